@@ -1,9 +1,6 @@
 package explain
 
 import (
-	"crypto/x509"
-	"errors"
-	"syscall"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
@@ -58,7 +55,7 @@ type Probe struct {
 	Module  string
 	Outcome result.Outcome
 	Status  int // of HTTP; 0 is none
-	Reason  Reason
+	Reason  result.Reason
 	// Error is the text of the failure, its innermost cause first: bounded, without
 	// secrets.
 	Error string
@@ -72,57 +69,21 @@ type Probe struct {
 	Buffered, Imprecise bool
 }
 
-// Reason is what is known of a failure beyond its outcome.
-type Reason string
-
-// The reasons.
-const (
-	Refused     Reason = "refused"     // the host refused the connection
-	Unreachable Reason = "unreachable" // no route to the host
-	Expired     Reason = "expired"     // the certificate is not valid now
-	WrongName   Reason = "wrong_name"  // the certificate is for other names
-	Authority   Reason = "authority"   // the certificate's authority is not known
-	WrongScheme Reason = "wrong_scheme"
-)
-
 // maxErrorBytes bounds Probe.Error.
 const maxErrorBytes = 200
 
-// NewProbe returns what is kept of a result of a module.
-func NewProbe(module string, r *result.Result) Probe {
+// NewProbe returns what a probe of a module came to; reason is that of its error.
+func NewProbe(module string, r *result.Result, reason result.Reason) Probe {
 	p := Probe{
-		At: r.Start, Module: module, Outcome: r.Outcome, Status: r.Status,
+		At: r.Start, Module: module, Outcome: r.Outcome, Status: r.Status, Reason: reason,
 		TTFT: r.Timing.TTFT, TPOT: r.Timing.TPOT, Duration: r.Timing.Duration, Phases: r.Timing.Phases,
 		Queue: r.Server.Queue, Prefill: r.Server.Prefill, StartLag: r.StartLag,
 		Buffered: r.Buffered, Imprecise: r.Imprecise,
 	}
 	if r.Err != nil {
-		p.Error, p.Reason = safetext.Line(r.Err.Error(), maxErrorBytes), reasonOf(r.Err)
+		p.Error = safetext.Line(r.Err.Error(), maxErrorBytes)
 	}
 	return p
-}
-
-// reasonOf returns what the error of a probe is, by its type.
-func reasonOf(err error) Reason {
-	if _, ok := errors.AsType[*result.SchemeError](err); ok {
-		return WrongScheme
-	}
-	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
-		return Expired
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return WrongName
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return Authority
-	}
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return Refused
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return Unreachable
-	}
-	return ""
 }
 
 // Failed reports whether the probe failed.

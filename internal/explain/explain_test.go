@@ -128,8 +128,8 @@ func constructed() []struct {
 		{"special tokens in answers, key refused", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), corrupted), []Cause{Credentials, AnswersBroken}},
 		{"special tokens in answers, some of which are empty", with(of(health.Degraded, append(many(3, failed(result.Empty, 200)), many(5, answered(time.Second))...)...), corrupted), []Cause{AnswersBroken}},
 		{"packets dropped by a firewall", of(health.Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
-		{"no route to the host", of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Unreachable})...), []Cause{Network}},
-		{"certificate expired", of(health.Down, many(6, Probe{Outcome: result.TLSError, Reason: Expired})...), []Cause{Certificate}},
+		{"no route to the host", of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Unreachable})...), []Cause{Network}},
+		{"certificate expired", of(health.Down, many(6, Probe{Outcome: result.TLSError, Reason: result.Expired})...), []Cause{Certificate}},
 		{"429 of a text-generation-inference server", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
 		{"502 by a gateway, all servers' pages refused", with(of(health.Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 2, Lost: []string{"a:8000: connect", "b:8000: connect"}}
@@ -138,10 +138,10 @@ func constructed() []struct {
 			e.Servers = &Servers{Known: 1, Up: 1, Running: now(3), Waiting: now(0), Stuck: 2 * time.Minute}
 			e.GPUs = []GPU{{UUID: "GPU-1", Lost: true}}
 		}), []Cause{Hung}},
-		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
+		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
 		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, GatewayFault}},
 		{"key refused while the gateway's page is lost", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), behind(nil, lost)), []Cause{Credentials}},
-		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), behind(nil, func(g *GatewayPages) {
+		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), behind(nil, func(g *GatewayPages) {
 			lost(g)
 			g.WasRead = false
 		})), []Cause{ProcessGone}},
@@ -188,14 +188,14 @@ func constructed() []struct {
 		// LiteLLM 1.106.2 without a database, to a virtual key that it does not know.
 		{"400 of LiteLLM to an unknown key", of(health.Down, many(6, saying(failed(result.HTTPError, 400), "status 400: No connected db. (no_db_connection)"))...), []Cause{Credentials}},
 		{"503 of llama.cpp that loads its model", of(health.Down, many(6, saying(failed(result.Overloaded, 503), "status 503: Loading model (unavailable_error)"))...), []Cause{Loading}},
-		{"503 of a server that was refused a minute ago", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: Refused})[:6], many(6, failed(result.Overloaded, 503))...)...), []Cause{Loading}},
+		{"503 of a server that was refused a minute ago", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: result.Refused})[:6], many(6, failed(result.Overloaded, 503))...)...), []Cause{Loading}},
 		{"503 of a process that started a minute ago", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(0, 0), Started: noon.Add(-time.Minute)}
 		}), []Cause{Loading}},
 		{"503 of a young process with a queue", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(40, 0), Started: noon.Add(-time.Minute)}
 		}), []Cause{QueueFull}},
-		{"the process is back, and refuses the key", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: Refused})[:9], many(3, failed(result.Unauthorized, 401))...)...), []Cause{Credentials}},
+		{"the process is back, and refuses the key", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: result.Refused})[:9], many(3, failed(result.Unauthorized, 401))...)...), []Cause{Credentials}},
 		{"slow resolver", with(of(health.Slow, many(6, Probe{
 			Outcome: result.Success, Duration: 3 * time.Second, TTFT: 200 * time.Millisecond,
 			Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},
@@ -263,14 +263,14 @@ func TestConstructedFaults(t *testing.T) {
 func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 	late := [3]float64{2, 0.2, 0.5}
 	mixed := of(health.Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(2, Probe{Outcome: result.Empty}),
-		many(2, Probe{Outcome: result.ConnectError, Reason: Refused}), many(6, answered(time.Second)))...)
+		many(2, Probe{Outcome: result.ConnectError, Reason: result.Refused}), many(6, answered(time.Second)))...)
 	for _, c := range []struct {
 		name string
 		e    *Evidence
 		want Cause
 	}{
 		{"up", of(health.Up, many(12, answered(200*time.Millisecond))...), Healthy},
-		{"up again after an outage", of(health.Up, append(many(6, Probe{Outcome: result.ConnectError, Reason: Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
+		{"up again after an outage", of(health.Up, append(many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
 		{"up with a full KV cache, requests waiting and one buffered answer", with(of(health.Up, append(many(1, Probe{Outcome: result.Success, Buffered: true}), many(5, answered(time.Second))...)...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(0.99), Preemptions: now(2), Waiting: now(9)}
 			e.GPUs = []GPU{{UUID: "GPU-1", Throttle: []string{"hw_thermal"}}}
@@ -300,7 +300,7 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 		{"refused key while the KV cache is full", with(of(health.Down, many(6, Probe{Outcome: result.Unauthorized, Status: 401})...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(1), Preemptions: now(2), Waiting: now(9)}
 		}), Credentials},
-		{"a change of the model while the host is gone", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...), func(e *Evidence) {
+		{"a change of the model while the host is gone", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), func(e *Evidence) {
 			e.Changes = []Change{{At: noon.Add(-5 * time.Minute), What: "model"}}
 		}), ProcessGone},
 	} {
@@ -366,7 +366,7 @@ func TestShareOfFailures(t *testing.T) {
 
 // What the gateway shows is evidence with its name and figures.
 func TestGatewayIsEvidence(t *testing.T) {
-	refused := many(2, Probe{Outcome: result.ConnectError, Reason: Refused, Error: "connection refused"})
+	refused := many(2, Probe{Outcome: result.ConnectError, Reason: result.Refused, Error: "connection refused"})
 	failing := "backend pod-1 of the gateway router: 12 of 40 requests failed in the last 5 min"
 	for _, c := range []struct {
 		name  string
@@ -492,7 +492,7 @@ func TestChangeAtAStepRanksUp(t *testing.T) {
 
 // What is not explained names the most frequent failures first.
 func TestUnknownIsSorted(t *testing.T) {
-	refused, empty, unauthorized := Probe{Outcome: result.ConnectError, Reason: Refused}, Probe{Outcome: result.Empty}, Probe{Outcome: result.Unauthorized}
+	refused, empty, unauthorized := Probe{Outcome: result.ConnectError, Reason: result.Refused}, Probe{Outcome: result.Empty}, Probe{Outcome: result.Unauthorized}
 	e := of(health.Degraded, inTurns(9, refused, empty, refused, unauthorized, refused, empty, refused, unauthorized, empty)...)
 	got := Explain(e)[0]
 	var counts []string
@@ -559,7 +559,7 @@ func TestInCommon(t *testing.T) {
 
 // What endpoints have in common comes before how each of them fails.
 func TestCommonComesFirst(t *testing.T) {
-	e := of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: Refused})...)
+	e := of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...)
 	e.Common = &Shared{Factor: Factor{"host", "node-7"}, Cause: ProcessGone, Endpoints: []string{"a", "b"}, All: 2, Outside: 5}
 	got := Explain(e)
 	if len(got) != 2 || got[0].Cause != SharedCause || got[1].Cause != ProcessGone || got[0].Title != "2 endpoints fail at once, all of host node-7" {

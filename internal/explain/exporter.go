@@ -7,7 +7,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // maxStartLag is how late a probe may start.
@@ -155,11 +154,4 @@ func healthy(f *facts) Finding {
 		}
 	}
 	return r
-}
-
-// median returns the median of values, at least one.
-func median(values []float64) float64 {
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	return stats.Median(sorted)
 }

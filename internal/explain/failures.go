@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 func matchDNS(f *facts) *match {
@@ -31,11 +32,11 @@ func (f *facts) slowSetup(phase result.Phase, title string) *match {
 			in, whole = append(in, p.Phases[phase].Seconds()), append(whole, p.Duration.Seconds())
 		}
 	}
-	if len(in) < minGood || median(in) < median(whole)/2 {
+	if len(in) < minGood || *stats.MedianOf(in, 1) < *stats.MedianOf(whole, 1)/2 {
 		return nil
 	}
 	return &match{share: 1, title: title, evidence: []string{
-		fmt.Sprintf("phase %s: %s of %s", phase, seconds(median(in)), seconds(median(whole))),
+		fmt.Sprintf("phase %s: %s of %s", phase, seconds(*stats.MedianOf(in, 1)), seconds(*stats.MedianOf(whole, 1))),
 	}}
 }
 
@@ -46,14 +47,14 @@ func matchCertificate(f *facts) *match {
 	}
 	for i := range f.failed {
 		switch f.failed[i].Reason {
-		case Expired:
+		case result.Expired:
 			m.title = "the certificate has expired"
-		case WrongName:
+		case result.WrongName:
 			m.title = "the certificate is for other names"
-		case Authority:
+		case result.Authority:
 			m.title = "the certificate's authority is not trusted"
 			m.do = []string{"A private authority goes into http.tls_config.ca_file."}
-		case WrongScheme:
+		case result.WrongScheme:
 			m.title = "the server speaks TLS and the URL has http://"
 		}
 	}
@@ -143,7 +144,7 @@ func matchProcessGone(f *facts) *match {
 		return f.pagesGone() && (p.Outcome == result.Overloaded && !saysLoading.MatchString(p.Error) || status(http.StatusBadGateway, http.StatusGatewayTimeout)(p))
 	}
 	m := f.failures(func(p *Probe) bool {
-		return p.Outcome == result.ConnectError && p.Reason == Refused || viaGateway(p) || p.Outcome == result.Truncated && f.pagesGone()
+		return p.Outcome == result.ConnectError && p.Reason == result.Refused || viaGateway(p) || p.Outcome == result.Truncated && f.pagesGone()
 	})
 	if m == nil {
 		return nil
@@ -158,7 +159,7 @@ func matchProcessGone(f *facts) *match {
 
 func matchNetwork(f *facts) *match {
 	m := f.failures(func(p *Probe) bool {
-		return p.Outcome == result.TimeoutConnect || p.Outcome == result.ConnectError && p.Reason != Refused
+		return p.Outcome == result.TimeoutConnect || p.Outcome == result.ConnectError && p.Reason != result.Refused
 	})
 	if m == nil {
 		return f.slowSetup(result.PhaseConnect, "connecting takes long")
@@ -204,7 +205,7 @@ func (f *facts) loading(p *Probe) bool {
 func (f *facts) refusedLast(before time.Time) time.Time {
 	var at time.Time
 	for i := range f.failed {
-		if p := &f.failed[i]; p.Reason == Refused && p.At.Before(before) && p.At.After(at) {
+		if p := &f.failed[i]; p.Reason == result.Refused && p.At.Before(before) && p.At.After(at) {
 			at = p.At
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -260,10 +261,10 @@ func (f *facts) ownPrefill() []string {
 			own, all = append(own, p.Prefill.Seconds()), append(all, p.TTFT.Seconds())
 		}
 	}
-	if len(own) < minGood || median(own) < median(all)/2 {
+	if len(own) < minGood || *stats.MedianOf(own, 1) < *stats.MedianOf(all, 1)/2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("prefill time in the replies: %s of %s", seconds(median(own)), seconds(median(all)))}
+	return []string{fmt.Sprintf("prefill time in the replies: %s of %s", seconds(*stats.MedianOf(own, 1)), seconds(*stats.MedianOf(all, 1)))}
 }
 
 func matchDecodeSlow(f *facts) *match {

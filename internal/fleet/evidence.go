@@ -49,12 +49,21 @@ type memory struct {
 	clocks   map[string]string // why those of GPUs were reduced last, by UUID; "" is not
 }
 
-// remembered are the latest probes of one series.
+// remembered is one series.
 type remembered struct {
-	id     result.SeriesID
-	title  string
-	slo    series.Objectives
-	probes []recentProbe // the oldest first
+	id         result.SeriesID
+	title      string
+	objectives *series.Objectives // nil is none
+	log        *series.Log
+}
+
+// latest returns the probes of the series that explain its state, the oldest first.
+func (r *remembered) latest() []explain.Probe {
+	var all []explain.Probe
+	for _, k := range r.log.Recent(recentProbes) {
+		all = append(all, explain.NewProbe(r.title, k.Result(), k.Reason()))
+	}
+	return all
 }
 
 // skipped is a run that was due and did not happen.
@@ -67,30 +76,34 @@ type skipped struct {
 // maxSkips bounds the skipped runs that are kept.
 const maxSkips = 32
 
-// Observe implements Observer. Bursts are a load of our own, and so is what ran beside
-// one.
-func (m *memory) Observe(o *Observation) {
+// observe takes a result that is in the log of its series. Bursts are a load of our own, and
+// so is what ran beside one.
+func (m *memory) observe(o *Observation, log *series.Log) {
 	if o.Outcome == result.Canceled || o.Disturbed || o.Concurrency > 0 {
 		return
 	}
-	id := variantOf(o.Result).id(o.Target.id())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i := slices.IndexFunc(m.series, func(r *remembered) bool { return r.id == id })
-	if i < 0 {
-		i = len(m.series)
-		m.series = append(m.series, &remembered{id: id, title: titleOf(id, o.Target.Module)})
+	id := variantOf(o.Result).id(o.Target.id())
+	r := m.of(id)
+	if r == nil {
+		r = &remembered{id: id, title: titleOf(id, o.Target.Module)}
+		m.series = append(m.series, r)
 	}
-	r := m.series[i]
-	r.slo = series.Objectives{}
-	if promised := o.Target.objectives(); promised != nil {
-		r.slo = *promised
-	}
-	r.probes = stats.AppendLatest(r.probes, newRecentProbe(o.Result), recentProbes)
+	r.log, r.objectives = log, o.Target.objectives()
 	if o.Outcome == result.Success {
 		m.well = o.Start
 		m.served.note(o.Result, r.title)
 	}
+}
+
+// of returns a series; nil before its first result. m.mu is held.
+func (m *memory) of(id result.SeriesID) *remembered {
+	i := slices.IndexFunc(m.series, func(r *remembered) bool { return r.id == id })
+	if i < 0 {
+		return nil
+	}
+	return m.series[i]
 }
 
 // adopt takes over what the memory of the same endpoint with other settings has of the
@@ -138,9 +151,9 @@ func (m *memory) skip(reason result.SkipReason, text string, now time.Time) {
 	m.skips = stats.AppendLatest(m.skips, skipped{now, reason, text}, maxSkips)
 }
 
-// evidence returns what is known of the endpoint in a state, but for what other
-// endpoints show. before is nil where no more is kept of the past.
-func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.Snapshots) *explain.Evidence {
+// evidence returns what is known of the endpoint in a state, but for what other endpoints
+// show. stepsBefore returns the steps of a series; nil where none are kept.
+func (m *memory) evidence(s endpointState, now time.Time, stepsBefore func(result.SeriesID) []status.Step, gpus gpu.Snapshots) *explain.Evidence {
 	e := &explain.Evidence{
 		At: now, Endpoint: m.endpoint.Name, Engine: cmp.Or(m.identity.get().Engine, m.endpoint.Servers.Engine),
 		State: s.state, Since: s.since, Failing: s.failing, NoKey: !m.endpoint.HasKey(),
@@ -149,21 +162,23 @@ func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.Changes = append(e.Changes, m.served.changes()...)
-	began := m.nowBegan(s)
+	latest := make([][]explain.Probe, len(m.series))
+	for i, r := range m.series {
+		latest[i] = r.latest()
+	}
+	began := nowBegan(s, latest)
 	var from time.Time // of the latencies of now: what was answered before it failed is past
 	if s.state != health.Up && s.state != health.Slow {
 		from = began
 	}
-	for _, r := range m.series {
-		for i := range r.probes {
-			e.Probes = append(e.Probes, r.probes[i].of(r.title))
-		}
-		speed := r.speed(from)
-		if before != nil {
-			speed.TTFT.Usual, speed.TPOT.Usual = before.Usual(r.id, began)
-			e.Steps = append(e.Steps, stepsOf(r.title, before.Steps(r.id))...)
-		}
+	for i, r := range m.series {
+		e.Probes = append(e.Probes, latest[i]...)
+		speed := r.speed(latest[i], from)
+		speed.TTFT.Usual, speed.TPOT.Usual = r.log.Usual(began)
 		e.Speeds = append(e.Speeds, speed)
+		if stepsBefore != nil {
+			e.Steps = append(e.Steps, stepsOf(r.title, stepsBefore(r.id))...)
+		}
 	}
 	slices.SortStableFunc(e.Probes, func(a, b explain.Probe) int { return a.At.Compare(b.At) })
 	e.Succeeded = !m.well.IsZero()
@@ -179,15 +194,6 @@ func (m *memory) evidence(s endpointState, now time.Time, before past, gpus gpu.
 	return e
 }
 
-// past is what is kept of series for longer than their latest probes.
-type past interface {
-	// Usual returns the usual TTFT and TPOT of a series before an instant, in seconds;
-	// nil is not known.
-	Usual(id result.SeriesID, before time.Time) (ttft, tpot *float64)
-	// Steps returns the steps of a series, the latest last.
-	Steps(id result.SeriesID) []status.Step
-}
-
 // stepsOf returns the steps of a series in the terms of the rules.
 func stepsOf(title string, steps []status.Step) []explain.Step {
 	all := make([]explain.Step, len(steps))
@@ -201,12 +207,15 @@ func stepsOf(title string, steps []status.Step) []explain.Step {
 
 // nowBegan returns when that began which the latencies of now are of: with the state, and
 // while the endpoint is up with the latest answers.
-func (m *memory) nowBegan(s endpointState) time.Time {
+func nowBegan(s endpointState, latest [][]explain.Probe) time.Time {
 	began := s.since
 	if s.state == health.Up || began.IsZero() {
 		began = time.Time{}
-		for _, r := range m.series {
-			if at := time.Unix(0, r.probes[max(0, len(r.probes)-paceProbes)].at); began.IsZero() || at.Before(began) {
+		for _, probes := range latest {
+			if len(probes) == 0 {
+				continue
+			}
+			if at := probes[max(0, len(probes)-paceProbes)].At; began.IsZero() || at.Before(began) {
 				began = at
 			}
 		}
@@ -215,11 +224,10 @@ func (m *memory) nowBegan(s endpointState) time.Time {
 }
 
 // speed returns the latencies of the latest answers since an instant.
-func (r *remembered) speed(from time.Time) explain.Speed {
-	s := explain.Speed{Module: r.title}
+func (r *remembered) speed(probes []explain.Probe, from time.Time) explain.Speed {
 	var ttft, tpot, whole []float64
-	for i := len(r.probes) - 1; i >= 0 && len(whole) < paceProbes; i-- {
-		p := r.probes[i].of(r.title)
+	for i := len(probes) - 1; i >= 0 && len(whole) < paceProbes; i-- {
+		p := &probes[i]
 		if p.Failed() || p.Imprecise || p.At.Before(from) {
 			continue
 		}
@@ -231,19 +239,18 @@ func (r *remembered) speed(from time.Time) explain.Speed {
 			tpot = append(tpot, p.TPOT.Seconds())
 		}
 	}
-	s.TTFT = latencyOf(ttft, r.slo.TTFT)
-	s.TPOT = latencyOf(tpot, r.slo.TPOT)
-	s.E2E = latencyOf(whole, r.slo.E2E)
-	return s
+	objectives := r.objectives
+	if objectives == nil {
+		objectives = new(series.Objectives)
+	}
+	return explain.Speed{
+		Module: r.title, TTFT: latencyOf(ttft, objectives.TTFT), TPOT: latencyOf(tpot, objectives.TPOT), E2E: latencyOf(whole, objectives.E2E),
+	}
 }
 
 // latencyOf returns the median of some values with its objective; 0 is none.
 func latencyOf(values []float64, objective time.Duration) explain.Latency {
-	var l explain.Latency
-	if len(values) >= minPace {
-		slices.Sort(values)
-		l.Now = new(stats.Median(values))
-	}
+	l := explain.Latency{Now: stats.MedianOf(values, minPace)}
 	if objective > 0 {
 		l.Objective = new(objective.Seconds())
 	}

@@ -23,7 +23,7 @@ func TestMemoryOutlastsAReload(t *testing.T) {
 		m := l.members["e"].memory
 		n := 0
 		for _, r := range m.series {
-			n += len(r.probes)
+			n += len(r.latest())
 		}
 		if n != want || m.well.IsZero() == succeeded {
 			t.Errorf("with %q: %d probes are known, want %d; the latest success was at %s", settings, n, want, m.well)

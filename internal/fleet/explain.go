@@ -70,7 +70,7 @@ func (x *explainer) explain(name string) (*explain.Report, bool) {
 	if now.Sub(found.at).Abs() > causesAge {
 		found = x.find(now)
 	}
-	e := m.memory.evidence(state, now, x.Board, x.gpuSnapshots())
+	e := m.memory.evidence(state, now, x.Board.Steps, x.gpuSnapshots())
 	e.Common = found.shared[name]
 	report := explained(e)
 	report.State, report.Since = string(status.State), unixSeconds(status.Since)
@@ -108,7 +108,7 @@ func (x *explainer) find(now time.Time) *causes {
 		case health.Up:
 			p.Cause = explain.Healthy
 		default:
-			p.Cause = explain.Explain(m.evidence(s, now, x.Board, gpus))[0].Cause
+			p.Cause = explain.Explain(m.evidence(s, now, x.Board.Steps, gpus))[0].Cause
 			if s.state != health.Waiting || p.Cause != explain.Unknown {
 				found.top[name] = p.Cause
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -77,9 +78,19 @@ func (m *memory) take(all Results) {
 		}
 		for _, r := range rung.Results {
 			m.identity.learn(r)
-			m.Observe(observe(rung.Target, r, false, false))
+			m.keep(observe(rung.Target, r, false, false))
 		}
 	}
+}
+
+// keep adds a result to a log of its own.
+func (m *memory) keep(o *Observation) {
+	log := new(series.Log)
+	if r := m.of(variantOf(o.Result).id(o.Target.id())); r != nil {
+		log = r.log
+	}
+	log.Add(&o.Observation)
+	m.observe(o, log)
 }
 
 // ownState is the state by the kept probes alone.
@@ -89,13 +100,14 @@ func (m *memory) ownState(began time.Time) endpointState {
 	s := endpointState{state: health.Waiting, since: began}
 	probes, failed, slow := 0, 0, false
 	for _, r := range m.series {
-		for i := range r.probes {
+		latest := r.latest()
+		for i := range latest {
 			probes++
-			if r.probes[i].failure != nil {
+			if latest[i].Failed() {
 				failed++
 			}
 		}
-		now := r.speed(began)
+		now := r.speed(latest, began)
 		slow = slow || now.IsSlow()
 	}
 	switch {

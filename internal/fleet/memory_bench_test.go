@@ -85,7 +85,7 @@ func fullAnswer(start time.Time, i int) *result.Result {
 		Engine: "vllm", Model: "llama", Prefix: "cold", Clock: result.ClockKernel, Finish: "stop", Length: 64,
 		Timing:    result.Timing{TTFT: ttft, TTFO: ttft, TPOT: 20 * time.Millisecond, MaxGap: 30 * time.Millisecond, Duration: 1500 * time.Millisecond},
 		Tokens:    result.Tokens{Prompt: 64, Cached: -1, Output: 64, Reasoning: -1, Source: result.TokensFromUsage},
-		Decoded:   result.Stretch{Last: 63, Tokens: 64, FirstTokens: 1},
+		Decoded:   result.TokenSpan{Last: 63, Tokens: 64, FirstTokens: 1},
 		Server:    api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
 		RateLimit: api.RateLimit{Requests: -1, Tokens: -1}, RetryAfter: result.Absent,
 	}

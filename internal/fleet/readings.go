@@ -198,16 +198,7 @@ func (r *readings) level(i int, before time.Time) explain.Level {
 			usual = append(usual, v)
 		}
 	}
-	return explain.Level{Now: medianFrom(now, 1), Usual: medianFrom(usual, minPastReadings)}
-}
-
-// medianFrom returns the median of at least so many values; nil of fewer.
-func medianFrom(values []float64, least int) *float64 {
-	if len(values) < least {
-		return nil
-	}
-	slices.Sort(values)
-	return new(stats.Median(values))
+	return explain.Level{Now: stats.MedianOf(now, 1), Usual: stats.MedianOf(usual, minPastReadings)}
 }
 
 // patienceOfPages is how long a page may take to show a request.

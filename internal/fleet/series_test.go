@@ -55,8 +55,8 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`)
 			t.Errorf("%s: a step at %v, want %v", metric, got, at.Unix())
 		}
 	}
-	l.members["e"].memory.Observe(observe(l.members["e"].tasks[0].Target, served(now, time.Second), false, false))
-	e := l.members["e"].memory.evidence(endpointState{}, now, l.Board, nil)
+	l.members["e"].memory.observe(observe(l.members["e"].tasks[0].Target, served(now, time.Second), false, false), series[0].log)
+	e := l.members["e"].memory.evidence(endpointState{}, now, l.Board.Steps, nil)
 	if len(e.Steps) != 2 || e.Steps[0].Module != "m" || e.Steps[0].After < e.Steps[0].Before {
 		t.Errorf("steps to explain by: %+v", e.Steps)
 	}

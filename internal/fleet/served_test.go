@@ -37,7 +37,7 @@ func TestRenameIsExplained(t *testing.T) {
 	now := time.Now()
 	for i, name := range []string{"a", "a", "b", "b"} {
 		r := &result.Result{Start: now.Add(time.Duration(i-4) * time.Minute), Outcome: result.Success, Model: name}
-		m.Observe(observe(l.members["e"].tasks[0].Target, r, false, false))
+		m.keep(observe(l.members["e"].tasks[0].Target, r, false, false))
 	}
 	e := m.evidence(endpointState{state: health.Up, since: now.Add(-time.Hour)}, now, nil, nil)
 	if got := explain.Explain(e)[0]; got.Cause != explain.ModelChanged {

@@ -64,7 +64,7 @@ func (t *task) observe(o *Observation) {
 	endpointObserver{t.Probes}.Observe(o)
 	serverObserver{t.Servers}.Observe(o)
 	t.identity.Observe(o)
-	t.memory.Observe(o)
+	t.memory.observe(o, t.series.of(o.Result).log)
 	selfObserver{t.Self}.Observe(o)
 	for _, observer := range t.Options.Observers {
 		observer.Observe(o)

@@ -2,8 +2,10 @@ package result
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"net/http"
+	"syscall"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -287,4 +289,40 @@ func (s SkipReason) Description() string {
 		return "descriptors, memory or ports are short on this machine"
 	}
 	return string(s)
+}
+
+// Reason is what is known of a failure beyond its outcome.
+type Reason string
+
+// The reasons.
+const (
+	Refused     Reason = "refused"      // the host refused the connection
+	Unreachable Reason = "unreachable"  // no route to the host
+	Expired     Reason = "expired"      // the certificate is not valid now
+	WrongName   Reason = "wrong_name"   // the certificate is for other names
+	Authority   Reason = "authority"    // the certificate's authority is not known
+	WrongScheme Reason = "wrong_scheme" // TLS is spoken at the port
+)
+
+// ReasonOf returns what the error of a probe is, by its type.
+func ReasonOf(err error) Reason {
+	if _, ok := errors.AsType[*SchemeError](err); ok {
+		return WrongScheme
+	}
+	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok && e.Reason == x509.Expired {
+		return Expired
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return WrongName
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return Authority
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return Refused
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return Unreachable
+	}
+	return ""
 }

@@ -30,7 +30,14 @@ type Log struct {
 	waits  int      // records of users who waited
 	added  uint64   // records since the window began
 	uptime uptime
+
+	pool      *Pool // nil is none
+	kept      []*Kept
+	keptBytes int32 // of kept, in memory
 }
+
+// UsePool has the log share a pool with others. It comes before the first Add.
+func (l *Log) UsePool(p *Pool) { l.pool = p }
 
 // chunk is as many records as fill a size class of the allocator without a gap.
 type chunk [32]record
@@ -98,8 +105,7 @@ func (m micros) duration() time.Duration {
 // tenths returns t as a Unix time in tenths of a second.
 func tenths(t time.Time) int64 { return t.UnixMilli() / 100 }
 
-// Add adds a probe that was not canceled. Those that say nothing of the endpoint are in its
-// charts alone.
+// Add adds a probe that was not canceled, which must not be changed afterwards.
 func (l *Log) Add(o *Observation) {
 	i := slices.Index(result.Outcomes(), o.Outcome)
 	if i < 0 || o.Outcome == result.Canceled {
@@ -115,8 +121,11 @@ func (l *Log) Add(o *Observation) {
 	if o.IsSample() && hasTokens(o.Result) && countsTTFT(o.Result) {
 		r.marks |= inWindow
 	}
+	allowance := l.pool.allowance()
+	k := keep(o, allowance)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.keep(k, allowance)
 	l.add(o.Start, r)
 	if o.IsSample() {
 		l.uptime.add(o)

@@ -21,7 +21,7 @@ import (
 type Board struct {
 	now   func() time.Time
 	start time.Time
-	open  atomic.Int64 // series of all endpoints
+	pool  series.Pool // of the logs of all endpoints
 
 	// version is that of the latest change. A change is made while the lock of
 	// its endpoint, or mu, is held, and gets its version there: who has read the
@@ -83,7 +83,7 @@ func (b *Board) RemoveEndpoint(name string) {
 	if e == nil {
 		return
 	}
-	b.open.Add(-e.retire())
+	b.pool.Add(-e.retire())
 	delete(b.endpoints, name)
 	b.sorted = nil
 	b.removed.add(name, b.version.Add(1))
@@ -129,21 +129,6 @@ func (b *Board) SetCause(endpoint string, c explain.Cause) {
 	if e := b.endpoint(endpoint); e != nil {
 		e.setCause(c)
 	}
-}
-
-// Usual returns what Log.Usual does of a series before an instant; nil where there is none.
-func (b *Board) Usual(id result.SeriesID, before time.Time) (ttft, tpot *float64) {
-	e := b.endpoint(id.Endpoint)
-	if e == nil {
-		return nil, nil
-	}
-	e.mu.Lock()
-	p := e.find(id)
-	e.mu.Unlock()
-	if p == nil {
-		return nil, nil
-	}
-	return p.log.Usual(before)
 }
 
 // Note adds something that happened to the changes of an endpoint. The text may

@@ -351,7 +351,7 @@ func TestConcurrency(t *testing.T) {
 		d, _ := b.Detail(row.Name)
 		shown += len(d.Series)
 	}
-	if n := b.open.Load(); n != int64(shown) {
+	if n := b.pool.Logs(); n != shown {
 		t.Errorf("%d series are counted, %d are there", n, shown)
 	}
 }

@@ -91,14 +91,14 @@ func (e *endpoint) notice() {
 }
 
 // retire takes the endpoint off the board and returns how many series it had.
-func (e *endpoint) retire() int64 {
+func (e *endpoint) retire() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.gone = true
 	for _, p := range e.series {
 		p.closed = true
 	}
-	return int64(len(e.series))
+	return len(e.series)
 }
 
 // identify keeps what a result reports of the endpoint.
@@ -294,8 +294,8 @@ func (e *endpoint) fillUptime(row *Row) {
 func (e *endpoint) lastStart() time.Time {
 	var latest time.Time
 	for _, p := range e.series {
-		if last := p.last(); last != nil && p.counts() && ofNanoseconds(last.start).After(latest) {
-			latest = ofNanoseconds(last.start)
+		if last := p.log.Last(); last != nil && p.counts() && last.Start().After(latest) {
+			latest = last.Start()
 		}
 	}
 	return latest
@@ -371,7 +371,7 @@ type view struct {
 	from    time.Time
 	points  []series.Point
 	runs    string
-	kept    []*keptProbe
+	kept    []*series.Kept
 	uptime  *series.Uptime
 	budget  *float64
 	steps   []Step
@@ -383,7 +383,7 @@ type view struct {
 func (p *Probes) view(now time.Time) view {
 	points := p.log.Points(maxPoints)
 	return view{
-		p.id, p.options, p.from, points, p.runsOf(points), slices.Clone(p.kept),
+		p.id, p.options, p.from, points, p.runsOf(points), p.log.Kept(),
 		series.UptimeOf(now, p.log), p.log.BudgetLeft(p.options.Objectives, now), slices.Clone(p.steps),
 		p.fluidity, p.window(now),
 	}
@@ -399,7 +399,7 @@ func (v *view) page(t result.Target) *Series {
 		History: historyOf(v.points, v.from), Window: v.window, Probes: make([]*result.Document, 0, len(v.kept)),
 	}
 	for _, k := range slices.Backward(v.kept) {
-		s.Probes = append(s.Probes, k.document(t))
+		s.Probes = append(s.Probes, k.Document(t))
 	}
 	slices.Reverse(v.steps)
 	s.Steps = v.steps

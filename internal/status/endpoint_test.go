@@ -196,7 +196,7 @@ func TestObserveAfterTheEnd(t *testing.T) {
 	if f := l.board.Fleet(); f.Version != version || len(f.Endpoints) != 0 {
 		t.Errorf("%s", text(t, f))
 	}
-	if n := l.board.open.Load(); n != 0 {
+	if n := l.board.pool.Logs(); n != 0 {
 		t.Errorf("%d series are open", n)
 	}
 }
@@ -255,7 +255,7 @@ func TestHostileTexts(t *testing.T) {
 	if want := "tab bell " + strings.Repeat("x", 1012) + "..."; d.Changes[0].Text != want {
 		t.Errorf("change: %.40q of %d bytes, want %d", d.Changes[0].Text, len(d.Changes[0].Text), len(want))
 	}
-	if kept := p.last().failure.err.Error(); kept != d.Failure.Message {
+	if kept := p.log.Last().Message(); kept != d.Failure.Message {
 		t.Errorf("kept error: %d bytes", len(kept))
 	}
 }

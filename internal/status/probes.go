@@ -24,12 +24,10 @@ type Probes struct {
 	closed   bool
 	log      *series.Log // what is added to it is shown
 
-	keptBytes int32        // of kept, in memory
-	kept      []*keptProbe // the oldest first
-	steps     []Step       // the latest last
-	failure   *Failure     // the latest; nil is none
-	fluidity  *float64     // of the latest probe; nil is not known
-	kind      api.Kind     // "" until a probe shows it
+	steps    []Step   // the latest last
+	failure  *Failure // the latest; nil is none
+	fluidity *float64 // of the latest probe; nil is not known
+	kind     api.Kind // "" until a probe shows it
 }
 
 // openSeries adds a series or changes its options. A new one goes on where an earlier
@@ -45,7 +43,8 @@ func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions, earlier *rest
 	case p == nil:
 		p = &Probes{endpoint: e, id: id, log: new(series.Log), from: now}
 		p.restore(earlier)
-		e.board.open.Add(1)
+		p.log.UsePool(&e.board.pool)
+		e.board.pool.Add(1)
 	default:
 		e.drop(p)
 	}
@@ -69,7 +68,7 @@ func (e *endpoint) closeSeries(id result.SeriesID) {
 	}
 	p.closed = true
 	e.drop(p)
-	e.board.open.Add(-1)
+	e.board.pool.Add(-1)
 	if !slices.ContainsFunc(e.series, func(other *Probes) bool { return other.id.Module == id.Module }) {
 		e.dropFindings(id.Module)
 	}
@@ -105,9 +104,6 @@ func (p *Probes) Observe(o *series.Observation) {
 		return
 	}
 	e := p.endpoint
-	most := allowance(int(e.board.open.Load()))
-	k := keep(r, most)
-	k.timed = o.Timed()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p.closed {
@@ -117,11 +113,10 @@ func (p *Probes) Observe(o *series.Observation) {
 	if o.IsSample() {
 		p.fluidity = o.Judgement.Fluidity()
 	}
-	p.keep(k, most)
 	e.events.observe(r, e.found)
 	e.identify(r)
 	if r.Outcome != result.Success {
-		p.failure = p.failureOf(k)
+		p.failure = p.failureOf(p.log.Last())
 		if p.counts() {
 			e.failure = p.failure
 		}
@@ -131,23 +126,8 @@ func (p *Probes) Observe(o *series.Observation) {
 }
 
 // failureOf returns a failed probe as the page shows it.
-func (p *Probes) failureOf(k *keptProbe) *Failure {
-	message := string(k.outcome)
-	if err := k.failure.err; err != nil {
-		message = err.Error()
-	}
-	return &Failure{
-		At: unixSeconds(ofNanoseconds(k.start)), Module: p.id.Module, Outcome: k.outcome,
-		Message: message, Advice: k.failure.advice,
-	}
-}
-
-// last returns the latest probe; nil without one.
-func (p *Probes) last() *keptProbe {
-	if len(p.kept) == 0 {
-		return nil
-	}
-	return p.kept[len(p.kept)-1]
+func (p *Probes) failureOf(k *series.Kept) *Failure {
+	return &Failure{At: unixSeconds(k.Start()), Module: p.id.Module, Outcome: k.Outcome(), Message: k.Message(), Advice: k.Advice()}
 }
 
 // window returns the statistics of the last hour, of probes that are judged and wait for a
@@ -176,22 +156,23 @@ func (p *Probes) fill(row *Row) {
 	row.Module, row.SLO, row.Window = p.id.Module, p.options.Objectives, p.window(e.board.now())
 	points := p.log.Points(rowOutcomes + 1)
 	row.Outcomes, row.Runs = outcomesOf(points[max(0, len(points)-rowOutcomes):]), p.runsOf(points)
-	for i, k := range slices.Backward(p.kept) {
+	kept := p.log.Kept()
+	for i, k := range slices.Backward(kept) {
 		switch {
-		case k.outcome != result.Success:
+		case k.Outcome() != result.Success:
 			return
-		case k.timed && i == len(p.kept)-1:
-			row.Times = k.times()
+		case k.Timed() && i == len(kept)-1:
+			row.Times = timesOf(k)
 			return
-		case k.timed:
-			row.Earlier = &EarlierTimes{At: unixSeconds(ofNanoseconds(k.start)), Times: k.times()}
+		case k.Timed():
+			row.Earlier = &EarlierTimes{At: unixSeconds(k.Start()), Times: timesOf(k)}
 			return
 		}
 	}
 }
 
-// times returns those of a probe as a row shows them.
-func (k *keptProbe) times() Times {
-	t := &k.timing
+// timesOf returns those of a probe as a row shows them.
+func timesOf(k *series.Kept) Times {
+	t := k.Timing()
 	return Times{result.Seconds(t.TTFT), result.Seconds(t.TPOT), result.Seconds(t.Duration)}
 }

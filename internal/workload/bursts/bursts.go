@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -21,7 +22,7 @@ func estimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
 	if len(m.Concurrency) == 0 {
 		return nil
 	}
-	return &Estimate{objective: time.Duration(e.SLOWith(m).TTFT), arrivals: m.Arrivals}
+	return &Estimate{objectives: series.NewObjectives(e.SLOWith(m)), arrivals: m.Arrivals}
 }
 
 // Finding is what the bursts of the latest run came to.
@@ -41,14 +42,14 @@ type Finding struct {
 
 // Estimate keeps the bursts of the latest run.
 type Estimate struct {
-	objective time.Duration // that bursts are held against; 0 is none, and then there is no knee
-	arrivals  *config.Arrivals
-	latest    bursts
+	objectives *series.Objectives // whose TTFT bursts are held against; without one there is no knee
+	arrivals   *config.Arrivals
+	latest     bursts
 }
 
 // Observe implements workload.Estimate.
 func (e *Estimate) Observe(results []*result.Result, _ time.Time) {
-	e.latest.observe(results, e.objective)
+	e.latest.observe(results, e.objectives)
 }
 
 // Finding implements workload.Estimate.
@@ -172,7 +173,7 @@ type bursts struct {
 }
 
 // observe adds a run. One that we ended ourselves says nothing.
-func (b *bursts) observe(results []*result.Result, objective time.Duration) {
+func (b *bursts) observe(results []*result.Result, objectives *series.Objectives) {
 	var next bursts
 	for len(results) > 0 {
 		n := 1
@@ -190,10 +191,10 @@ func (b *bursts) observe(results []*result.Result, objective time.Duration) {
 		}
 		first := len(next.latest) == 0
 		next.latest = append(next.latest, v)
-		if next.knee == nil && objective > 0 && misses(level, objective) && (!first || underLoad(level)) {
+		if next.knee == nil && objectives.TTFT > 0 && misses(level, objectives) && (!first || underLoad(level)) {
 			next.knee = &v
 		}
-		if next.knee == nil && objective > 0 && v.Failed == 0 && !misses(level, objective) {
+		if next.knee == nil && objectives.TTFT > 0 && v.Failed == 0 && !misses(level, objectives) {
 			next.carried = &v
 		}
 	}
@@ -251,14 +252,15 @@ func answered(r *result.Result) bool {
 // value that nine tenths of the requests do not exceed, is above the objective. A
 // request that failed is above it; one that was answered without a TTFT that can
 // be vouched for does not count.
-func misses(level []*result.Result, objective time.Duration) bool {
+func misses(level []*result.Result, objectives *series.Objectives) bool {
 	within, counted := 0, 0
 	for _, r := range level {
-		if answered(r) && r.Timing.TTFT < 0 {
+		j := objectives.Judge(r)
+		if answered(r) && (r.Timing.TTFT < 0 || !j.Eligible.Has(series.TTFT)) {
 			continue
 		}
 		counted++
-		if answered(r) && r.Timing.TTFT <= objective {
+		if answered(r) && !j.Bad.Has(series.TTFT) {
 			within++
 		}
 	}

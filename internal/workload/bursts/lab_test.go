@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -22,7 +23,7 @@ func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 func newLab(ttft time.Duration) *lab {
 	l := &lab{now: noon()}
 	l.tracker = workload.NewTracker(func() time.Time { return l.now }, func() []workload.Estimate {
-		l.estimate = &Estimate{objective: ttft}
+		l.estimate = &Estimate{objectives: &series.Objectives{TTFT: ttft}}
 		return []workload.Estimate{l.estimate}
 	})
 	return l

@@ -1,31 +1,50 @@
-package status
+package series
 
 import (
 	"errors"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// How many probes are kept with all that is known: for each series at most
-// maxKept, and at least minKept. In between it is their size that bounds them:
-// each series has bytes of its own, and all share a pool, which lasts for
-// maxKept probes in each of a hundred series of ordinary answers.
+// How many probes are kept with all that is known: for each log at most maxKept, and at
+// least minKept. In between it is their size that bounds them: each log has bytes of its
+// own, and all of a Pool share more, which last for maxKept probes in each of a hundred
+// logs of ordinary answers. Where there is less, all but the latest minKept probes go without
+// their events, down to eventless probes.
 const (
-	maxKept     = 30
-	minKept     = 2
-	ownBytes    = 7 << 8
+	maxKept, minKept, eventless = 30, 2, 12
+
+	ownBytes    = 12 << 8
 	pooledBytes = 3 << 20
 )
 
-// allowance returns the bytes of kept probes for each of so many series.
-func allowance(series int) int { return ownBytes + pooledBytes/max(1, series) }
+// Pool is what logs share for the probes that are kept with all that is known. It is safe for
+// concurrent use.
+type Pool struct{ logs atomic.Int64 }
 
-// keptProbe is a result in little room. It is never changed once it is kept.
-type keptProbe struct {
+// Add changes how many logs share the pool.
+func (p *Pool) Add(logs int) { p.logs.Add(int64(logs)) }
+
+// Logs returns how many logs share the pool.
+func (p *Pool) Logs() int { return int(p.logs.Load()) }
+
+// allowance returns the bytes of kept probes for each log.
+func (p *Pool) allowance() int {
+	logs := 1
+	if p != nil {
+		logs = max(1, p.Logs())
+	}
+	return ownBytes + pooledBytes/logs
+}
+
+// Kept is a result in little room. It is never changed once it is kept.
+type Kept struct {
 	start, sent int64 // Unix time in ns; 0 is not known
 	trace       [16]byte
 	outcome     result.Outcome
@@ -38,7 +57,9 @@ type keptProbe struct {
 	status      int32
 	merged      int32 // events, those that were dropped included
 	bytes       int32 // in memory, roughly
-	timed       bool  // its latencies count
+	startLag    micros
+	timed       bool // its latencies count
+	disturbed   bool // by a burst of the exporter's own
 	flags       keptFlags
 	alike       *keptAlike   // shared with the probe before, where it can be
 	failure     *keptFailure // nil of a success
@@ -63,6 +84,7 @@ type keptAlike struct {
 type keptFailure struct {
 	err    error
 	advice string
+	reason result.Reason
 }
 
 // keptRare is what few probes have.
@@ -84,7 +106,7 @@ func (k *keptRare) isEmpty() bool {
 
 // Sizes in memory.
 const (
-	keptBytes      = 320 // of a keptProbe without what it points to
+	keptBytes      = 320 // of a Kept without what it points to
 	keptRareBytes  = 160
 	keptAlikeBytes = 304
 	eventBytes     = 8
@@ -99,11 +121,12 @@ type keptEvent struct {
 
 // keep returns what is kept of a result. Its events are dropped when they take
 // more than half of the allowance.
-func keep(r *result.Result, allowance int) *keptProbe {
+func keep(o *Observation, allowance int) *Kept {
+	r := o.Result
 	t, d := &r.Tokens, &r.Decoded
-	k := &keptProbe{
+	k := &Kept{
 		start: nanoseconds(r.Start), sent: nanoseconds(r.Sent), trace: r.TraceID, outcome: r.Outcome,
-		timing: r.Timing, server: r.Server,
+		timing: r.Timing, server: r.Server, startLag: microsOf(r.StartLag), timed: o.Timed(), disturbed: o.Disturbed,
 		tokens:  [4]int32{int32(t.Prompt), int32(t.Cached), int32(t.Output), int32(t.Reasoning)},
 		decoded: [4]int32{int32(d.First), int32(d.Last), int32(d.Tokens), int32(d.FirstTokens)},
 		length:  int32(r.Length), concurrency: int32(r.Concurrency), status: int32(r.Status), merged: int32(r.MergedEvents()),
@@ -118,8 +141,8 @@ func keep(r *result.Result, allowance int) *keptProbe {
 	if r.Outcome != result.Success {
 		k.failure = &keptFailure{advice: r.Advice()}
 		if r.Err != nil {
-			text := harmless(r.Err.Error())
-			k.failure.err = errors.New(text)
+			text := safetext.Line(r.Err.Error(), maxTextBytes)
+			k.failure.err, k.failure.reason = errors.New(text), result.ReasonOf(r.Err)
 			bytes += len(text)
 		}
 	}
@@ -137,7 +160,7 @@ func keep(r *result.Result, allowance int) *keptProbe {
 }
 
 // shareWith has the probe share with another one what both have.
-func (k *keptProbe) shareWith(other *keptProbe) {
+func (k *Kept) shareWith(other *Kept) {
 	if *k.alike == *other.alike {
 		k.alike = other.alike
 		k.bytes -= keptAlikeBytes
@@ -160,6 +183,9 @@ func ofNanoseconds(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
+// maxTextBytes bounds the text of an error.
+const maxTextBytes = 1024
+
 // keepEvents returns events in little room; nil where one does not fit: one after
 // more than an hour, or of very many tokens.
 func keepEvents(events []result.Event) []keptEvent {
@@ -174,21 +200,54 @@ func keepEvents(events []result.Event) []keptEvent {
 	return kept
 }
 
-// document returns the probe in the form of the command `probe -o json`.
-func (k *keptProbe) document(t result.Target) *result.Document {
-	d := result.NewDocument(t, k.result())
-	if k.failure != nil {
-		d.Advice = k.failure.advice
-	}
-	d.Merged = int(k.merged)
+// Document returns the probe in the form of the command `probe -o json`.
+func (k *Kept) Document(t result.Target) *result.Document {
+	d := result.NewDocument(t, k.Result())
+	d.Advice, d.Merged = k.Advice(), int(k.merged)
 	return d
 }
 
-// result returns the result, without what no page shows.
-func (k *keptProbe) result() *result.Result {
+// Start returns when the probe started, and Outcome how it ended.
+func (k *Kept) Start() time.Time { return ofNanoseconds(k.start) }
+
+// Outcome returns how the probe ended.
+func (k *Kept) Outcome() result.Outcome { return k.outcome }
+
+// Timed reports whether the latencies of the probe count.
+func (k *Kept) Timed() bool { return k.timed }
+
+// Timing returns the latencies of the probe, which must not be changed.
+func (k *Kept) Timing() *result.Timing { return &k.timing }
+
+// Advice returns that on a failure; "" is none.
+func (k *Kept) Advice() string {
+	if k.failure == nil {
+		return ""
+	}
+	return k.failure.advice
+}
+
+// Reason returns what the error of a failure is; "" is not known.
+func (k *Kept) Reason() result.Reason {
+	if k.failure == nil {
+		return ""
+	}
+	return k.failure.reason
+}
+
+// Message returns the error of a failure as the pages show it.
+func (k *Kept) Message() string {
+	if k.failure != nil && k.failure.err != nil {
+		return k.failure.err.Error()
+	}
+	return string(k.outcome)
+}
+
+// Result returns the result, without what no page shows.
+func (k *Kept) Result() *result.Result {
 	a, f := k.alike, &k.flags
 	r := &result.Result{
-		Start: ofNanoseconds(k.start), Sent: ofNanoseconds(k.sent), TraceID: k.trace, Outcome: k.outcome,
+		Start: ofNanoseconds(k.start), StartLag: k.startLag.duration(), Sent: ofNanoseconds(k.sent), TraceID: k.trace, Outcome: k.outcome,
 		Timing: k.timing, Server: k.server,
 		Tokens: result.Tokens{
 			Prompt: int(k.tokens[0]), Cached: int(k.tokens[1]), Output: int(k.tokens[2]), Reasoning: int(k.tokens[3]), Source: a.source,
@@ -217,26 +276,74 @@ func (k *keptProbe) result() *result.Result {
 	return r
 }
 
-// keep adds a probe and drops old ones.
-func (p *Probes) keep(k *keptProbe, allowance int) {
-	if last := p.last(); last != nil {
-		k.shareWith(last)
+// keep adds a probe and drops old ones, or their events; l.mu is held.
+func (l *Log) keep(k *Kept, allowance int) {
+	if n := len(l.kept); n > 0 {
+		k.shareWith(l.kept[n-1])
 	}
-	p.kept = append(p.kept, k)
-	p.keptBytes += k.bytes
-	for len(p.kept) > maxKept || int(p.keptBytes) > allowance && len(p.kept) > minKept {
-		i := p.expendable()
-		p.keptBytes -= p.kept[i].bytes
-		p.kept = slices.Delete(p.kept, i, i+1)
+	l.kept = append(l.kept, k)
+	l.keptBytes += k.bytes
+	for len(l.kept) > maxKept || int(l.keptBytes) > allowance && len(l.kept) > minKept {
+		if len(l.kept) <= eventless && l.stripOldest() {
+			continue
+		}
+		i := l.expendable()
+		l.keptBytes -= l.kept[i].bytes
+		l.kept = slices.Delete(l.kept, i, i+1)
 	}
+}
+
+// stripOldest takes the events of the oldest probe that has some, but for the latest; false
+// where there is none. What was read of the log before keeps them.
+func (l *Log) stripOldest() bool {
+	for i, k := range l.kept[:len(l.kept)-minKept] {
+		if len(k.events) == 0 {
+			continue
+		}
+		bare := *k
+		bare.events = nil
+		bare.bytes -= int32(eventBytes * len(k.events))
+		l.keptBytes -= k.bytes - bare.bytes
+		l.kept[i] = &bare
+		return true
+	}
+	return false
 }
 
 // expendable returns which kept probe goes first: the oldest, unless it is the
 // latest failure.
-func (p *Probes) expendable() int {
-	failed := func(k *keptProbe) bool { return k.outcome != result.Success }
-	if failed(p.kept[0]) && !slices.ContainsFunc(p.kept[1:], failed) {
+func (l *Log) expendable() int {
+	failed := func(k *Kept) bool { return k.outcome != result.Success }
+	if failed(l.kept[0]) && !slices.ContainsFunc(l.kept[1:], failed) {
 		return 1
 	}
 	return 0
+}
+
+// Kept returns the probes that are kept with all that is known, the oldest first. They are
+// never changed.
+func (l *Log) Kept() []*Kept {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.kept)
+}
+
+// Last returns the latest probe; nil without one.
+func (l *Log) Last() *Kept {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) == 0 {
+		return nil
+	}
+	return l.kept[len(l.kept)-1]
+}
+
+// Recent returns those of the latest n probes that are kept, the oldest first, without those
+// that bursts of the exporter's own disturbed.
+func (l *Log) Recent(n int) []*Kept {
+	points := l.Points(n)
+	if len(points) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(l.Kept(), func(k *Kept) bool { return k.disturbed || k.Start().Before(points[0].At) })
 }
