@@ -24,15 +24,13 @@ const (
 // sequence is one request inside a replica.
 type sequence struct {
 	// What is asked; constant.
-	prompt int    // prompt tokens
-	output int    // tokens to generate, at least 1
-	reason finish // how it ends after them
-	quiet  bool   // wake the reader at the end only
-	scored bool   // the log-probabilities of the prompt are wanted
-	// streaming is a reply token by token.
-	streaming bool
-	// pace is how much longer than usual the prompt and the first token take; 1 is as usual.
-	pace float64
+	prompt int     // prompt tokens
+	output int     // tokens to generate, at least 1
+	reason finish  // how it ends after them
+	quiet  bool    // wake the reader at the end only
+	scored bool    // the log-probabilities of the prompt are wanted
+	stream bool    // the reply is token by token
+	pace   float64 // how much longer than usual the prompt and the first token take; 1 is as usual
 
 	// The replica's, guarded by its mu.
 	tokens   []token  // prompt and what was generated
@@ -61,8 +59,7 @@ type progress struct {
 
 func newSequence(prompt []token, output int, reason finish) *sequence {
 	return &sequence{
-		prompt: len(prompt), output: output, reason: reason, pace: 1,
-		tokens: prompt, ready: make(chan struct{}, 1),
+		prompt: len(prompt), output: output, reason: reason, pace: 1, tokens: prompt, ready: make(chan struct{}, 1),
 		now: progress{arrival: time.Now()},
 	}
 }
@@ -111,14 +108,9 @@ type replica struct {
 
 func newReplica(o *Options, index int, m *livePage, g *gate) *replica {
 	return &replica{
-		o:       o,
-		index:   index,
-		phase:   time.Duration(index) * o.DecodeStep / time.Duration(o.Replicas),
-		gate:    g,
-		metrics: m,
-		count:   State{Finished: map[string]uint64{string(finishStop): 0, string(finishLength): 0, string(finishAbort): 0}},
-		pool:    newBlockPool(o.Blocks, o.BlockSize),
-		emptied: make(chan struct{}, 1),
+		o: o, index: index, gate: g, metrics: m, pool: newBlockPool(o.Blocks, o.BlockSize), emptied: make(chan struct{}, 1),
+		phase: time.Duration(index) * o.DecodeStep / time.Duration(o.Replicas),
+		count: State{Finished: map[string]uint64{string(finishStop): 0, string(finishLength): 0, string(finishAbort): 0}},
 	}
 }
 
@@ -184,13 +176,10 @@ const maxLag = time.Second
 // loop runs step after step, each ending at an instant computed from the start of the one before, so that late timers
 // do not add up. It ends when no sequence is left.
 func (r *replica) loop() {
-	next := time.Now()
-	timer := time.NewTimer(time.Until(next.Add(r.phase)))
+	next := time.Now().Add(r.phase)
+	timer := time.NewTimer(r.phase)
 	defer timer.Stop()
-	if r.phase > 0 {
-		next = next.Add(r.phase)
-		r.wait(timer)
-	}
+	r.wait(timer)
 	for {
 		if r.stall() {
 			next = time.Now()

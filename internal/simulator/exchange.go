@@ -155,9 +155,14 @@ func (x *exchange) generate() error {
 }
 
 func (x *exchange) refuse(no refusal) error {
-	x.w.Header().Set("Content-Type", "application/json")
-	x.w.WriteHeader(no.status)
-	_, err := x.w.Write(x.p.failure(no))
+	return x.answer(no.status, "application/json", x.p.failure(no))
+}
+
+// answer writes a reply in one piece.
+func (x *exchange) answer(status int, contentType string, body []byte) error {
+	x.w.Header().Set("Content-Type", contentType)
+	x.w.WriteHeader(status)
+	_, err := x.w.Write(body)
 	return err
 }
 
@@ -193,9 +198,7 @@ func (x *exchange) wholeReply() error {
 			w.answer = x.appendToken(w.answer, i)
 		}
 	}
-	x.w.Header().Set("Content-Type", "application/json")
-	_, err := x.w.Write(x.reply.appendWhole(nil, &w))
-	return err
+	return x.answer(http.StatusOK, "application/json", x.reply.appendWhole(nil, &w))
 }
 
 // appendToken appends the text of output token i.
@@ -240,9 +243,7 @@ func (x *exchange) submit() error {
 	output, reason := x.compose()
 	x.drawFirst()
 	x.seq = newSequence(a.prompt, output, reason)
-	x.seq.scored = a.echo
-	x.seq.pace = x.s.pace()
-	x.seq.streaming = a.stream
+	x.seq.scored, x.seq.stream, x.seq.pace = a.echo, a.stream, x.s.pace()
 	x.replica = x.s.route(x.r, a.prompt, x.w.Header())
 	if !x.replica.submit(x.seq) {
 		x.seq = nil

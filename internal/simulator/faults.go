@@ -118,9 +118,7 @@ func (f *Fault) answer(x *exchange) (done bool, err error) {
 		}
 		return true, x.refuse(refusal{f.Status, f.Kind, f.Message})
 	case f.Type != "":
-		x.w.Header().Set("Content-Type", f.Type)
-		_, err := x.w.Write([]byte(f.Body))
-		return true, err
+		return true, x.answer(http.StatusOK, f.Type, []byte(f.Body))
 	case f.Raw != "":
 		c, err := x.hijack()
 		if err != nil {
@@ -132,17 +130,13 @@ func (f *Fault) answer(x *exchange) (done bool, err error) {
 	}
 	switch f.Name {
 	case "json_200":
-		x.w.Header().Set("Content-Type", "application/json")
 		w := whole{answer: []byte("zero one"), finish: finishStop, usage: usage{Prompt: 1, Output: 2, Reasoning: -1}}
-		_, err := x.w.Write(x.reply.appendWhole(nil, &w))
-		return true, err
+		return true, x.answer(http.StatusOK, "application/json", x.reply.appendWhole(nil, &w))
 	case "wrong_content_type":
 		x.contentType = "application/octet-stream"
-	case "redirect_other_host":
-		http.Redirect(x.w, x.r, "http://other-host.invalid"+x.r.URL.Path, http.StatusTemporaryRedirect)
-		return true, nil
-	case "redirect_loop":
-		http.Redirect(x.w, x.r, x.r.RequestURI, http.StatusTemporaryRedirect)
+	case "redirect_other_host", "redirect_loop":
+		to := map[string]string{"redirect_other_host": "http://other-host.invalid" + x.r.URL.Path, "redirect_loop": x.r.RequestURI}
+		http.Redirect(x.w, x.r, to[f.Name], http.StatusTemporaryRedirect)
 		return true, nil
 	}
 	return false, nil
@@ -420,7 +414,7 @@ func (w *bufferedWire) open() error {
 }
 
 func (w *bufferedWire) write(e *event, b []byte) error {
-	w.x.rec.add(e.kind, e.tokens)
+	w.x.rec.add(e)
 	w.body = append(w.body, b...)
 	return nil
 }

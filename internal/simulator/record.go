@@ -81,12 +81,12 @@ type record struct {
 }
 
 // add notes an event that the next write completes.
-func (r *record) add(kind Kind, tokens int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.r.Events) < maxEvents {
-		r.r.Events = append(r.r.Events, Event{Kind: kind, Tokens: tokens})
-	}
+func (r *record) add(e *event) {
+	r.update(func(now *Record) {
+		if len(now.Events) < maxEvents {
+			now.Events = append(now.Events, Event{Kind: e.kind, Tokens: e.tokens})
+		}
+	})
 }
 
 // stamp gives the events that were added since the last write their instant.
@@ -100,12 +100,12 @@ func (r *record) stamp(t time.Time) {
 
 // progress notes what the engine did.
 func (r *record) progress(p progress) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.r.CachedTokens, r.r.OutputTokens = p.cached, p.tokens
-	if p.tokens > 0 {
-		r.r.Queue, r.r.Prefill = p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled)
-	}
+	r.update(func(now *Record) {
+		now.CachedTokens, now.OutputTokens = p.cached, p.tokens
+		if p.tokens > 0 {
+			now.Queue, now.Prefill = p.scheduled.Sub(p.arrival), p.first.Sub(p.scheduled)
+		}
+	})
 }
 
 func (r *record) update(change func(*Record)) {
@@ -114,11 +114,11 @@ func (r *record) update(change func(*Record)) {
 	change(&r.r)
 }
 
-func (r *record) snapshot() Record {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := r.r
-	c.Events = slices.Clone(r.r.Events)
+func (r *record) snapshot() (c Record) {
+	r.update(func(now *Record) {
+		c = *now
+		c.Events = slices.Clone(now.Events)
+	})
 	return c
 }
 

@@ -36,7 +36,6 @@ type Server struct {
 	records  latest[record]
 	// questions are those that the model may know the answers to; constant.
 	questions []check.Question
-	faults    map[string]*Fault
 	words     vocabulary
 	weights   atomic.Pointer[weights]
 	routed    atomic.Uint64 // requests that took their turn
@@ -57,7 +56,6 @@ func New(o Options) *Server {
 		gate:      new(gate),
 		verdicts:  make(map[result.Verdict]uint64),
 		questions: check.Questions(),
-		faults:    make(map[string]*Fault),
 		conns:     make(map[*stampedConn]bool),
 		words:     newVocabulary(),
 		started:   time.Now(),
@@ -72,9 +70,6 @@ func New(o Options) *Server {
 	}
 	for i := range s.o.Replicas {
 		s.replicas = append(s.replicas, newReplica(&s.o, i, s.metrics, s.gate))
-	}
-	for _, f := range Faults() {
-		s.faults[f.Name] = &f
 	}
 	s.handler = s.routes()
 	return s
@@ -105,15 +100,7 @@ func (s *Server) routes() http.Handler {
 	for path, p := range faces {
 		mux.HandleFunc("POST "+path, s.generate(p, path))
 	}
-	if path := s.software.Metrics; path != "" {
-		mux.HandleFunc("GET "+path, servePage(s.metricsPage))
-	}
-	handle(mux, "GET /v1beta/models", func(*http.Request) (any, error) {
-		return jsonMap{"models": []jsonMap{{
-			"name": "models/" + s.o.Model, "inputTokenLimit": s.o.ContextLength, "outputTokenLimit": s.o.ContextLength,
-			"supportedGenerationMethods": []string{"generateContent"},
-		}}}, nil
-	})
+	s.servePages(mux)
 	handle(mux, "GET /simulator/requests/{traceid}", func(r *http.Request) (any, error) {
 		if record, ok := s.Request(r.PathValue("traceid")); ok {
 			return record, nil
@@ -132,17 +119,16 @@ func (s *Server) routes() http.Handler {
 		return nil, nil
 	})
 
-	face := s.identify(mux)
 	outer := http.NewServeMux()
-	outer.Handle("/", face)
+	outer.Handle("/", mux)
 	outer.HandleFunc("/fault/{name}/", func(w http.ResponseWriter, r *http.Request) {
-		f, ok := s.faults[r.PathValue("name")]
+		f, ok := FaultNamed(r.PathValue("name"))
 		if !ok {
 			http.Error(w, "no such fault", http.StatusNotFound)
 			return
 		}
-		r = r.WithContext(context.WithValue(r.Context(), faultKey{}, f))
-		http.StripPrefix("/fault/"+f.Name, face).ServeHTTP(w, r)
+		r = r.WithContext(context.WithValue(r.Context(), faultKey{}, &f))
+		http.StripPrefix("/fault/"+f.Name, mux).ServeHTTP(w, r)
 	})
 	return outer
 }
@@ -340,60 +326,52 @@ func around(rng *rand.Rand, mean int) int { return mean/2 + rng.IntN(mean+1) }
 // DecodeStep later. Replica i of N, counted from 0, begins i/N of a DecodeStep later.
 type Options struct {
 	Model string // the name of the one model served; default "simulated-8b"
-	// Engine is the server software to show where nothing is generated, and
-	// whose metrics page the server has; one of Engines; default "vllm".
+	// Engine is the server software to show where nothing is generated, and whose metrics page the server has; one of
+	// Engines; default "vllm".
 	Engine string
 	// Replicas is the number of engines behind the address, each with a step loop and a KV cache of its own; default 1.
 	Replicas     int
 	Routing      string // how a request finds its replica, one of Routings; default LeastLoaded
 	StickyHeader string // the header that Sticky looks at; default "X-Session-Id"
 	Slots        int    // how many sequences a replica batches at once; default 32
-	// QueueLimit is how many requests may wait at a replica whose slots are
-	// taken; one more is answered 503. 0 is no limit.
-	QueueLimit             int
-	PrefillTokensPerSecond float64 // the speed of a replica on uncached prompt tokens; default 8000
-	// FixedDelay is the time before a request reaches its replica, the same for each: the network, tokenising.
-	FixedDelay time.Duration
-	// PrefillNoise is the relative standard deviation of the time that a request takes from entering a batch to its
-	// first token: a factor drawn for each request, log-normal with mean 1. 0.1 is 10 %.
-	PrefillNoise float64
-	DecodeStep   time.Duration // how long a step takes that samples one token; default 20ms
-	// DecodeStepPerSequence is added to a step for each further sequence that
-	// samples a token in it; default 100µs, negative is none.
-	DecodeStepPerSequence time.Duration
+	QueueLimit   int    // how many requests may wait at a replica; one more is answered 503; 0 is no limit
+	// PrefillTokensPerSecond is the speed of a replica on uncached prompt tokens; default 8000. FixedDelay is the time
+	// before a request reaches its replica, the same for each: the network, tokenising. PrefillNoise is the relative
+	// standard deviation of the time that a request takes from entering a batch to its first token: a factor drawn for
+	// each request, log-normal with mean 1. 0.1 is 10 %.
+	PrefillTokensPerSecond float64
+	FixedDelay             time.Duration
+	PrefillNoise           float64
+	// DecodeStep is how long a step takes that samples one token; default 20ms. DecodeStepPerSequence is added to it
+	// for each further sequence that samples a token in it; default 100µs, negative is none.
+	DecodeStep, DecodeStepPerSequence time.Duration
 	// TokensPerEvent is the mean number of tokens in the events of a stream after the first one, as speculative
 	// decoding sends them, 1 to 5; default 1. The pace of the tokens remains what the steps make it.
-	TokensPerEvent float64
-	BlockSize      int // the number of tokens in a block of the KV cache; default 16
-	Blocks         int // the number of blocks of a replica's KV cache; default 4096
-	ContextLength  int // bounds prompt plus output, in tokens; default 8192, at most what the KV cache holds
-	// ReasoningTokens is how many of the output tokens of a chat reply are reasoning, before the answer starts.
-	ReasoningTokens int
-	// WeightsVersion names the weights. Where it is set, it decides the text of
-	// greedy answers, the log-probabilities, a part of embeddings and scores, and the
-	// system_fingerprint of the OpenAI protocols; without it the model counts, and there is no fingerprint.
+	TokensPerEvent  float64
+	BlockSize       int // the number of tokens in a block of the KV cache; default 16
+	Blocks          int // the number of blocks of a replica's KV cache; default 4096
+	ContextLength   int // bounds prompt plus output, in tokens; default 8192, at most what the KV cache holds
+	ReasoningTokens int // how many of the output tokens of a chat reply are reasoning, before the answer starts
+	// WeightsVersion names the weights. Where it is set, it decides the text of greedy answers, the log-probabilities,
+	// a part of embeddings and scores, and the system_fingerprint of the OpenAI protocols; without it the model counts,
+	// and there is no fingerprint.
 	WeightsVersion string
-	// Quality is the share of the questions that the model knows the answer to,
-	// and of the sampled answers that are right; default 1, negative is none.
-	Quality float64
-	// BadCalls is the share of the calls of functions, and of the answers in JSON, that
-	// are not valid, each in one of the ways of check.ToolCallVerdicts.
-	BadCalls float64
-	// GreedyFlips is the share of the greedy answers that differ from the others to their prompt from some token on,
-	// although nothing changed. Whole answers to questions do not.
-	GreedyFlips float64
+	// Quality is the share of the questions that the model knows the answer to, and of the sampled answers that are
+	// right; default 1, negative is none. BadCalls is the share of the calls of functions, and of the answers in JSON,
+	// that are not valid. GreedyFlips is the share of the greedy answers that differ from the others to their prompt
+	// from some token on, although nothing changed. Whole answers to questions do not.
+	Quality, BadCalls, GreedyFlips float64
 	// LogprobShift is added to the log-probability of each token of a text that is scored, LogprobNoise is the standard
 	// deviation of what is drawn for each request and added too; in nats. The mean over a long text is about -2.3
 	// without them, and no token gets above 0, so that a shift of 0.4 still holds.
 	LogprobShift, LogprobNoise float64
-	// QuantizeAfter is the time from the start after which the weights are as if they
-	// were quantized: the log-probabilities of first tokens are others, and what the
-	// weights decide of embeddings and scores, and nothing else. 0 is never.
+	// QuantizeAfter is the time from the start after which the weights are as if they were quantized: the
+	// log-probabilities of first tokens are others, and what the weights decide of embeddings and scores, and nothing
+	// else. 0 is never.
 	QuantizeAfter time.Duration
-	Background    int // how many sequences Serve itself keeps running or queued, over all replicas
-	// BackgroundInput and BackgroundOutput are their mean lengths in tokens;
-	// default 512 and 128. A quarter of each prompt is common to all.
-	BackgroundInput, BackgroundOutput int
+	// Background is how many sequences Serve itself keeps running or queued, over all replicas. BackgroundInput and
+	// BackgroundOutput are their mean lengths in tokens; default 512 and 128. A quarter of each prompt is common to all.
+	Background, BackgroundInput, BackgroundOutput int
 	// Faults are shown unasked, one drawn evenly for FaultRatio of the generation requests whose path names none.
 	Faults     []Fault
 	FaultRatio float64

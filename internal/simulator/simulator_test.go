@@ -194,7 +194,7 @@ func TestRecordsAreBounded(t *testing.T) {
 	}
 	rec := &record{}
 	for range maxEvents + 1 {
-		rec.add(Answer, 1)
+		rec.add(&event{kind: Answer, tokens: 1})
 	}
 	if n := len(rec.snapshot().Events); n != maxEvents {
 		t.Errorf("%d events kept, want %d", n, maxEvents)

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"maps"
@@ -76,17 +77,13 @@ func execute(t *template.Template, name string, b *bytes.Buffer, data any) {
 type software struct {
 	Name   string // value of Options.Engine
 	Server string // header Server; "" is none
-	// Owner is that of the model in the list of OpenAI, which without an owner is not there. Model
-	// and Object are what the model has besides, and what it is called.
-	Owner  string
-	Model  string
-	Object string
-	Pages  map[string]string // the replies to GET by path: JSON or a text
-	// Metrics is the path of the metrics page: the one of the file Live, which tells what the
-	// replicas do, or Sample of package servers, which never changes.
-	Metrics string
-	Live    string
-	Sample  string
+	// Owner is that of the model in the list of OpenAI, which without an owner is not there. Model and Object are what
+	// the model has besides, and what it is called.
+	Owner, Model, Object string
+	Pages                map[string]string // the replies to GET by path: JSON or a text
+	// Metrics is the path of the metrics page: the one of the file Live, which tells what the replicas do, or Sample of
+	// package servers, which never changes.
+	Metrics, Live, Sample string
 
 	templates *template.Template
 }
@@ -96,12 +93,11 @@ var allSoftware = sync.OnceValue(func() (all []*software) {
 	read("software.yml", &all)
 	for _, s := range all {
 		if s.Owner != "" {
-			object := "model"
-			if s.Object != "" {
-				object = s.Object
-			}
-			s.Pages["/v1/models"] = `{"object":"list","data":[{"id":{{json .O.Model}},"object":"` + object + `","created":{{.Created}},"owned_by":"` + s.Owner + `"` + s.Model + `}]}`
+			s.Pages["/v1/models"] = `{"object":"list","data":[{"id":{{json .O.Model}},"object":"` + cmp.Or(s.Object, "model") +
+				`","created":{{.Created}},"owned_by":"` + s.Owner + `"` + s.Model + `}]}`
 		}
+		s.Pages["/v1beta/models"] = `{"models":[{"name":{{json (print "models/" .O.Model)}},"inputTokenLimit":{{.O.ContextLength}},` +
+			`"outputTokenLimit":{{.O.ContextLength}},"supportedGenerationMethods":["generateContent"]}]}`
 		s.templates = compile(s.Pages)
 	}
 	return all
@@ -138,24 +134,25 @@ type series struct {
 	What    string
 }
 
-// identify answers the pages of the server's software, and leaves every other request to next.
-func (s *Server) identify(next http.Handler) http.Handler {
+// servePages answers the pages of the server's software.
+func (s *Server) servePages(mux *http.ServeMux) {
+	if path := s.software.Metrics; path != "" {
+		mux.HandleFunc("GET "+path, servePage(s.metricsPage))
+	}
 	data := pageData{O: &s.o, Created: s.started.Unix()}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, ok := s.software.Pages[r.URL.Path]; !ok || r.Method != http.MethodGet {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if s.software.Server != "" {
-			w.Header().Set("Server", s.software.Server)
-		}
-		var b bytes.Buffer
-		execute(s.software.templates, r.URL.Path, &b, &data)
-		if strings.HasPrefix(b.String(), "{") || strings.HasPrefix(b.String(), "[") {
-			w.Header().Set("Content-Type", "application/json")
-		}
-		_, _ = w.Write(b.Bytes()) // the client is gone
-	})
+	for path := range s.software.Pages {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			if s.software.Server != "" {
+				w.Header().Set("Server", s.software.Server)
+			}
+			var b bytes.Buffer
+			execute(s.software.templates, path, &b, &data)
+			if strings.HasPrefix(b.String(), "{") || strings.HasPrefix(b.String(), "[") {
+				w.Header().Set("Content-Type", "application/json")
+			}
+			_, _ = w.Write(b.Bytes()) // the client is gone
+		})
+	}
 }
 
 // livePage is a metrics page that changes with what is done.
@@ -172,15 +169,12 @@ type livePage struct {
 
 // family is a family of a page, or some of its series. It has one name.
 type family struct {
-	Gauge     string
-	Counter   string
-	Histogram string
-	Help      string
-	Labels    map[string]string // beside those of the page; an empty one is left out
-	// Value is that of a series for each replica. Without it Of is the quantity that is observed.
-	Value  string
-	Of     string
-	Bounds string // of a histogram, by name
+	Gauge, Counter, Histogram string
+	Help                      string
+	Labels                    map[string]string // beside those of the page; an empty one is left out
+	// Value is that of a series for each replica. Without it Of is the quantity that is observed, Bounds those of a
+	// histogram, by name.
+	Value, Of, Bounds string
 
 	templates *template.Template
 	all       []*observations // in the order of the first observation; guarded by livePage.mu
@@ -357,5 +351,5 @@ func (s *Server) pageData() (all []pageData) {
 
 // observe reports an observation of a request to the metrics page: in seconds where it is a time.
 func (r *replica) observe(q *sequence, of string, v float64) {
-	r.metrics.observe(of, series{r.index, strconv.FormatBool(q.streaming)}, v)
+	r.metrics.observe(of, series{r.index, strconv.FormatBool(q.stream)}, v)
 }

@@ -236,7 +236,7 @@ func (f flushWire) open() error {
 }
 
 func (f flushWire) write(e *event, b []byte) error {
-	f.x.rec.add(e.kind, e.tokens)
+	f.x.rec.add(e)
 	return f.x.send(b)
 }
 
