@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -50,7 +49,6 @@ type Endpoint struct {
 	dns     []*dnsName
 	found   finder
 	servers map[string]*server // by the id of their place
-	buffers sync.Pool          // of *[]byte, for the bodies of pages
 	clients []*client          // all of them
 	secrets *safetext.Secrets  // of the options and the configuration
 }
@@ -68,7 +66,6 @@ func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	}
 	e := &Endpoint{
 		cfg: cfg, options: o, servers: map[string]*server{}, secrets: o.Secrets.With(config.Secrets(cfg)...),
-		buffers: sync.Pool{New: func() any { return new([]byte) }},
 	}
 	for _, u := range cfg.Servers.URLs {
 		c, err := e.newClient(e.settings(u.URL), "")

@@ -119,10 +119,11 @@ const (
 type memory struct {
 	free, kept *semaphore.Weighted
 	longest    *sync.Pool // buffers for the longest page: each is much garbage
+	buffers    *sync.Pool // of *[]byte, for other pages
 }
 
 func newMemory() memory {
-	return memory{free: semaphore.NewWeighted(maxLargePages), kept: semaphore.NewWeighted(maxLargeStates), longest: new(sync.Pool)}
+	return memory{free: semaphore.NewWeighted(maxLargePages), kept: semaphore.NewWeighted(maxLargeStates), longest: new(sync.Pool), buffers: &sync.Pool{New: func() any { return new([]byte) }}}
 }
 
 // body is the body of a reply on its way into a buffer.

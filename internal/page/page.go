@@ -43,6 +43,7 @@ func pageErrorf(r Reason, format string, args ...any) *PageError {
 // page is the text of a page on its way through the parser.
 type page struct {
 	text    []byte // ends with a line break
+	plain   bool   // is in the text format, where a line is a sample
 	parser  textparse.Parser
 	seen    []byte // the latest piece of text that was read well; nil before the first
 	samples int
@@ -67,8 +68,8 @@ func openPage(text []byte, contentType string) (*page, *PageError) {
 	if !bytes.HasSuffix(text, []byte("\n")) {
 		text = append(text[:len(text):len(text)], '\n')
 	}
-	p := &page{text: text}
-	if media == "text/plain" {
+	p := &page{text: text, plain: media == "text/plain"}
+	if p.plain {
 		// The parser appends a line break: here it writes the one that is there.
 		text = text[:len(text)-1]
 	}
@@ -165,6 +166,54 @@ func (p *page) walk(wants func(name []byte) bool, visit func(ls labels.Labels, v
 	})
 }
 
+// only returns a page with the lines alone whose names the mapping has, made in buf: most of the
+// time is the parser's, and half of a page is often not mapped. It returns nil where the page is
+// to be parsed whole. What is left out has the form of samples and comments, and is not checked
+// further.
+func (p *page) only(c *mapping, buf []byte) *page {
+	if !p.plain || len(p.text) > smallPage {
+		return nil
+	}
+	var name, line []byte
+	keep := false
+	buf = slices.Grow(buf[:0], len(p.text))
+	for rest, n := p.text, 0; len(rest) > 0; n++ {
+		if line, rest, _ = bytes.Cut(rest, lineBreak); n == maxSamples {
+			return nil
+		}
+		if !isOf(line, name) {
+			name = lineName(line)
+			keep = c.hasPlain(name)
+		}
+		if keep || !isSkippable(line, name) {
+			buf = append(append(buf, line...), '\n')
+		}
+	}
+	kept := &page{text: buf, plain: true}
+	kept.parser = textparse.NewPromParser(buf[:max(0, len(buf)-1)], labels.NewSymbolTable(), false)
+	return kept
+}
+
+// hasPlain reports whether a name on a page, of a series or a family, is one of the mapping.
+func (c *mapping) hasPlain(name []byte) bool {
+	var buf [128]byte
+	plain := appendPlain(buf[:0], name)
+	return len(c.targets[string(plain)]) > 0 || len(c.families[string(plain)]) > 0
+}
+
+// isSkippable reports whether a line with a name is a comment, or has the form of a sample.
+func isSkippable(line, name []byte) bool {
+	switch {
+	case len(line) == 0 || line[0] == '#':
+		return true
+	case len(name) == 0 || len(name) == len(line) || bytes.Count(line, quote)%2 != 0:
+		return false
+	}
+	first, value := line[0], line[bytes.LastIndexByte(line, ' ')+1:]
+	named := 'a' <= first && first <= 'z' || 'A' <= first && first <= 'Z' || first == '_' || first == ':'
+	return named && len(value) > 0 && bytes.IndexByte(numberStarts, value[0]) >= 0
+}
+
 // offset returns where a piece of the text begins, which the parser returned
 // without copying it.
 func (p *page) offset(piece []byte) int { return cap(p.text) - cap(piece) }
@@ -233,8 +282,10 @@ func seriesName(series []byte) []byte {
 		name, _, _ := bytes.Cut(quoted, []byte(`"`))
 		return name
 	}
-	if i := bytes.IndexAny(series, "{ \t"); i >= 0 {
-		return series[:i]
+	for i, b := range series {
+		if b == '{' || b == ' ' || b == '\t' {
+			return series[:i]
+		}
 	}
 	return series
 }
@@ -245,7 +296,7 @@ const (
 	maxBytesShown = 80
 )
 
-var typeLine = []byte("# TYPE ")
+var typeLine, lineBreak, quote, numberStarts = []byte("# TYPE "), []byte("\n"), []byte(`"`), []byte("0123456789+-.NI")
 
 // recognise returns the mapping to read a page with: that of the wanted engine
 // where the page has any series of it, else the first one in rank that has a
@@ -260,6 +311,9 @@ func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
 	var buf, last, line []byte
 	for len(page) > 0 {
 		line, page, _ = bytes.Cut(page, []byte("\n"))
+		if isOf(line, last) {
+			continue
+		}
 		name := lineName(line)
 		if len(name) == 0 || bytes.Equal(name, last) {
 			continue
@@ -302,6 +356,13 @@ func (c *mapping) has(name []byte) bool {
 		return t[0].source != c.start
 	}
 	return len(c.families[string(name)]) > 0
+}
+
+// isOf reports whether a line is that of another sample of a name: most lines of a page follow
+// one of the same name.
+func isOf(line, name []byte) bool {
+	n := len(name)
+	return n > 0 && len(line) > n && (line[n] == '{' || line[n] == ' ') && bytes.Equal(line[:n], name)
 }
 
 // lineName returns the name of the family or the series that a line is of; an

@@ -96,7 +96,7 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 			r.mappings.scratch.Put(s)
 		}
 	}()
-	filtered, err := s.gather(p, c, w.Model)
+	filtered, p, err := s.gatherOf(p, c, w.Model)
 	if err != nil {
 		return nil, err
 	}

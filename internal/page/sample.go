@@ -65,6 +65,19 @@ type wrongType struct {
 	typ  model.MetricType
 }
 
+// gatherOf does what gather does, and returns the page that was read for it: one without the
+// lines that are not mapped, unless there is an error, which is that of the whole page.
+func (s *scratch) gatherOf(whole *page, c *mapping, model string) (filtered bool, read *page, err *PageError) {
+	if mapped := whole.only(c, s.mapped); mapped != nil {
+		s.mapped = mapped.text
+		if filtered, err = s.gather(mapped, c, model); err == nil {
+			return filtered, mapped, nil
+		}
+	}
+	filtered, err = s.gather(whole, c, model)
+	return filtered, whole, err
+}
+
 // gather reads the samples of a page that the mapping wants, of the model that
 // is wanted. It leaves them in order, copies made one, and reports whether those
 // of other models were left out.
@@ -301,6 +314,7 @@ func compareKeys(a, b *sample) int {
 // again for other pages.
 type scratch struct {
 	samples  []sample
+	mapped   []byte      // the lines of the page that are read
 	spelling []uint8     // by source, the one to prefer of those on the page
 	wrong    []wrongType // families of the wrong type
 	last     []byte      // the latest name of a series

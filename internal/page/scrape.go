@@ -189,7 +189,7 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 	timeout := cmp.Or(p.within, time.Duration(e.cfg.Servers.Timeout))
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no whole page within %s", timeout))
 	defer cancel()
-	buf := e.buffers.Get().(*[]byte)
+	buf := e.options.Mappings.memory.buffers.Get().(*[]byte)
 	defer e.keepBuffer(buf)
 	a, b := &attempt{sent: safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader)}, &body{memory: e.options.Mappings.memory}
 	defer b.release()
@@ -217,7 +217,7 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 func (e *Endpoint) keepBuffer(buf *[]byte) {
 	switch {
 	case cap(*buf) <= smallPage:
-		e.buffers.Put(buf)
+		e.options.Mappings.memory.buffers.Put(buf)
 	case cap(*buf) == maxPage+1:
 		e.options.Mappings.memory.longest.Put(buf)
 	}
