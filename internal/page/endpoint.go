@@ -3,14 +3,19 @@ package page
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
@@ -178,4 +183,211 @@ func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*cl
 	}
 	e.clients = append(e.clients, c)
 	return c, nil
+}
+
+// maxParallel bounds how many pages of an endpoint are read at once.
+const maxParallel = 32
+
+// reading is the status of a server before it has its name.
+type reading struct {
+	server *server
+	place  *place
+	status Status
+}
+
+// Scrape reads the pages of all servers and returns what became of each,
+// sorted by Server; nothing for an endpoint without a page. When ctx ends
+// before, nothing is returned and nothing counted.
+func (e *Endpoint) Scrape(ctx context.Context, known Known) []Status {
+	var readings []reading
+	if e.finds {
+		readings = e.find(ctx, known)
+	} else {
+		readings = e.readAll(ctx, e.configured(ctx, known), e.want(known))
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	e.forgetOthers(readings)
+	return e.named(readings, known)
+}
+
+// want says what the pages are read for.
+func (e *Endpoint) want(known Known) Want {
+	return Want{Engine: e.cfg.Servers.Engine, Found: known.Engine, Model: cmp.Or(e.cfg.Model, known.Model)}
+}
+
+func (e *Endpoint) readAll(ctx context.Context, places []*place, w Want) []reading {
+	readings := make([]reading, len(places))
+	for i, p := range places {
+		readings[i] = reading{server: e.server(p.id), place: p}
+	}
+	inParallel(len(readings), func(i int) {
+		r := &readings[i]
+		r.status = e.read(ctx, r.server, r.place, w)
+	})
+	return readings
+}
+
+// server returns what is kept of a server.
+func (e *Endpoint) server(id string) *server {
+	s := e.servers[id]
+	if s == nil {
+		s = &server{failures: map[Reason]uint64{}, reader: e.options.Mappings.NewReader()}
+		e.servers[id] = s
+	}
+	return s
+}
+
+// forgetOthers drops the servers that are gone.
+func (e *Endpoint) forgetOthers(readings []reading) {
+	there := make(map[*server]bool, len(readings))
+	for _, r := range readings {
+		there[r.server] = true
+	}
+	maps.DeleteFunc(e.servers, func(_ string, s *server) bool {
+		if !there[s] {
+			s.reader.drop()
+		}
+		return !there[s]
+	})
+}
+
+// named gives each status the shortest name that no other one has: the first
+// of two that differ only in path or scheme keeps the short one. A page with a
+// query is one of several: its name always has the query.
+func (e *Endpoint) named(readings []reading, known Known) []Status {
+	taken := make(map[string]bool, len(readings))
+	statuses := make([]Status, len(readings))
+	for i, r := range readings {
+		page := r.place.page
+		short := hostPort(page)
+		long := short + strings.TrimSuffix(page.RequestURI(), noAutoload)
+		names := []string{short, long, page.Scheme + "://" + long}
+		usual := e.isUsual(page.EscapedPath(), cmp.Or(r.server.engine, e.cfg.Servers.Engine, known.Engine))
+		if !usual || page.RawQuery != "" {
+			names = names[1:]
+		}
+		for _, n := range names {
+			if r.status.Server = n; !taken[n] {
+				break
+			}
+		}
+		taken[r.status.Server] = true
+		statuses[i] = r.status
+	}
+	slices.SortFunc(statuses, func(a, b Status) int { return strings.Compare(a.Server, b.Server) })
+	return statuses
+}
+
+// isUsual reports whether the pages of an engine are under a path.
+func (e *Endpoint) isUsual(path, name string) bool {
+	return slices.ContainsFunc(e.options.Mappings.Pages(name), func(page string) bool {
+		_, usual := splitPage(page)
+		return path == usual
+	})
+}
+
+// inParallel calls f with 0 to n-1, a bounded number at a time.
+func inParallel(n int, f func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(maxParallel)
+	for i := range n {
+		g.Go(func() error {
+			f(i)
+			return nil
+		})
+	}
+	g.Wait()
+}
+
+// server is what is kept of one server from one reading to the next.
+type server struct {
+	reader   *Reader
+	page     string // the URL that the reader reads
+	engine   string // of the latest snapshot
+	progress time.Time
+	failures map[Reason]uint64
+	secrets  *safetext.Secrets // known, and sent with the latest request
+	backends map[string]string // the names of the latest snapshot as they are shown
+}
+
+// read reads the page of a server once. When ctx ends before, the status means
+// nothing, and nothing is kept of it.
+func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status {
+	if page := p.page.String(); s.page != page {
+		s.reader.drop()
+		s.page = page
+	}
+	start := e.options.Now()
+	snapshot, failed := e.snapshot(ctx, s, p, w)
+	if ctx.Err() != nil {
+		return Status{}
+	}
+	st := Status{URL: s.page, At: start, Duration: e.options.Now().Sub(start), State: Up, Snapshot: snapshot}
+	if failed != nil {
+		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err, s.secrets)
+		_, own := errors.AsType[*foreign.FileError](failed)
+		if st.Absent = own || errors.Is(failed, errUnloaded); !st.Absent {
+			s.failures[failed.Reason]++
+		}
+	} else {
+		s.engine, s.progress = snapshot.Engine, snapshot.LastProgress
+	}
+	if p.stale {
+		s.failures[ReasonDNS]++
+	}
+	st.LastProgress, st.Failures = s.progress, maps.Clone(s.failures)
+	return st
+}
+
+// snapshot gets the page and reads it, within the time that it may take. A
+// panic is a page that cannot be read.
+func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_ *Snapshot, failed *PageError) {
+	s.secrets = e.secrets
+	if p.failed != nil {
+		return nil, p.failed
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			s.reader.drop()
+			s.reader = e.options.Mappings.NewReader() // the old one may be half changed
+			failed = pageErrorf(ReasonFormat, "panic while the page was read: %v", r)
+		}
+	}()
+	timeout := cmp.Or(p.within, time.Duration(e.cfg.Servers.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no whole page within %s", timeout))
+	defer cancel()
+	buf := e.options.Mappings.memory.buffers.Get().(*[]byte)
+	defer e.keepBuffer(buf)
+	a, b := &attempt{sent: safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader)}, &body{memory: e.options.Mappings.memory}
+	defer b.release()
+	page, contentType, err := a.fetch(ctx, p, b, (*buf)[:0])
+	*buf, s.secrets = page, a.sent.Secrets()
+	if err != nil {
+		return nil, failureOf(ctx, a, err)
+	}
+	w.Host = hostOf(p.page)
+	snapshot, err := s.reader.Read(page, contentType, e.options.Now(), w)
+	switch f, _ := errors.AsType[*PageError](err); {
+	case err == nil:
+		s.cleanBackends(snapshot)
+		return snapshot, nil
+	case f == nil:
+		return nil, pageErrorf(ReasonFormat, "%w", err)
+	case a.isQuotedIn(page): // and so perhaps in the error
+		return nil, pageErrorf(f.Reason, "the page repeats a secret of the request; what is wrong with it is not shown")
+	default:
+		return nil, f
+	}
+}
+
+// keepBuffer keeps a buffer for another page unless it is of a large page's length.
+func (e *Endpoint) keepBuffer(buf *[]byte) {
+	switch {
+	case cap(*buf) <= smallPage:
+		e.options.Mappings.memory.buffers.Put(buf)
+	case cap(*buf) == maxPage+1:
+		e.options.Mappings.memory.longest.Put(buf)
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // place is a page to read.
@@ -153,4 +155,179 @@ func distinct(found []netip.Addr) []netip.Addr {
 	slices.SortFunc(some, netip.Addr.Compare)
 	some = slices.Compact(some)
 	return some[:min(len(some), maxAddresses)]
+}
+
+// lookAgain is the time from one look for the page of an endpoint to the next
+// where something answered. Where nothing did it is the longest: there it begins
+// with the interval of readings and doubles with each look.
+const lookAgain = 10 * time.Minute
+
+// finder is what is known of the page of an endpoint that names none.
+type finder struct {
+	page   *url.URL      // where it was found; nil before
+	latest Reason        // of its latest reading
+	engine string        // for which it was looked for
+	lookAt time.Time     // when to look for it again, unless it is there
+	wait   time.Duration // until then, where nothing answered; 0 is that something did
+	locked *Status       // of the first candidate that wants a key; nil is none
+}
+
+// Locked returns the status of a page that was looked for, and that the server refused
+// for want of a key; nil where there is none.
+func (e *Endpoint) Locked() *Status { return e.found.locked }
+
+// find reads the page of an endpoint that names none, after looking for it
+// where that is due. Without a page there is no reading.
+func (e *Endpoint) find(ctx context.Context, known Known) []reading {
+	f := &e.found
+	name := cmp.Or(e.cfg.Servers.Engine, known.Engine)
+	now := e.options.Now()
+	there := f.page != nil && isThere(f.latest)
+	up := there && f.latest == ReasonNone
+	switch {
+	case !there && !now.Before(f.lookAt), !up && name != f.engine:
+		return e.look(ctx, known, name)
+	case f.page == nil:
+		return nil
+	}
+	r := e.readFound(ctx, f.page, known, 0)
+	if ctx.Err() != nil {
+		return nil
+	}
+	f.latest = r.status.Reason
+	if there && !isThere(f.latest) {
+		f.lookAt = now.Add(lookAgain)
+	}
+	return []reading{r}
+}
+
+// look asks for the candidates one after the other, since the later ones of an
+// engine may do harm where an earlier one is there, and reads the first that is
+// a page. All of them together have the time of one reading, each host the same
+// part of it. One that was found before stays when there is no other.
+func (e *Endpoint) look(ctx context.Context, known Known, name string) []reading {
+	start := e.options.Now()
+	found := finder{engine: name, lookAt: start.Add(lookAgain)}
+	before := e.found.page
+	answered := before != nil
+	silent := map[string]bool{} // hosts that do not answer
+	var kept []reading
+	for pages := e.candidates(name); len(pages) > 0; pages = pages[1:] {
+		page := pages[0]
+		left := time.Duration(e.cfg.Servers.Timeout) - e.options.Now().Sub(start)
+		if silent[page.Host] || left <= 0 {
+			continue
+		}
+		r := e.readFound(ctx, page, known, left/time.Duration(countHosts(pages, silent)))
+		if ctx.Err() != nil {
+			return nil
+		}
+		there := isThere(r.status.Reason)
+		if there || before != nil && *page == *before {
+			found.page, found.latest, kept = page, r.status.Reason, []reading{r}
+		}
+		if there {
+			break
+		}
+		if found.locked == nil && errors.Is(r.status.Err, errLocked) {
+			found.locked = &r.status
+		}
+		silent[page.Host] = isSilent(r.status.Reason)
+		answered = answered || !silent[page.Host]
+	}
+	if !answered && found.page == nil { // that all is down says nothing about the page
+		found.wait = e.nextWait(name)
+		found.lookAt = start.Add(found.wait - time.Duration(e.cfg.Servers.Interval)/2) // readings are not exactly on time
+	}
+	e.found = found
+	return kept
+}
+
+// countHosts counts the hosts of pages without those that do not answer.
+func countHosts(pages []*url.URL, silent map[string]bool) int {
+	hosts := map[string]bool{}
+	for _, page := range pages {
+		if !silent[page.Host] {
+			hosts[page.Host] = true
+		}
+	}
+	return len(hosts)
+}
+
+// nextWait returns how long to wait after a look where nothing answered.
+func (e *Endpoint) nextWait(name string) time.Duration {
+	wait := time.Duration(e.cfg.Servers.Interval)
+	if e.found.engine == name && e.found.wait > 0 {
+		wait = max(wait, min(2*e.found.wait, lookAgain))
+	}
+	return wait
+}
+
+// isSilent reports whether a failure is one of the server and not of a page.
+func isSilent(r Reason) bool {
+	switch r {
+	case ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout:
+		return true
+	}
+	return false
+}
+
+// isThere reports whether a reading shows a page of metrics, even if not one
+// that can be trusted.
+func isThere(r Reason) bool {
+	switch r {
+	case ReasonNone, ReasonUnmapped, ReasonDuplicate, ReasonType, ReasonBuckets:
+		return true
+	}
+	return false
+}
+
+// readFound reads a candidate; within is as in place. On another port than the
+// endpoint's own there may be anything: it is asked without credentials.
+func (e *Endpoint) readFound(ctx context.Context, page *url.URL, known Known, within time.Duration) reading {
+	p := &place{id: page.String(), page: page, client: e.own, within: within}
+	if !sameOrigin(page, e.cfg.URL.URL) {
+		p.client = e.bare
+	}
+	r := reading{server: e.server(p.id), place: p, status: e.read(ctx, e.server(p.id), p, e.want(known))}
+	if r.status.State == Unmapped && r.server.engine == "" && e.cfg.Servers.Engine == "" {
+		r.status.Absent = true // of a gateway perhaps, which is not configured as a server
+	}
+	return r
+}
+
+// candidates returns where the page of the endpoint may be, for an engine. One
+// that was found before is the first: it is read either way.
+func (e *Endpoint) candidates(name string) []*url.URL {
+	base := e.cfg.URL.URL
+	var pages []*url.URL
+	for _, page := range e.options.Mappings.Pages(name) {
+		port, path := splitPage(page)
+		u := &url.URL{Scheme: base.Scheme, Host: base.Host, Path: prefixOf(base) + path}
+		if port != "" {
+			u.Host = net.JoinHostPort(base.Hostname(), port)
+		}
+		if !sameOrigin(u, base) && !e.mayAsk(port) {
+			continue
+		}
+		if f := e.found.page; f != nil && *u == *f {
+			pages = slices.Insert(pages, 0, u)
+		} else {
+			pages = append(pages, u)
+		}
+	}
+	return pages
+}
+
+// mayAsk reports whether a page may be looked for at another port of the host.
+func (e *Endpoint) mayAsk(port string) bool {
+	ports := e.cfg.Servers.PagePorts
+	return ports == nil || slices.Contains(ports, port)
+}
+
+// prefixOf returns what is before the version segment of a path, "/a" of
+// "/a/v1": there a gateway shows the server, and its own page elsewhere.
+func prefixOf(base *url.URL) string {
+	segments := strings.Split(base.Path, "/")
+	return strings.Join(segments[:max(0, slices.IndexFunc(segments, api.IsVersion))], "/")
 }
