@@ -64,6 +64,6 @@ func TestRulesInOtherFormats(t *testing.T) {
 		}
 		refuse("--format=%s: requires --config.file")
 		refuse("--format=%s: cannot be combined with --keep-label; generate one file per cluster", "--config.file="+file, "--keep-label=cluster")
-		refuse("the file has no endpoint with an objective: .*%.0s", "--config.file="+none)
+		refuse("the file has no endpoint with an objective; .*%.0s", "--config.file="+none)
 	}
 }

@@ -42,7 +42,7 @@ func TestRejected(t *testing.T) {
 		l.wantRejected(map[Reason]int{Invalid: 3, NotAllowed: 1, DuplicateName: 1})
 		m.find("h", "b")
 		l.want("listed a b")
-		if lines := l.log.take("no endpoint"); len(lines) > 0 {
+		if lines := l.log.take("target rejected"); len(lines) > 0 {
 			t.Errorf("logged again:\n%s", strings.Join(lines, ""))
 		}
 
@@ -50,7 +50,7 @@ func TestRejected(t *testing.T) {
 		l.wantRejected(map[Reason]int{})
 		m.find("g", "a", "x/y") // it comes back
 		l.wantRejected(map[Reason]int{Invalid: 1})
-		if lines := l.log.take("no endpoint"); len(lines) != 1 {
+		if lines := l.log.take("target rejected"); len(lines) != 1 {
 			t.Errorf("logged:\n%s", strings.Join(lines, ""))
 		}
 	})
@@ -66,11 +66,11 @@ func TestComplaintsAreBounded(t *testing.T) {
 		}
 		m.find("g", many...)
 		l.wantRejected(map[Reason]int{Invalid: 1000})
-		if n := len(l.log.take("no endpoint")); n != 100 {
+		if n := len(l.log.take("target rejected")); n != 100 {
 			t.Errorf("logged %d, want 100", n)
 		}
 		l.wantRejected(map[Reason]int{Invalid: 1000})
-		if n := len(l.log.take("no endpoint")); n != 0 {
+		if n := len(l.log.take("target rejected")); n != 0 {
 			t.Errorf("logged %d again", n)
 		}
 	})
@@ -173,7 +173,7 @@ discovery:
 	if e.Name != "a <secret>" || e.Labels["team"] != "<secret>" || e.Model != "m <secret>" {
 		t.Errorf("name %q, labels %v, model %q", e.Name, e.Labels, e.Model)
 	}
-	for _, line := range log.take("no endpoint") {
+	for _, line := range log.take("target rejected") {
 		if strings.Contains(line, "0123456789") {
 			t.Errorf("logged: %s", line)
 		}

@@ -68,7 +68,7 @@ func TestMute(t *testing.T) {
 	f("POST", "a%2Fb", `{"minutes": 90, "reason": "new driver"}`, http.StatusNoContent, "", "mute a/b for 1h30m0s: new driver")
 	f("POST", "a%2Fb", `{"minutes": 0.5, "reason": "r"}`, http.StatusBadRequest, "at least 1 minute and at most 7 days", "mute a/b for 30s: r")
 	f("POST", "a%2Fb", `{"minutes": 1e300, "reason": "r"}`, http.StatusBadRequest, "at most 7 days", "")
-	f("POST", "a%2Fb", `{"minutes": 60}`, http.StatusBadRequest, "reason of the mute is missing", "mute a/b for 1h0m0s: ")
+	f("POST", "a%2Fb", `{"minutes": 60}`, http.StatusBadRequest, "mute has no reason", "mute a/b for 1h0m0s: ")
 	f("POST", "c", `{"minutes": 60, "reason": "r"}`, http.StatusNotFound, "no endpoint with this name", "mute c for 1h0m0s: r")
 	f("POST", "a%2Fb", ``, http.StatusBadRequest, want, "")
 	f("POST", "a%2Fb", `{"minutes": "60", "reason": "r"}`, http.StatusBadRequest, want, "")
