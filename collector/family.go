@@ -97,10 +97,7 @@ func Catalogue() []Family {
 	}
 	all = appendDescriptions(all, findingsFamilies())
 	all = appendDescriptions(all, serverFamilies())
-	gateways := newGatewayFamilies()
-	for _, f := range gateways.list() {
-		all = append(all, f.Family)
-	}
+	all = append(all, gatewayFamilies()...)
 	gpus := newGPUFamilies()
 	for _, f := range gpus.list {
 		all = append(all, f.Family)

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +20,7 @@ const maxGatewayBackends = 64
 // Gateways shows what the pages of gateways tell, and which endpoints are behind which.
 // It is a prometheus.Collector, and safe for concurrent use.
 type Gateways struct {
-	families gatewayFamilies
+	families map[string]*described
 
 	mu       sync.Mutex
 	statuses map[string][]page.Status // by gateway
@@ -32,7 +31,7 @@ type Gateways struct {
 // NewGateways returns a collector without gateways.
 func NewGateways() *Gateways {
 	return &Gateways{
-		families: newGatewayFamilies(),
+		families: describe(gatewayFamilies()),
 		statuses: map[string][]page.Status{}, software: map[string]string{}, behind: map[string]string{},
 	}
 }
@@ -73,7 +72,7 @@ func (g *Gateways) SetEndpoint(endpoint, gateway string) {
 
 // Describe implements prometheus.Collector.
 func (g *Gateways) Describe(out chan<- *prometheus.Desc) {
-	for _, f := range g.families.list() {
+	for _, f := range g.families {
 		out <- f.desc
 	}
 }
@@ -84,11 +83,11 @@ func (g *Gateways) Collect(out chan<- prometheus.Metric) {
 	statuses, software, behind := maps.Clone(g.statuses), maps.Clone(g.software), maps.Clone(g.behind)
 	g.mu.Unlock()
 	for endpoint, gateway := range behind {
-		g.families.endpointInfo.send(out, 1, endpoint, gateway)
+		g.families["endpoint_gateway_info"].send(out, 1, []string{endpoint, gateway})
 	}
 	for name, all := range statuses {
 		for i := range all {
-			page := gatewayPage{gatewayFamilies: &g.families, out: out, labels: []string{name, software[name], all[i].Server}}
+			page := gatewayPage{g.families, out, []string{name, software[name], boundModel(all[i].Server)}}
 			page.reading(&all[i])
 			if s := snapshotOf(&all[i]); s != nil {
 				page.whole(s)
@@ -98,12 +97,6 @@ func (g *Gateways) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// gatewayFamily is a Family of gateways, described for the registry.
-type gatewayFamily struct {
-	Family
-	desc *prometheus.Desc
-}
-
 // The labels of the series of a gateway, and of one of its backends.
 func gatewayLabels(own ...string) []string {
 	return append([]string{"gateway", "software", "server"}, own...)
@@ -111,73 +104,6 @@ func gatewayLabels(own ...string) []string {
 
 func backendLabels(own ...string) []string {
 	return gatewayLabels(append([]string{"backend"}, own...)...)
-}
-
-// newGatewayFamily returns a family. f.Name comes without the prefix.
-func newGatewayFamily(f Family) *gatewayFamily {
-	f.Name, f.Group = namePrefix+f.Name, GroupGateway
-	return &gatewayFamily{f, prometheus.V2.NewDesc(f.Name, f.Help, prometheus.UnconstrainedLabels(f.Labels), nil, prometheus.WithUnit(f.Unit))}
-}
-
-func (f *gatewayFamily) send(out chan<- prometheus.Metric, v float64, labels ...string) {
-	typ := prometheus.GaugeValue
-	if f.Type == Counter {
-		typ = prometheus.CounterValue
-	}
-	out <- prometheus.MustNewConstMetric(f.desc, typ, v, validLabels(labels)...)
-}
-
-// sendHistogram sends a histogram with its bounds, or without.
-func (f *gatewayFamily) sendHistogram(out chan<- prometheus.Metric, h *page.Histogram, bounds bool, labels ...string) {
-	buckets := map[float64]uint64{}
-	if bounds {
-		for i, bound := range h.Bounds {
-			buckets[bound] = h.Counts[i]
-		}
-	}
-	out <- prometheus.MustNewConstHistogram(f.desc, h.Count, h.Sum, buckets, validLabels(labels)...)
-}
-
-// validLabels returns the values of labels as a registry takes them. Some are texts of
-// others.
-func validLabels(values []string) []string {
-	valid := make([]string, len(values))
-	for i, v := range values {
-		valid[i] = strings.ToValidUTF8(boundModel(v), "\uFFFD")
-	}
-	return valid
-}
-
-// gatewayFamilies are the families of gateways.
-type gatewayFamilies struct {
-	endpointInfo                         *gatewayFamily
-	up, lastScrape, scrapeDuration, fail *gatewayFamily
-	missing                              *gatewayFamily
-	values, histograms                   map[config.Quantity]*gatewayFamily
-	requests                             *gatewayFamily
-	backendReady, backendRequests        *gatewayFamily
-	backendValues, backendHistograms     map[config.Quantity]*gatewayFamily
-}
-
-// list returns the families in the order of the documentation.
-func (d *gatewayFamilies) list() []*gatewayFamily {
-	all := []*gatewayFamily{d.endpointInfo, d.up, d.lastScrape, d.scrapeDuration, d.fail, d.missing}
-	for _, q := range gatewayNumbers() {
-		all = append(all, d.values[q])
-	}
-	all = append(all, d.requests)
-	for _, q := range config.GatewayDistributions() {
-		all = append(all, d.histograms[q])
-	}
-	all = append(all, d.backendReady)
-	for _, q := range backendNumbers() {
-		all = append(all, d.backendValues[q])
-	}
-	all = append(all, d.backendRequests)
-	for _, q := range backendDistributions() {
-		all = append(all, d.backendHistograms[q])
-	}
-	return all
 }
 
 // gatewayNumbers lists the quantities that are one number, in all.
@@ -195,65 +121,75 @@ func backendDistributions() []config.Quantity {
 	return []config.Quantity{config.TTFT, config.RequestDuration}
 }
 
-func newGatewayFamilies() gatewayFamilies {
-	reasons := labelValues(scrapeReasons())
-	d := gatewayFamilies{
-		endpointInfo: newGatewayFamily(Family{
+// gatewayFamilies returns the families of gateways in the order of the documentation.
+func gatewayFamilies() []Family {
+	help := gatewayHelp()
+	all := []Family{
+		{
 			Name: "endpoint_gateway_info", Type: Gauge, Labels: []string{"endpoint", "gateway"},
 			Help: "Always 1. The gateway that the requests to the endpoint pass, as configured or discovered. Use it to join an endpoint with the metrics of its gateway.",
-		}),
-		up: newGatewayFamily(Family{
+		},
+		{
 			Name: "gateway_up", Type: Gauge, Labels: gatewayLabels(),
 			Help: "1 if the latest scrape of the page of the gateway's replica succeeded, 0 otherwise; see inference_gateway_scrape_failures_total for the reason. A gateway whose page fails may still pass requests on.",
-		}),
-		lastScrape: newGatewayFamily(Family{
+		},
+		{
 			Name: "gateway_last_scrape_timestamp_seconds", Type: Gauge, Unit: "seconds", Labels: gatewayLabels(),
 			Help: "Unix time at which the latest scrape of the page started, whether it succeeded or failed.",
-		}),
-		scrapeDuration: newGatewayFamily(Family{
+		},
+		{
 			Name: "gateway_scrape_duration_seconds", Type: Gauge, Unit: "seconds", Labels: gatewayLabels(),
 			Help: "Duration of the latest scrape of the page.",
-		}),
-		fail: newGatewayFamily(Family{
-			Name: "gateway_scrape_failures_total", Type: Counter, Labels: gatewayLabels("reason"), Values: reasons,
+		},
+		{
+			Name: "gateway_scrape_failures_total", Type: Counter, Labels: gatewayLabels("reason"), Values: labelValues(scrapeReasons()),
 			Help: "Failed scrapes of the page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to unknown software (unmapped).",
-		}),
-		missing: newGatewayFamily(Family{
+		},
+		{
 			Name: "gateway_quantity_missing", Type: Gauge, Labels: gatewayLabels("quantity"), Values: labelValues(config.GatewayQuantities()),
 			Help: "1 for a quantity that every page of this software should have and this one lacks: it was probably renamed, and the mapping must be changed. Absent for all other quantities.",
-		}),
-		requests: newGatewayFamily(Family{
-			Name: "gateway_requests_total", Type: Counter, Labels: gatewayLabels("finish"), Values: config.Finishes(),
-			Help: "Requests that ended at the gateway, by how they ended as far as the gateway distinguishes: normally (stop), at a limit of tokens (length), aborted by the client (abort), failed (error), without a failure (success), otherwise (other), or not known (unknown).",
-		}),
-		backendReady: newGatewayFamily(Family{
-			Name: "gateway_backend_ready", Type: Gauge, Labels: backendLabels(),
-			Help: "1 if the gateway sends requests to the backend, 0 if it leaves it out. Absent where the page does not say so by backend; see inference_gateway_backends_ready. At most 64 backends of a page have series of their own.",
-		}),
-		backendRequests: newGatewayFamily(Family{
-			Name: "gateway_backend_requests_total", Type: Counter, Labels: backendLabels("finish"), Values: config.Finishes(),
-			Help: "Requests that ended at a backend, as the gateway counts them, by how they ended; see inference_gateway_requests_total. Retries count once for each backend that was tried.",
-		}),
-		values: map[config.Quantity]*gatewayFamily{}, histograms: map[config.Quantity]*gatewayFamily{},
-		backendValues: map[config.Quantity]*gatewayFamily{}, backendHistograms: map[config.Quantity]*gatewayFamily{},
+		},
 	}
-	help := gatewayHelp()
 	for _, q := range gatewayNumbers() {
-		d.values[q] = newGatewayNumber("gateway_", q, gatewayLabels(), help[q])
+		all = append(all, gatewayNumber("gateway_", q, gatewayLabels(), help[q]))
 	}
+	all = append(all, Family{
+		Name: "gateway_requests_total", Type: Counter, Labels: gatewayLabels("finish"), Values: config.Finishes(),
+		Help: "Requests that ended at the gateway, by how they ended as far as the gateway distinguishes: normally (stop), at a limit of tokens (length), aborted by the client (abort), failed (error), without a failure (success), otherwise (other), or not known (unknown).",
+	})
 	for _, q := range config.GatewayDistributions() {
-		d.histograms[q] = newGatewayFamily(Family{Name: "gateway_" + string(q) + "_seconds", Type: Histogram, Unit: "seconds", Labels: gatewayLabels(), Help: help[q] + " Buckets are those of the gateway; only +Inf if it reports only a sum and a count."})
+		all = append(all, Family{
+			Name: durationName("gateway_", q), Type: Histogram, Unit: "seconds", Labels: gatewayLabels(),
+			Help: help[q] + " Buckets are those of the gateway; only +Inf if it reports only a sum and a count.",
+		})
 	}
+	all = append(all, Family{
+		Name: "gateway_backend_ready", Type: Gauge, Labels: backendLabels(),
+		Help: "1 if the gateway sends requests to the backend, 0 if it leaves it out. Absent where the page does not say so by backend; see inference_gateway_backends_ready. At most 64 backends of a page have series of their own.",
+	})
 	for _, q := range backendNumbers() {
-		d.backendValues[q] = newGatewayNumber("gateway_backend_", q, backendLabels(), "As inference_gateway_"+q.MetricName()+", of one backend.")
+		all = append(all, gatewayNumber("gateway_backend_", q, backendLabels(), "As inference_gateway_"+q.MetricName()+", of one backend."))
 	}
+	all = append(all, Family{
+		Name: "gateway_backend_requests_total", Type: Counter, Labels: backendLabels("finish"), Values: config.Finishes(),
+		Help: "Requests that ended at a backend, as the gateway counts them, by how they ended; see inference_gateway_requests_total. Retries count once for each backend that was tried.",
+	})
 	for _, q := range backendDistributions() {
-		d.backendHistograms[q] = newGatewayFamily(Family{Name: "gateway_backend_" + string(q) + "_seconds", Type: Histogram, Unit: "seconds", Labels: backendLabels(), Help: "As inference_gateway_" + string(q) + "_seconds, of one backend, with the bucket +Inf only."})
+		all = append(all, Family{
+			Name: durationName("gateway_backend_", q), Type: Histogram, Unit: "seconds", Labels: backendLabels(),
+			Help: "As inference_gateway_" + string(q) + "_seconds, of one backend, with the bucket +Inf only.",
+		})
 	}
-	return d
+	for i := range all {
+		all[i].Name, all[i].Group = namePrefix+all[i].Name, GroupGateway
+	}
+	return all
 }
 
-func newGatewayNumber(prefix string, q config.Quantity, labels []string, help string) *gatewayFamily {
+// durationName returns the name of the family of a distribution.
+func durationName(prefix string, q config.Quantity) string { return prefix + string(q) + "_seconds" }
+
+func gatewayNumber(prefix string, q config.Quantity, labels []string, help string) Family {
 	f := Family{Name: prefix + q.MetricName(), Type: Gauge, Labels: labels, Help: help}
 	if config.IsCounter(q) {
 		f.Type = Counter
@@ -261,7 +197,7 @@ func newGatewayNumber(prefix string, q config.Quantity, labels []string, help st
 	if q == config.Saturation {
 		f.Unit = "ratio"
 	}
-	return newGatewayFamily(f)
+	return f
 }
 
 // gatewayHelp returns what the quantities of gateways mean.
@@ -287,35 +223,39 @@ func gatewayHelp() map[config.Quantity]string {
 
 // gatewayPage sends the metrics of one page.
 type gatewayPage struct {
-	*gatewayFamilies
-	out    chan<- prometheus.Metric
-	labels []string // of the page
+	families map[string]*described
+	out      chan<- prometheus.Metric
+	labels   []string // of the page
 }
 
 func (p *gatewayPage) with(own ...string) []string { return append(slices.Clone(p.labels), own...) }
 
+func (p *gatewayPage) send(name string, v float64, labels []string) {
+	p.families[name].send(p.out, v, labels)
+}
+
 // reading sends how the reading went.
 func (p *gatewayPage) reading(st *page.Status) {
-	p.up.send(p.out, number(st.State == page.Up), p.labels...)
+	p.send("gateway_up", number(st.State == page.Up), p.labels)
 	if at := timeGauge(st.At); at.present {
-		p.lastScrape.send(p.out, at.value, p.labels...)
-		p.scrapeDuration.send(p.out, st.Duration.Seconds(), p.labels...)
+		p.send("gateway_last_scrape_timestamp_seconds", at.value, p.labels)
+		p.send("gateway_scrape_duration_seconds", st.Duration.Seconds(), p.labels)
 	}
 	for _, reason := range scrapeReasons() {
-		p.fail.send(p.out, float64(st.Failures[reason]), p.with(string(reason))...)
+		p.send("gateway_scrape_failures_total", float64(st.Failures[reason]), p.with(string(reason)))
 	}
 }
 
 // whole sends what the page shows of the gateway.
 func (p *gatewayPage) whole(s *page.Snapshot) {
 	for _, q := range s.Missing {
-		p.missing.send(p.out, 1, p.with(string(q))...)
+		p.send("gateway_quantity_missing", 1, p.with(string(q)))
 	}
-	p.numbers(p.values, s, p.labels)
-	p.finished(p.requests, s, p.labels)
-	for q, f := range p.histograms {
+	p.numbers("gateway_", gatewayNumbers(), s, p.labels)
+	p.finished("gateway_requests_total", s, p.labels)
+	for _, q := range config.GatewayDistributions() {
 		if h := s.Histograms[q]; isShown(h) {
-			f.sendHistogram(p.out, h, true, p.labels...)
+			p.families[durationName("gateway_", q)].sendHistogram(p.out, h, true, p.labels)
 		}
 	}
 }
@@ -324,36 +264,37 @@ func (p *gatewayPage) whole(s *page.Snapshot) {
 func (p *gatewayPage) backends(s *page.Snapshot) {
 	names := slices.Sorted(maps.Keys(s.Backends))
 	for _, name := range names[:min(len(names), maxGatewayBackends)] {
-		b, labels := s.Backends[name], p.with(name)
+		b, labels := s.Backends[name], p.with(boundModel(name))
 		if ready, ok := b.Values[config.BackendsReady]; ok {
-			p.backendReady.send(p.out, ready, labels...)
+			p.send("gateway_backend_ready", ready, labels)
 		}
-		p.numbers(p.backendValues, b, labels)
-		p.finished(p.backendRequests, b, labels)
-		for q, f := range p.backendHistograms {
+		p.numbers("gateway_backend_", backendNumbers(), b, labels)
+		p.finished("gateway_backend_requests_total", b, labels)
+		for _, q := range backendDistributions() {
 			if h := b.Histograms[q]; isShown(h) {
-				f.sendHistogram(p.out, h, false, labels...)
+				p.families[durationName("gateway_backend_", q)].sendHistogram(p.out, h, false, labels)
 			}
 		}
 	}
 }
 
-func (p *gatewayPage) numbers(families map[config.Quantity]*gatewayFamily, s *page.Snapshot, labels []string) {
-	for q, f := range families {
+func (p *gatewayPage) numbers(prefix string, quantities []config.Quantity, s *page.Snapshot, labels []string) {
+	for _, q := range quantities {
+		f := p.families[prefix+q.MetricName()]
 		switch v, ok := s.Values[q]; {
 		case !ok || !isMeasure(v):
 		case f.Type == Counter:
-			f.send(p.out, math.Round(v), labels...)
+			f.send(p.out, math.Round(v), labels)
 		default:
-			f.send(p.out, v, labels...)
+			f.send(p.out, v, labels)
 		}
 	}
 }
 
-func (p *gatewayPage) finished(f *gatewayFamily, s *page.Snapshot, labels []string) {
+func (p *gatewayPage) finished(name string, s *page.Snapshot, labels []string) {
 	for finish, n := range s.Requests {
 		if isMeasure(n) {
-			f.send(p.out, math.Round(n), append(slices.Clone(labels), finish)...)
+			p.send(name, math.Round(n), append(slices.Clone(labels), finish))
 		}
 	}
 }

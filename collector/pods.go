@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // podsFailures lists the states that a question to the kubelet can fail with.
@@ -106,4 +107,42 @@ func givenDevices(a pods.Assignment, gpus gpu.Snapshots) []givenDevice {
 		}
 	}
 	return list
+}
+
+// gpuPageFamilies describes the families of pages of other exporters that GPUs are read
+// from, in the order of the documentation.
+func gpuPageFamilies() []Family {
+	const present = " Present only with pages under gpus in the configuration."
+	return []Family{
+		{
+			Name: namePrefix + "gpu_page_up", Group: GroupGPU, Type: Gauge, Labels: []string{"source", "server"},
+			Help: "1 if the latest reading of the page of this host succeeded, 0 otherwise; the GPUs of the host then have no series." + present,
+		},
+		{
+			Name: namePrefix + "gpu_page_devices", Group: GroupGPU, Type: Gauge, Labels: []string{"source", "server", "software"},
+			Help: "Number of GPUs that the page of this host shows, and the exporter that it is of. A decrease means that a GPU is lost or that the exporter no longer sees it." + present,
+		},
+		{
+			Name: namePrefix + "gpu_page_failures_total", Group: GroupGPU, Type: Counter, Labels: []string{"source", "server", "reason"},
+			Values: labelValues(scrapeReasons()),
+			Help:   "Failed readings of the page of this host, by reason as in inference_server_scrape_failures_total." + present,
+		},
+	}
+}
+
+// NewGPUPages returns a collector of how the reading of pages of other exporters goes.
+// statuses must return at once.
+func NewGPUPages(statuses func() []page.GPUPageStatus) prometheus.Collector {
+	return newTable(gpuPageFamilies(), func(send send) {
+		for _, s := range statuses() {
+			up := s.State == page.Up
+			send("gpu_page_up", number(up), s.Source, s.Server)
+			if up {
+				send("gpu_page_devices", float64(s.Devices), s.Source, s.Server, s.Software)
+			}
+			for reason, n := range s.Failures {
+				send("gpu_page_failures_total", float64(n), s.Source, s.Server, string(reason))
+			}
+		}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
 // described is a family for a registry.
@@ -44,15 +46,35 @@ func (t *table) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (t *table) Collect(ch chan<- prometheus.Metric) {
-	t.collect(func(name string, v float64, labels ...string) {
-		f := t.families[name]
-		kind := prometheus.GaugeValue
-		if f.Type == Counter {
-			kind = prometheus.CounterValue
+	t.collect(func(name string, v float64, labels ...string) { t.families[name].send(ch, v, labels) })
+}
+
+// send makes a sample.
+func (f *described) send(ch chan<- prometheus.Metric, v float64, labels []string) {
+	kind := prometheus.GaugeValue
+	if f.Type == Counter {
+		kind = prometheus.CounterValue
+	}
+	ch <- prometheus.MustNewConstMetric(f.desc, kind, v, validLabels(labels)...)
+}
+
+// sendHistogram makes a histogram with its bounds, or without.
+func (f *described) sendHistogram(ch chan<- prometheus.Metric, h *page.Histogram, bounds bool, labels []string) {
+	buckets := map[float64]uint64{}
+	if bounds {
+		for i, bound := range h.Bounds {
+			buckets[bound] = h.Counts[i]
 		}
-		for i, value := range labels { // some are texts of others
-			labels[i] = strings.ToValidUTF8(value, "\uFFFD")
-		}
-		ch <- prometheus.MustNewConstMetric(f.desc, kind, v, labels...)
-	})
+	}
+	ch <- prometheus.MustNewConstHistogram(f.desc, h.Count, h.Sum, buckets, validLabels(labels)...)
+}
+
+// validLabels returns the values of labels as a registry takes them. Some are texts of
+// others.
+func validLabels(values []string) []string {
+	valid := make([]string, len(values))
+	for i, v := range values {
+		valid[i] = strings.ToValidUTF8(v, "\uFFFD")
+	}
+	return valid
 }
