@@ -19,31 +19,22 @@ const maxBackends = 100
 // NewGatewayMappings returns the built-in mappings of gateways with own ones added, as
 // NewMappings does for engines.
 func NewGatewayMappings(own map[string]*config.GatewayMapping) (*Mappings, error) {
-	base, err := readBuiltInGateways()
-	if err != nil {
-		return nil, err
-	}
-	return newMappings("gateway_mappings", base, asEngines(own), false)
+	return gateways().mappings(asEngines(own))
 }
 
 // CheckGateways returns what Check does, for mappings of gateways.
 func CheckGateways(own map[string]*config.GatewayMapping) (names []string, mistakes []*config.Error) {
-	base, err := readBuiltInGateways()
-	if err != nil {
-		mistakes = append(mistakes, &config.Error{Path: "gateway_mappings", Msg: err.Error()})
-	}
-	all := mergeAll(base, asEngines(own))
-	return slices.Sorted(maps.Keys(all)), append(mistakes, withoutSentinels("gateway_mappings", all)...)
+	return gateways().check(asEngines(own))
 }
 
-func readBuiltInGateways() (map[string]*config.Engine, error) {
-	return readBuiltIn("mappings/gateways", func(data []byte, name string) (*config.Engine, error) {
+func gateways() role {
+	return role{"gateway_mappings", "mappings/gateways", func(data []byte, name string) (*config.Engine, error) {
 		g, err := config.ParseGatewayMapping(data, name)
 		if err != nil {
 			return nil, err
 		}
 		return g.Engine(), nil
-	})
+	}}
 }
 
 func asEngines(all map[string]*config.GatewayMapping) map[string]*config.Engine {

@@ -52,27 +52,38 @@ type software struct {
 // with the name of a built-in one changes what it writes: the maps of the two
 // are merged by key, lists and scalars replaced. The error is a join of what
 // Check finds.
-func NewMappings(own map[string]*config.Engine) (*Mappings, error) {
-	engines, err := readBuiltInEngines()
-	if err != nil {
-		return nil, err
-	}
-	return newMappings("engines", engines, own, false)
-}
+func NewMappings(own map[string]*config.Engine) (*Mappings, error) { return servers().mappings(own) }
 
 // Check returns the names of the engines that have a mapping, sorted, own ones
 // included, and the mistakes in own ones.
 func Check(own map[string]*config.Engine) (names []string, mistakes []*config.Error) {
-	engines, err := readBuiltInEngines()
-	if err != nil {
-		mistakes = append(mistakes, &config.Error{Path: "engines", Msg: err.Error()})
-	}
-	engines = mergeAll(engines, own)
-	return slices.Sorted(maps.Keys(engines)), append(mistakes, withoutSentinels("engines", engines)...)
+	return servers().check(own)
 }
 
-func readBuiltInEngines() (map[string]*config.Engine, error) {
-	return readBuiltIn("mappings/servers", config.ParseEngine)
+// role is what software is of whose pages are read.
+type role struct {
+	section string // of the configuration, with own mappings
+	folder  string // of built-in ones
+	parse   func(data []byte, name string) (*config.Engine, error)
+}
+
+func servers() role { return role{"engines", "mappings/servers", config.ParseEngine} }
+
+func (r role) mappings(own map[string]*config.Engine) (*Mappings, error) {
+	base, err := readBuiltIn(r.folder, r.parse)
+	if err != nil {
+		return nil, err
+	}
+	return newMappings(r.section, base, own, false)
+}
+
+func (r role) check(own map[string]*config.Engine) (names []string, mistakes []*config.Error) {
+	base, err := readBuiltIn(r.folder, r.parse)
+	if err != nil {
+		mistakes = append(mistakes, &config.Error{Path: r.section, Msg: err.Error()})
+	}
+	all := mergeAll(base, own)
+	return slices.Sorted(maps.Keys(all)), append(mistakes, withoutSentinels(r.section, all)...)
 }
 
 // readBuiltIn returns the mappings of a directory; the name of a file is that of
