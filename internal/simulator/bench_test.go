@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"syscall"
 	"testing"
@@ -141,7 +142,8 @@ func BenchmarkEvent(b *testing.B) {
 		s: New(Options{}), frame: sseFrame("data: ", "\n"), rec: &record{},
 		reply: protocolAt("/v1/chat/completions").reply(replyHeader{ID: trace, Model: jsonText("simulated-8b"), Created: 1795246795}, "/v1/chat/completions"),
 	}
-	x.wire = discardWire{x}
+	x.wire, x.w, x.fault = &wire{x: x}, discard{}, &Fault{}
+	x.flush = http.NewResponseController(x.w)
 	var e event
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -156,14 +158,12 @@ func BenchmarkEvent(b *testing.B) {
 	b.SetBytes(int64(len(x.framed)))
 }
 
-type discardWire struct{ x *exchange }
+type discard struct{}
 
-func (discardWire) open() error  { return nil }
-func (discardWire) close() error { return nil }
-func (w discardWire) write(e *event, _ []byte) error {
-	w.x.rec.add(e)
-	return nil
-}
+func (discard) Header() http.Header         { return http.Header{} }
+func (discard) WriteHeader(int)             {}
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+func (discard) Flush()                      {}
 
 // BenchmarkStep is the engine alone: one step of a full batch, per token.
 func BenchmarkStep(b *testing.B) {

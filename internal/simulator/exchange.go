@@ -41,7 +41,7 @@ type exchange struct {
 
 	contentType string
 	frame       frameFunc
-	wire        wire
+	wire        *wire
 	framed      []byte // reused
 }
 

@@ -3,9 +3,7 @@ package simulator
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -120,13 +118,7 @@ func (f *Fault) answer(x *exchange) (done bool, err error) {
 	case f.Type != "":
 		return true, x.answer(http.StatusOK, f.Type, []byte(f.Body))
 	case f.Raw != "":
-		c, err := x.hijack()
-		if err != nil {
-			return true, err
-		}
-		_, err = c.Write([]byte(f.Raw))
-		_ = c.Close() // nothing is left to lose
-		return true, err
+		return true, x.writeRaw([]byte(f.Raw))
 	}
 	switch f.Name {
 	case "json_200":
@@ -142,12 +134,18 @@ func (f *Fault) answer(x *exchange) (done bool, err error) {
 	return false, nil
 }
 
-func (x *exchange) hijack() (net.Conn, error) {
+// writeRaw takes the connection over, writes to it, and closes it.
+func (x *exchange) writeRaw(b []byte) error {
 	c, _, err := x.flush.Hijack()
 	if err != nil {
-		return nil, fmt.Errorf("take over the connection: %w", err)
+		return fmt.Errorf("take over the connection: %w", err)
 	}
-	return c, nil
+	defer func() { _ = c.Close() }() // the write reports what matters
+	if x.conn == nil {
+		x.rec.stamp(time.Now())
+	}
+	_, err = c.Write(b)
+	return err
 }
 
 // answerEarly streams eight tokens without looking at the request.
@@ -155,23 +153,8 @@ func (x *exchange) answerEarly() error {
 	if err := x.flush.EnableFullDuplex(); err != nil {
 		return fmt.Errorf("answer early: %w", err)
 	}
-	x.request.usage = true
-	return x.streamReply(func(out sink) error {
-		const n = 8
-		if err := emit(out, event{kind: open}, event{kind: Role}); err != nil {
-			return err
-		}
-		for i := range n {
-			e := event{kind: Answer, text: x.appendToken(nil, i), tokens: 1}
-			if i == n-1 {
-				e.finish = finishStop
-			}
-			if err := out(&e); err != nil {
-				return err
-			}
-		}
-		return x.finishStream(out, usage{Prompt: 1, Output: n, Reasoning: -1})
-	})
+	x.request = request{prompt: []token{templateToken}, maxOutput: 8, stream: true, usage: true}
+	return x.generate()
 }
 
 // is reports whether an event is one that the fault is at; n counts the tokens so far, with its own.
@@ -352,41 +335,6 @@ func longLine(next sink) error {
 	return next(&event{kind: Odd, verbatim: "\"}}]}\n\n"})
 }
 
-// wire returns how the fault writes.
-func (f *Fault) wire(x *exchange) wire {
-	switch {
-	case f.Cut != "":
-		return pieceWire{flushWire{x}, f}
-	case f.Name == "gzip":
-		return &gzipWire{flushWire: flushWire{x}}
-	case f.Name == "buffered" || f.Name == "one_read":
-		return &bufferedWire{x: x, headersToo: f.Name == "one_read"}
-	}
-	return flushWire{x}
-}
-
-// pieceWire writes an event in pieces with a pause between.
-type pieceWire struct {
-	flushWire
-	f *Fault
-}
-
-func (w pieceWire) write(e *event, b []byte) error {
-	for {
-		n := w.f.cutAt(b)
-		if n <= 0 || n >= len(b) {
-			return w.flushWire.write(e, b)
-		}
-		if err := w.x.send(b[:n]); err != nil {
-			return err
-		}
-		b = b[n:]
-		if err := sleep(w.x.ctx(), w.f.Pause); err != nil {
-			return err
-		}
-	}
-}
-
 // cutAt returns the length of the next piece of b; the rest is one piece if it returns 0 or too much.
 func (f *Fault) cutAt(b []byte) int {
 	switch f.Cut {
@@ -397,71 +345,4 @@ func (f *Fault) cutAt(b []byte) int {
 	}
 	n, _ := strconv.Atoi(f.Cut) // the tests show each
 	return n
-}
-
-// bufferedWire sends all events at the end, and headersToo with one write of the connection.
-type bufferedWire struct {
-	x          *exchange
-	headersToo bool
-	body       []byte
-}
-
-func (w *bufferedWire) open() error {
-	if w.headersToo {
-		return nil
-	}
-	return flushWire{w.x}.open()
-}
-
-func (w *bufferedWire) write(e *event, b []byte) error {
-	w.x.rec.add(e)
-	w.body = append(w.body, b...)
-	return nil
-}
-
-func (w *bufferedWire) close() error {
-	if !w.headersToo {
-		return w.x.send(w.body)
-	}
-	c, err := w.x.hijack()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }() // the write reports what matters
-	if w.x.conn == nil {
-		w.x.rec.stamp(time.Now())
-	}
-	head := "HTTP/1.1 200 OK\r\nContent-Type: " + w.x.contentType + "\r\nConnection: close\r\n\r\n"
-	_, err = c.Write(append([]byte(head), w.body...))
-	return err
-}
-
-// gzipWire compresses the events, each flushed.
-type gzipWire struct {
-	flushWire
-	buf bytes.Buffer
-	zip *gzip.Writer
-}
-
-func (w *gzipWire) open() error {
-	w.x.w.Header().Set("Content-Encoding", "gzip")
-	w.zip = gzip.NewWriter(&w.buf)
-	return w.flushWire.open()
-}
-
-func (w *gzipWire) write(e *event, b []byte) error {
-	w.buf.Reset()
-	_, err := w.zip.Write(b)
-	if err = cmp.Or(err, w.zip.Flush()); err != nil {
-		return err
-	}
-	return w.flushWire.write(e, w.buf.Bytes())
-}
-
-func (w *gzipWire) close() error {
-	w.buf.Reset()
-	if err := w.zip.Close(); err != nil {
-		return err
-	}
-	return w.x.send(w.buf.Bytes())
 }

@@ -127,12 +127,7 @@ func (g *Gateway) routes() http.Handler {
 	mux.Handle("POST /", http.HandlerFunc(g.generate))
 	mux.Handle("/", http.HandlerFunc(g.forward))
 	mux.HandleFunc("GET /metrics", servePage(g.metrics.text))
-	handle(mux, "GET /simulator/requests/{traceid}", func(r *http.Request) (any, error) {
-		if record, ok := g.Request(r.PathValue("traceid")); ok {
-			return record, nil
-		}
-		return nil, refusal{status: http.StatusNotFound, message: "no such request"}
-	})
+	handle(mux, "GET /simulator/requests/{traceid}", recordOf(g.Request))
 	handle(mux, "GET /simulator/replicas", func(*http.Request) (any, error) {
 		all := []jsonMap{}
 		for _, r := range g.replicas {

@@ -101,12 +101,7 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc("POST "+path, s.generate(p, path))
 	}
 	s.servePages(mux)
-	handle(mux, "GET /simulator/requests/{traceid}", func(r *http.Request) (any, error) {
-		if record, ok := s.Request(r.PathValue("traceid")); ok {
-			return record, nil
-		}
-		return nil, refusal{status: http.StatusNotFound, message: "no such request"}
-	})
+	handle(mux, "GET /simulator/requests/{traceid}", recordOf(s.Request))
 	handle(mux, "GET /simulator/counts", func(*http.Request) (any, error) { return s.Counts(), nil })
 	handle(mux, "GET /simulator/state", func(*http.Request) (any, error) { return s.State(), nil })
 	handle(mux, "POST /simulator/weights", func(r *http.Request) (any, error) { return nil, s.changeWeights(r.URL.Query()) })
@@ -235,6 +230,16 @@ func (s *Server) State() []State {
 		states[i] = r.state()
 	}
 	return states
+}
+
+// recordOf returns what find has of a trace id.
+func recordOf[T any](find func(traceID string) (T, bool)) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		if record, ok := find(r.PathValue("traceid")); ok {
+			return record, nil
+		}
+		return nil, refusal{status: http.StatusNotFound, message: "no such request"}
+	}
 }
 
 // handle answers requests with what f returns in JSON, with no content, or with a refusal in words.

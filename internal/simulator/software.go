@@ -229,15 +229,6 @@ func (f *family) labelsOf(d *pageData) string {
 	return strings.Join(all, ",")
 }
 
-// braced returns labels, and further ones, in braces; "" for none.
-func braced(labels ...string) string {
-	all := strings.Join(slices.DeleteFunc(labels, func(l string) bool { return l == "" }), ",")
-	if all == "" {
-		return ""
-	}
-	return "{" + all + "}"
-}
-
 func (f *family) observationsOf(p *livePage, s series) *observations {
 	d := p.base
 	d.series = s
@@ -286,14 +277,13 @@ func (p *livePage) text() []byte {
 	var b, value bytes.Buffer
 	last := ""
 	for _, f := range p.Families {
-		kind, name := "gauge", f.Gauge
-		switch {
-		case f.Counter != "":
-			kind, name = "counter", f.Counter
-		case f.Histogram != "":
-			kind, name = "histogram", f.Histogram
+		name := cmp.Or(f.Gauge, f.Counter, f.Histogram)
+		line := func(suffix string, v any, labels ...string) {
+			labels = slices.DeleteFunc(labels, func(l string) bool { return l == "" })
+			fmt.Fprintf(&b, "%s%s{%s} %v\n", name, suffix, strings.Join(labels, ","), v)
 		}
 		if name != last && (f.Value != "" || len(f.all) > 0) {
+			kind := map[string]string{f.Gauge: "gauge", f.Counter: "counter", f.Histogram: "histogram"}[name]
 			fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, f.Help, name, kind)
 			last = name
 		}
@@ -301,21 +291,22 @@ func (p *livePage) text() []byte {
 			if f.Value != "" {
 				value.Reset()
 				execute(f.templates, "value of the series", &value, &data[i])
-				fmt.Fprintf(&b, "%s%s %s\n", name, braced(f.labelsOf(&data[i])), value.Bytes())
+				line("", &value, f.labelsOf(&data[i]))
 			}
 		}
 		for _, o := range f.all {
-			if kind != "histogram" {
-				fmt.Fprintf(&b, "%s%s %v\n", name, braced(o.labels), o.sum)
+			if f.Histogram == "" {
+				line("", o.sum, o.labels)
 				continue
 			}
 			sum := uint64(0)
 			for i, bound := range o.bounds {
 				sum += o.counts[i]
-				fmt.Fprintf(&b, "%s_bucket%s %d\n", name, braced(o.labels, fmt.Sprintf("le=\"%v\"", bound)), sum)
+				line("_bucket", sum, o.labels, fmt.Sprintf("le=\"%v\"", bound))
 			}
-			fmt.Fprintf(&b, "%s_bucket%s %d\n", name, braced(o.labels, `le="+Inf"`), o.n)
-			fmt.Fprintf(&b, "%s_sum%s %v\n%s_count%s %d\n", name, braced(o.labels), o.sum, name, braced(o.labels), o.n)
+			line("_bucket", o.n, o.labels, `le="+Inf"`)
+			line("_sum", o.sum, o.labels)
+			line("_count", o.n, o.labels)
 		}
 	}
 	return b.Bytes()

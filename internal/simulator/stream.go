@@ -3,6 +3,7 @@ package simulator
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"net/http"
@@ -12,8 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 )
 
-// A stream passes three places, each of which a fault can replace: a sink takes the events and may change them, a
-// frameFunc puts a payload into the framing of the protocol, a wire decides when which bytes leave.
+// A stream passes three places, in each of which a fault can act: a sink takes the events and may change them, a
+// frameFunc puts a payload into the framing of the protocol, the wire decides when which bytes leave.
 
 // sink takes the events of a stream in order, open first and end last. It must not keep an event.
 type sink func(*event) error
@@ -31,13 +32,6 @@ func emit(out sink, events ...event) error {
 // frameFunc appends a payload in its frame; name is what the protocol calls it in the framing, if it does.
 type frameFunc func(dst []byte, name string, payload []byte) []byte
 
-// wire writes framed events, b being all of e. It adds e to the record before the write that completes it.
-type wire interface {
-	open() error
-	write(e *event, b []byte) error
-	close() error
-}
-
 // Errors with which a fault ends a stream.
 var (
 	// errOver ends the stream where it is, the body being complete.
@@ -52,7 +46,7 @@ func (x *exchange) streamReply(produce func(sink) error) error {
 	if x.fault.Frame != "" && x.isSSE() {
 		x.frame = framings()[x.fault.Frame].frame
 	}
-	x.wire = x.fault.wire(x)
+	x.wire = &wire{x: x}
 	out := x.fault.shape(x, x.put)
 	if x.s.o.TokensPerEvent > 1 {
 		out = x.speculate(out)
@@ -226,21 +220,73 @@ func (x *exchange) put(e *event) error {
 	return x.wire.write(e, x.framed)
 }
 
-// flushWire writes each event at once.
-type flushWire struct{ x *exchange }
-
-func (f flushWire) open() error {
-	f.x.w.Header().Set("Content-Type", f.x.contentType)
-	f.x.w.WriteHeader(http.StatusOK)
-	return f.x.send(nil)
+// wire writes framed events, each at once but for what the fault says.
+type wire struct {
+	x    *exchange
+	body []byte       // what is held back
+	zip  *gzip.Writer // nil without compression
+	buf  bytes.Buffer // of zip
 }
 
-func (f flushWire) write(e *event, b []byte) error {
-	f.x.rec.add(e)
-	return f.x.send(b)
+func (w *wire) open() error {
+	switch w.x.fault.Name {
+	case "one_read":
+		return nil
+	case "gzip":
+		w.x.w.Header().Set("Content-Encoding", "gzip")
+		w.zip = gzip.NewWriter(&w.buf)
+	}
+	w.x.w.Header().Set("Content-Type", w.x.contentType)
+	w.x.w.WriteHeader(http.StatusOK)
+	return w.x.send(nil)
 }
 
-func (f flushWire) close() error { return nil }
+// write writes an event, b being all of it. It adds the event to the record before the write that completes it.
+func (w *wire) write(e *event, b []byte) error {
+	f := w.x.fault
+	switch {
+	case f.Name == "one_read" || f.Name == "buffered":
+		w.x.rec.add(e)
+		w.body = append(w.body, b...)
+		return nil
+	case w.zip != nil:
+		w.buf.Reset()
+		_, err := w.zip.Write(b)
+		if err = cmp.Or(err, w.zip.Flush()); err != nil {
+			return err
+		}
+		b = w.buf.Bytes()
+	case f.Cut != "":
+		for n := f.cutAt(b); n > 0 && n < len(b); n = f.cutAt(b) {
+			if err := w.x.send(b[:n]); err != nil {
+				return err
+			}
+			b = b[n:]
+			if err := sleep(w.x.ctx(), f.Pause); err != nil {
+				return err
+			}
+		}
+	}
+	w.x.rec.add(e)
+	return w.x.send(b)
+}
+
+func (w *wire) close() error {
+	switch {
+	case w.x.fault.Name == "one_read":
+		head := "HTTP/1.1 200 OK\r\nContent-Type: " + w.x.contentType + "\r\nConnection: close\r\n\r\n"
+		return w.x.writeRaw(append([]byte(head), w.body...))
+	case w.body != nil:
+		return w.x.send(w.body)
+	case w.zip != nil:
+		w.buf.Reset()
+		if err := w.zip.Close(); err != nil {
+			return err
+		}
+		return w.x.send(w.buf.Bytes())
+	}
+	return nil
+}
 
 // send writes b in one write of the connection.
 func (x *exchange) send(b []byte) error {
