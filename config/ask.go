@@ -245,3 +245,6 @@ func (m *Module) Asking(text string) (*Module, error) {
 	}
 	return &own, nil
 }
+
+// Asks lists the keys of all workloads, "" first.
+func Asks() []string { return append([]string{""}, asksWith(func(*Ask) bool { return true })...) }

@@ -3,19 +3,17 @@ package prober
 import (
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // tracking returns a module with track_model.
@@ -23,88 +21,6 @@ func tracking() *config.Module {
 	m := newModule()
 	m.InputTokens, m.OutputTokens, m.Prefix, m.TrackModel = config.Lengths{}, config.Tokens(1), config.PrefixWarm, true
 	return m
-}
-
-// Words are all different, which their hashes must be.
-func TestTrackWords(t *testing.T) {
-	words := slices.Sorted(slices.Values(trackWords[:]))
-	if n := len(slices.Compact(slices.Clone(words))); n != len(trackWords) || words[0] == "" {
-		t.Errorf("%d different words of %d", n, len(trackWords))
-	}
-}
-
-// A module asks a third of the words that a day has answers, three times a day, and
-// there are as many words as the shortest interval searches.
-func TestTrackedPrompts(t *testing.T) {
-	for interval, want := range map[time.Duration]int{15 * time.Minute: 32, 3 * time.Minute: 160, time.Second: 160} {
-		m := tracking()
-		m.Interval = model.Duration(interval)
-		if b := newBorderSource(m); b.prompts != want || b.words() > len(trackWords) {
-			t.Errorf("interval %v: %d prompts, want %d; %d of %d words", interval, b.prompts, want, b.words(), len(trackWords))
-		}
-	}
-}
-
-// ask lets a source ask n questions of a model that answers word i with first(i, round).
-func ask(b *borderSource, n int, first func(i, round int) *result.FirstToken) (words []int) {
-	rounds := map[int]int{}
-	for range n {
-		q := b.next(1, 0)
-		i := slices.Index(trackWords[:], q.texts[0])
-		words = append(words, i)
-		q.first(first(i, rounds[i]))
-		rounds[i]++
-	}
-	return words
-}
-
-// Words whose first token differs come first, and others fill up.
-func TestBorderPrompts(t *testing.T) {
-	border := []int{3, 17, 50}
-	flipping := func(i, round int) *result.FirstToken {
-		if slices.Contains(border, i) && round == 2 {
-			return &result.FirstToken{Text: "other"}
-		}
-		return &result.FirstToken{Text: "usual"}
-	}
-	b := &borderSource{prompts: 32}
-	searched := ask(b, 3*64, flipping)
-	for i, word := range searched {
-		if word != i%64 {
-			t.Fatalf("question %d is word %d, want %d", i, word, i%64)
-		}
-	}
-	asked := ask(b, 2*32, flipping)
-	want := []int{3, 17, 50}
-	for i := 0; len(want) < 32; i++ {
-		if !slices.Contains(border, i) {
-			want = append(want, i)
-		}
-	}
-	if diff := cmp.Diff(sortedInts(want), sortedInts(asked[:32])); diff != "" {
-		t.Errorf("words (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(asked[:32], asked[32:]); diff != "" {
-		t.Errorf("second round (-first +second):\n%s", diff)
-	}
-}
-
-func sortedInts(all []int) []int { return slices.Sorted(slices.Values(all)) }
-
-// Where replies have log-probabilities there is no search, also if one lacks them.
-func TestScoredPrompts(t *testing.T) {
-	words := ask(&borderSource{prompts: 32}, 40, func(i, round int) *result.FirstToken {
-		f := &result.FirstToken{Text: "a", Top: []api.TokenLogprob{{Token: "a", Logprob: -1}}}
-		if round == 2 && i == 4 {
-			f.Top = nil
-		}
-		return f
-	})
-	for i, word := range words {
-		if word != i%scoredPrompts {
-			t.Fatalf("question %d is word %d, want %d", i, word, i%scoredPrompts)
-		}
-	}
 }
 
 func TestTrackModel(t *testing.T) {
@@ -137,7 +53,7 @@ func TestTrackModel(t *testing.T) {
 		}
 	})
 	cfg := newEndpoint(t, s.URL)
-	answer := result.Answer{Prompt: check.Hash(trackWords[0]), Model: "m-v2", Fingerprint: "fp_1"}
+	answer := result.Answer{Prompt: workload.Hash("x"), Model: "m-v2", Fingerprint: "fp_1"}
 	one := func(p *Prober) *result.Result { return p.one(t.Context(), time.Time{}) }
 
 	r := one(newProber(t, cfg, tracking()))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // bursts starts as many requests together as each level says. They have new
@@ -18,7 +19,7 @@ func (r *run) bursts(ctx context.Context) *result.Skip {
 			return why
 		}
 		m := r.prober.module
-		r.start(ctx, requests, arrivals(m.Arrivals, n, time.Duration(m.Timeout), newRand()))
+		r.start(ctx, requests, arrivals(m.Arrivals, n, time.Duration(m.Timeout), workload.NewRand()))
 		healthy := true
 		for _, req := range requests {
 			r.results = append(r.results, req.result)
@@ -36,7 +37,7 @@ func (r *run) bursts(ctx context.Context) *result.Skip {
 
 // burst prepares n requests, or returns why not to ask.
 func (r *run) burst(n int) ([]*request, *result.Skip) {
-	questions := make([]question, n)
+	questions := make([]workload.Question, n)
 	for i := range questions {
 		var why *result.Skip
 		if questions[i], why = r.next(); why != nil {

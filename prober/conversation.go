@@ -7,23 +7,24 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // related is how the requests of a run follow each other whose prompts begin alike.
 type related struct {
 	requests int
-	sticky   string                  // of all of them; "" is none
-	affinity result.Affinity         // of a conversation; "" for a pair
-	next     func(*request) question // what to ask after a request that succeeded
+	sticky   string                           // of all of them; "" is none
+	affinity result.Affinity                  // of a conversation; "" for a pair
+	next     func(*request) workload.Question // what to ask after a request that succeeded
 }
 
 // pair is a cold prompt and the same prompt again. A balancer that is configured to
 // keeps the two together.
 func pair() related {
-	return related{requests: 2, sticky: newSession(), next: func(before *request) question {
+	return related{requests: 2, sticky: newSession(), next: func(before *request) workload.Question {
 		q := before.question
-		q.learn = nil // some servers do not count what they have cached
+		q.Learn = nil // some servers do not count what they have cached
 		return q
 	}}
 }
@@ -79,17 +80,17 @@ const goOn = "Go on counting from there in words, without any remark and without
 
 // nextTurn returns the turn after one that was answered. An answer without text, such
 // as one that was cut while the model still reasoned, is left out, as clients do.
-func nextTurn(before *request) question {
+func nextTurn(before *request) workload.Question {
 	q := before.question
 	var said []api.Message
-	if len(q.messages) == 0 {
-		said = append(said, api.Message{Role: "user", Content: q.texts[0]})
+	if len(q.Messages) == 0 {
+		said = append(said, api.Message{Role: "user", Content: q.Texts[0]})
 	}
 	if text := string(before.answer.text); text != "" {
 		said = append(said, api.Message{Role: "assistant", Content: text})
 	}
 	said = append(said, api.Message{Role: "user", Content: goOn})
-	q.messages = append(q.messages[:len(q.messages):len(q.messages)], said...)
-	q.texts, q.length, q.learn = nil, 0, nil
+	q.Messages = append(q.Messages[:len(q.Messages):len(q.Messages)], said...)
+	q.Texts, q.Length, q.Learn = nil, 0, nil
 	return q
 }

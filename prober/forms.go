@@ -4,60 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
-
-// newToolSource returns a source of the question that asks for a call of a
-// function. A call that is not valid counts as such and is no failure: a small model
-// may be wrong.
-func newToolSource(m *config.Module) (questionSource, error) {
-	tool := check.Tool()
-	expected, err := check.NewToolCheck(tool)
-	if err != nil {
-		return nil, err
-	}
-	return newFormSource(m, question{texts: []string{check.ToolQuestion}, tool: &tool, judge: expected.Judge}), nil
-}
-
-// newStructuredSource returns a source of the question that asks for an answer in
-// JSON, likewise.
-func newStructuredSource(m *config.Module) (questionSource, error) {
-	schema := check.StructuredSchema()
-	expected, err := check.NewSchemaCheck(schema)
-	if err != nil {
-		return nil, err
-	}
-	return newFormSource(m, question{texts: []string{check.StructuredQuestion}, schema: schema, judge: expected.Judge}), nil
-}
-
-// newFormSource returns a source of one question.
-func newFormSource(m *config.Module, q question) *promptSource {
-	q.id, q.scripts = check.Hash(q.texts[0]), check.ScriptsOf(q.texts[0])
-	return &promptSource{question: q, outputs: lengthsOf(m.OutputTokens), rng: newRand()}
-}
-
-// lacksForm returns why a protocol cannot be asked for a call or for JSON, where the
-// module wants that; nil where it can.
-func lacksForm(p *api.Protocol, m *config.Module) error {
-	for _, form := range []struct {
-		asked bool
-		has   func(api.Protocol) bool
-		key   string
-		what  string
-	}{
-		{m.ToolCall, func(p api.Protocol) bool { return p.Tools }, "tool_call", "calls of tools"},
-		{m.Structured, func(p api.Protocol) bool { return p.Structured }, "structured", "answers by a JSON schema"},
-	} {
-		if form.asked && !form.has(*p) {
-			return fail(result.ProtocolError, "the api %s has no %s: use one of %s, or leave %s out",
-				p.Name, form.what, strings.Join(api.NamesOf(form.has), ", "), form.key)
-		}
-	}
-	return nil
-}
 
 // shown returns what an answer has, for the log: its text and its calls.
 func (a *content) shown() string {

@@ -13,8 +13,9 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
@@ -81,7 +82,7 @@ func inspectCapture(t *testing.T, protocol string, body []byte) []result.Sign {
 			finish = d.Finish
 		}
 	}
-	return check.Inspect(check.Answer{Text: c.inspected(), Finish: finish}, 0)
+	return answers.Inspect(workload.Answer{Text: c.inspected(), Finish: finish}, 0)
 }
 
 // Recorded replies of real servers have findings only where the models are broken: those

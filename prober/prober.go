@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -16,6 +15,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -23,7 +25,8 @@ import (
 type Prober struct {
 	endpoint  *Endpoint
 	module    *config.Module
-	questions questionSource
+	kind      *workload.Kind // of the module
+	questions workload.Source
 	transport http.RoundTripper // that keeps its connection; nil without connection: reuse
 	kept      *conn             // that connection
 
@@ -37,17 +40,26 @@ type Prober struct {
 // ladder: those of its rungs are. It must be closed. An error means that the
 // module or the HTTP settings cannot be used.
 func (e *Endpoint) NewProber(m *config.Module) (*Prober, error) {
-	questions, err := newQuestionSource(m)
+	kind := catalogue.KindOf(m)
+	questions, err := kind.New(m)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", e.cfg.Name, err)
 	}
-	p := &Prober{endpoint: e, module: m, questions: questions}
+	p := &Prober{endpoint: e, module: m, kind: kind, questions: questions}
 	if m.Connection == config.ConnectionReuse {
 		if p.transport, err = e.newTransport(); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
+}
+
+// SetMix sets what a module with traffic draws its lengths from; nil is not known. It is
+// safe beside a run.
+func (p *Prober) SetMix(m *lengths.Mix) {
+	if s, ok := p.questions.(interface{ SetMix(m *lengths.Mix) }); ok {
+		s.SetMix(m)
+	}
 }
 
 // Close drops a kept connection.
@@ -130,11 +142,6 @@ func (p *Prober) newResult(due time.Time) *result.Result {
 	return r
 }
 
-// newRand returns a generator for what one prober draws.
-func newRand() *mathrand.Rand {
-	return mathrand.New(mathrand.NewPCG(mathrand.Uint64(), mathrand.Uint64()))
-}
-
 // run is one run of a module.
 type run struct {
 	prober  *Prober
@@ -158,8 +165,6 @@ func (r *run) all(ctx context.Context) error {
 		why = r.related(ctx, pair())
 	case p.module.Prefix == config.PrefixConversation:
 		why = r.related(ctx, p.conversation())
-	case p.module.TrackModel:
-		why = r.track(ctx)
 	default:
 		why = r.single(ctx)
 	}
@@ -184,33 +189,33 @@ func (r *run) identify(ctx context.Context) error {
 	if r.served, err = p.endpoint.identify(ctx, p.module); err != nil {
 		return p.endpoint.explain(ctx, err)
 	}
-	r.served, err = r.served.forModule(p.module)
+	r.served, err = r.served.forModule(p.module, p.kind)
 	return err
 }
 
 // next draws a question, or returns why not to ask it.
-func (r *run) next() (question, *result.Skip) {
+func (r *run) next() (workload.Question, *result.Skip) {
 	texts := 1
 	if r.served.protocol.Kind == api.Embedding || r.served.protocol.Kind == api.Rerank {
 		texts = max(1, r.prober.module.BatchSize)
 	}
-	q := r.prober.questions.next(texts, r.served.context)
+	q := r.prober.questions.Next(texts, r.served.context)
 	if !r.served.hasRoom(&q) {
 		return q, skip(result.SkipContext, "the model has room for %d tokens, prompt and answer together, fewer than the module asks for", r.served.context)
 	}
-	return q, q.skip
+	return q, q.Skip
 }
 
 // request prepares a request on the prober's own transport.
-func (r *run) request(q question) *request {
+func (r *run) request(q workload.Question) *request {
 	p := r.prober
 	req := &request{
 		prober: p, served: &r.served, question: q, result: r.newResult(),
 		transport: p.transport, kept: p.kept,
 	}
 	req.end = time.Now().Add(time.Duration(p.module.Timeout))
-	req.result.Length, req.result.PromptBytes = q.length, q.textBytes()
-	req.result.Answer.Prompt = q.id
+	req.result.Length, req.result.PromptBytes = q.Length, textBytes(&q)
+	req.result.Answer.Prompt = q.ID
 	return req
 }
 
@@ -239,8 +244,11 @@ func (r *run) send(ctx context.Context, req *request) *result.Skip {
 // single asks one question.
 func (r *run) single(ctx context.Context) *result.Skip {
 	q, why := r.next()
-	if why != nil {
+	switch {
+	case why != nil:
 		return why
+	case q.First != nil:
+		return r.track(ctx, q)
 	}
 	return r.send(ctx, r.request(q))
 }

@@ -19,9 +19,10 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
 // chunk is an event with a piece of the answer and the server's own names.
@@ -105,7 +106,7 @@ func TestFingerprint(t *testing.T) {
 	p := newProber(t, cfg, m)
 	first, second := p.one(t.Context(), time.Time{}), p.one(t.Context(), time.Time{})
 	want := result.Answer{
-		Prompt: check.Hash("What is 17 + 25?"), Hash: check.Hash("forty-two"), Model: "m-v2", Fingerprint: "fp_1",
+		Prompt: workload.Hash("What is 17 + 25?"), Hash: workload.Hash("forty-two"), Model: "m-v2", Fingerprint: "fp_1",
 	}
 	for _, r := range []*result.Result{first, second} {
 		if diff := cmp.Diff(want, r.Answer); r.Outcome != result.Success || diff != "" {
@@ -114,7 +115,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	m, cfg = says(t) // no visible answer, only thoughts
 	m.Fingerprint = true
-	if r := newProber(t, cfg, m).one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Answer.Hash != check.Hash("") {
+	if r := newProber(t, cfg, m).one(t.Context(), time.Time{}); r.Outcome != result.Success || r.Answer.Hash != workload.Hash("") {
 		t.Errorf("outcome %s, answer %+v", r.Outcome, r.Answer)
 	}
 }
@@ -166,7 +167,7 @@ func TestNamesInAnswersAreSafe(t *testing.T) {
 // failure.
 func TestQuestions(t *testing.T) {
 	right := map[string]string{}
-	for _, q := range check.Questions() {
+	for _, q := range answers.Questions() {
 		right[q.Text] = q.Right()
 	}
 	n := 0
@@ -353,7 +354,7 @@ func TestAbsurdPromptCounts(t *testing.T) {
 			if r.PromptBytes < 36_000 || r.PromptBytes > 40_000 {
 				t.Errorf("%d reported: prompts of %d bytes", reported, r.PromptBytes)
 			}
-			if n := r.Tokens.Prompt; n != reported && n != -1 || n == 0 || n > r.PromptBytes+2*prompt.TemplateTokens {
+			if n := r.Tokens.Prompt; n != reported && n != -1 || n == 0 || n > r.PromptBytes+2*lengths.TemplateTokens {
 				t.Errorf("%d reported: %d tokens of a prompt of %d bytes", reported, n, r.PromptBytes)
 			}
 		}
@@ -366,7 +367,7 @@ func TestBound(t *testing.T) {
 	const absent = -1
 	f := func(name string, sent, texts, events int, reported, want result.Tokens) {
 		t.Helper()
-		q := request{bytes: sent, question: question{texts: make([]string, texts), output: 64}}
+		q := request{bytes: sent, question: workload.Question{Texts: make([]string, texts), Output: 64}}
 		if q.bound(&reported, events); reported != want {
 			t.Errorf("%s: %+v, want %+v", name, reported, want)
 		}

@@ -218,7 +218,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 	}
 	if d.HasToken() || tokens > 0 {
 		if r.line.events == nil {
-			r.line.events = make([]rawEvent, 0, min(r.request.question.output+1, usualEvents))
+			r.line.events = make([]rawEvent, 0, min(r.request.question.Output+1, usualEvents))
 		}
 		r.line.events = append(r.line.events, rawEvent{
 			instant: at, tokens: tokens, size: len(d.Text) + len(d.Reasoning) + len(d.Refusal) + len(d.Tool), read: read, more: more,
@@ -343,7 +343,7 @@ func (r *reply) complete(err error) bool {
 
 // vectorsVerdict checks that each input has its vector or score.
 func (r *reply) vectorsVerdict() error {
-	v, asked := &r.result.Vectors, len(r.request.question.texts)
+	v, asked := &r.result.Vectors, len(r.request.question.Texts)
 	switch {
 	case !r.done:
 		return r.incomplete()

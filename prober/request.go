@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
@@ -19,7 +20,7 @@ import (
 type request struct {
 	prober    *Prober
 	served    *target
-	question  question
+	question  workload.Question
 	result    *result.Result
 	end       time.Time         // when it must be over
 	transport http.RoundTripper // that keeps its connection; nil for a new one
@@ -47,10 +48,10 @@ func (q *request) send(ctx context.Context) {
 // learn hands the length of the prompt to the question source. It returns why a
 // success is not one of the question that was meant; a failure stays one.
 func (q *request) learn() *result.Skip {
-	if q.counted <= 0 || q.question.learn == nil {
+	if q.counted <= 0 || q.question.Learn == nil {
 		return nil
 	}
-	if why := q.question.learn(q.counted); q.result.Outcome == result.Success {
+	if why := q.question.Learn(q.counted); q.result.Outcome == result.Success {
 		return why
 	}
 	return nil
@@ -64,19 +65,19 @@ func (q *request) params() api.Params {
 	asked := &q.question
 	engine := api.LookupEngine(q.served.engine)
 	p := api.Params{
-		Model: q.served.model, OutputTokens: asked.output,
-		ExactLength:     asked.exact && (engine.ExactLength || q.served.protocol.ExactLength),
+		Model: q.served.model, OutputTokens: asked.Output,
+		ExactLength:     asked.Exact && (engine.ExactLength || q.served.protocol.ExactLength),
 		ContinuousUsage: engine.ContinuousUsage, TopLogprobs: q.topLogprobs,
-		Tool: asked.tool, Schema: asked.schema,
+		Tool: asked.Tool, Schema: asked.Schema,
 	}
 	switch q.served.protocol.Kind {
 	case api.Embedding, api.Rerank:
-		p.Prompt, p.Inputs = cmp.Or(asked.query, rerankQuery), asked.texts
+		p.Prompt, p.Inputs = cmp.Or(asked.Query, rerankQuery), asked.Texts
 		p.Path = q.served.url(q.prober.endpoint.cfg).Path
 	default:
-		p.Messages = asked.messages
-		if len(asked.texts) > 0 {
-			p.Prompt = asked.texts[0]
+		p.Messages = asked.Messages
+		if len(asked.Texts) > 0 {
+			p.Prompt = asked.Texts[0]
 		}
 	}
 	return p
@@ -196,7 +197,7 @@ func (q *request) build(ctx context.Context, body []byte) (*http.Request, error)
 // than a token an event.
 func (q *request) replyLimits() stream.Limits {
 	l := stream.DefaultLimits()
-	l.Events = 4*q.question.output + 256
+	l.Events = 4*q.question.Output + 256
 	if q.served.protocol.Kind == api.Scoring {
 		l.Body = api.MaxScoringBody
 	}
@@ -221,7 +222,7 @@ const servicePreamble = 8192
 func (q *request) bound(t *result.Tokens, events int) {
 	q.counted = t.Prompt
 	// A token is at least one byte.
-	most := q.bytes + max(servicePreamble, len(q.question.texts)*prompt.TemplateTokens)
+	most := q.bytes + max(servicePreamble, len(q.question.Texts)*lengths.TemplateTokens)
 	if t.Prompt == 0 || t.Prompt > most {
 		t.Prompt, t.Cached = api.Unknown, api.Unknown
 	}
@@ -230,7 +231,7 @@ func (q *request) bound(t *result.Tokens, events int) {
 	}
 	// No server is known to go further over its cap, but those that ignore it: they
 	// are believed what their events agree with.
-	most = 2*max(q.question.output, events) + 64
+	most = 2*max(q.question.Output, events) + 64
 	if t.Output > most {
 		t.Output, t.Reasoning = api.Unknown, api.Unknown
 	}
@@ -243,17 +244,17 @@ func (q *request) bound(t *result.Tokens, events int) {
 // Gateways that count by themselves may be a fifth wrong, and some servers end with a
 // few tokens more, or count those that end the answer.
 func (q *request) ignored(t *result.Tokens) bool {
-	allowed := q.question.output
+	allowed := q.question.Output
 	return q.served.capped && t.Output > allowed+allowed/4+16
 }
 
 // textBytes is the length of what is asked, without what the protocol adds.
-func (q *question) textBytes() int {
+func textBytes(q *workload.Question) int {
 	n := 0
-	for _, text := range q.texts {
+	for _, text := range q.Texts {
 		n += len(text)
 	}
-	for _, m := range q.messages {
+	for _, m := range q.Messages {
 		n += len(m.Content)
 	}
 	return n

@@ -13,6 +13,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -78,13 +80,13 @@ const reserve = 0.02
 
 // hasRoom reports whether the model has room for a question, as far as both are
 // known.
-func (t *target) hasRoom(q *question) bool {
-	if t.context == 0 || q.wanted == 0 {
+func (t *target) hasRoom(q *workload.Question) bool {
+	if t.context == 0 || q.Wanted == 0 {
 		return true
 	}
-	need := int((1+reserve)*float64(q.wanted)) + q.later
+	need := int((1+reserve)*float64(q.Wanted)) + q.Later
 	if t.protocol.Kind == api.Generation {
-		need += q.output
+		need += q.Output
 	}
 	return need <= t.context
 }
@@ -141,42 +143,38 @@ func severalModels(models []api.ModelInfo) *result.Skip {
 		len(models), strings.Join(names, ", "), more)
 }
 
-// forModule returns the target for the questions of a module. An error says that it
-// cannot answer them, and what to change.
-func (t *target) forModule(m *config.Module) (target, error) {
-	own := *t
-	if t.protocol.Kind == api.Generation {
-		if m.ReferenceLogprob {
+// forModule returns the target for the questions of a module, of a kind. An error says that
+// it cannot answer them, and what to change.
+func (t *target) forModule(m *config.Module, kind *workload.Kind) (target, error) {
+	own, p := *t, *t.protocol
+	refuse := func(format string, args ...any) (target, error) {
+		return own, fail(result.ProtocolError, "the api %s "+format, append([]any{p.Name}, args...)...)
+	}
+	const meaningless = "%s has no meaning there; leave it out"
+	if p.Kind == api.Generation {
+		switch {
+		case !kind.Answers:
+			return refuse("generates and neither embeds nor ranks: "+meaningless, kind.Key)
+		case kind.Scores:
 			return own.scoring()
+		case kind.Has != nil && !kind.Has(p):
+			return refuse("has no %s: use one of %s, or leave %s out", kind.What, strings.Join(api.NamesOf(kind.Has), ", "), kind.Key)
 		}
-		if m.ReferenceTexts {
-			return own, fail(result.ProtocolError, "the api %s generates and neither embeds nor ranks: reference_texts has no meaning there; leave it out", t.protocol.Name)
-		}
-		return own, lacksForm(own.protocol, m)
+		return own, nil
 	}
-	if m.ReferenceTexts {
-		p := *t.protocol
-		p.NewDecoder = keeping(t.protocol.NewDecoder)
+	wrong := ""
+	switch {
+	case !kind.Texts:
+		wrong = kind.Key
+	case m.Prefix.IsRelated():
+		wrong = "prefix: " + string(m.Prefix)
+	}
+	if wrong != "" {
+		return refuse("embeds or ranks and does not generate: "+meaningless, wrong)
+	}
+	if !kind.Answers {
+		p.NewDecoder = keeping(p.NewDecoder)
 		own.protocol = &p
-	}
-	const instead = "the api %s embeds or ranks and does not generate: %s has no meaning there; leave it out"
-	for _, wrong := range []struct {
-		key string
-		set bool
-	}{
-		{"prompt", m.Prompt != ""},
-		{"prompts_file", m.PromptsFile != ""},
-		{"questions", m.Questions},
-		{"reference_logprob", m.ReferenceLogprob},
-		{"track_model", m.TrackModel},
-		{"tool_call", m.ToolCall},
-		{"structured", m.Structured},
-		{"prefix: paired", m.Prefix == config.PrefixPaired},
-		{"prefix: conversation", m.Prefix == config.PrefixConversation},
-	} {
-		if wrong.set {
-			return own, fail(result.ProtocolError, instead, t.protocol.Name, wrong.key)
-		}
 	}
 	return own, nil
 }
@@ -200,7 +198,7 @@ func Suits(apiName string, m *config.Module) error {
 	if !ok {
 		return nil
 	}
-	_, err := (&target{protocol: &p}).forModule(m)
+	_, err := (&target{protocol: &p}).forModule(m, catalogue.KindOf(m))
 	return err
 }
 

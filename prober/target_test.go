@@ -16,8 +16,9 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
 func newReference() *config.Module {
@@ -35,7 +36,7 @@ func scorer(t *testing.T, status int, contentType, body string) *config.Endpoint
 			Prompt string
 			Stream bool
 		}
-		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Prompt != prompt.ReferencePassage || asked.Stream {
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Prompt != drift.ReferencePassage || asked.Stream {
 			t.Errorf("asked %.80q, stream %t: %v", asked.Prompt, asked.Stream, err)
 		}
 		if accept := r.Header.Get("Accept"); accept != "application/json" {
@@ -150,7 +151,7 @@ func TestExactLengthIsAskedWhereItIsKnown(t *testing.T) {
 	f := func(apiName, engine string, exact, continuous bool) {
 		t.Helper()
 		p, _ := api.Lookup(apiName)
-		q := request{served: &target{protocol: &p, engine: engine}, question: question{texts: []string{"x"}, output: 1, exact: true}}
+		q := request{served: &target{protocol: &p, engine: engine}, question: workload.Question{Texts: []string{"x"}, Output: 1, Exact: true}}
 		if got := q.params(); got.ExactLength != exact || got.ContinuousUsage != continuous {
 			t.Errorf("%s on %q: exact length %t, running counts %t", apiName, engine, got.ExactLength, got.ContinuousUsage)
 		}

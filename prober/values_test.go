@@ -14,8 +14,8 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
 func newReferenceTexts() *config.Module {
@@ -26,7 +26,7 @@ func newReferenceTexts() *config.Module {
 
 // Each vector is that of its text, in whichever order and form the server has them.
 func TestReferenceTextsAreEmbedded(t *testing.T) {
-	texts := prompt.ReferenceTexts()
+	texts := drift.ReferenceTexts()
 	want := make([][]float32, len(texts))
 	for i, text := range texts {
 		want[i] = []float32{float32(len(text)), 1}

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -141,7 +142,7 @@ func (t *task) openSeries(first bool) {
 // its interval.
 func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 	o := collector.SeriesOptions{
-		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: t.ToolCall,
+		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: catalogue.KindOf(t.Module).Calls,
 		Objectives: t.objectives(), Log: v.log,
 	}
 	if first {
@@ -153,21 +154,16 @@ func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 // verdictsOf lists the verdicts that the answers to a module may have; nil where they
 // are not checked.
 func verdictsOf(m *config.Module) []result.Verdict {
-	switch {
-	case m.ToolCall:
-		return result.ToolCallVerdicts()
-	case m.Structured:
-		return result.StructuredVerdicts()
-	case m.ChecksAnswers():
-		return result.AnswerVerdicts()
+	if !m.ChecksAnswers() {
+		return nil
 	}
-	return nil
+	return catalogue.KindOf(m).Verdicts
 }
 
 // KindOf is what the answers of an endpoint to a module are, as far as the
 // configuration shows; "" is not known before a probe.
 func KindOf(e *config.Endpoint, m *config.Module) api.Kind {
-	if m.ReferenceLogprob {
+	if catalogue.KindOf(m).Scores {
 		return api.Scoring
 	}
 	if e.API == "" {

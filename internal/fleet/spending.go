@@ -7,21 +7,18 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
+	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
 const (
-	// templateTokens is what a chat template adds to a prompt at most.
-	templateTokens = 64
 	// bytesPerToken is fewer than the tokenizers in use need for prose, so that
 	// a text has fewer tokens than we think.
 	bytesPerToken = 2
 	// usualBytesPerToken is what they need of English prose.
 	usualBytesPerToken = 4
-	// shortPrompt bounds the built-in questions, with what a server writes around a
-	// tool or a schema, and the reference passage, in tokens.
-	shortPrompt = 600
 )
 
 // spending guards what the runs of one task may spend. It is used by one run at
@@ -88,7 +85,7 @@ func spentBy(r *result.Result, price *config.Price, most tokens) schedule.Cost {
 	if t.input < 0 {
 		t = most
 	}
-	t.input = max(t.input, r.PromptBytes/prompt.MaxBytesPerToken)
+	t.input = max(t.input, r.PromptBytes/lengths.MaxBytesPerToken)
 	return t.cost(price.At(r.Start), r.Tokens.Cached)
 }
 
@@ -117,26 +114,9 @@ func (s *spending) run() tokens {
 func (s *spending) request(turn int) tokens {
 	m := s.module
 	t := tokens{output: s.answerToLength()}
-	switch {
-	case m.Prompt != "":
-		t.input = s.text(m.Prompt)
-	case m.PromptsFile != "":
-		for _, p := range m.Prompts {
-			n := templateTokens
-			for _, message := range p.Messages {
-				n += s.text(message.Content)
-			}
-			t.input = max(t.input, n)
-		}
-	case m.Questions, m.ReferenceLogprob, m.ToolCall, m.Structured:
-		t.input = shortPrompt
-	case m.TrackModel:
-		t.input = 1 + templateTokens
-	case m.ReferenceTexts:
-		for _, text := range prompt.ReferenceTexts() {
-			t.input += s.text(prompt.ReferenceQuery + text)
-		}
-	default:
+	if tokens := catalogue.KindOf(m).Tokens; tokens != nil {
+		t.input = tokens(m, s.text)
+	} else {
 		t.input = s.promptToLength()
 		if m.Prefix == config.PrefixConversation {
 			t.input += m.TurnsBefore(turn)
@@ -145,7 +125,7 @@ func (s *spending) request(turn int) tokens {
 			t.input *= m.BatchSize
 		}
 	}
-	if isOfTexts(s.kind) || m.ReferenceLogprob {
+	if isOfTexts(s.kind) || m.Ask().NoAnswer {
 		t.output = 0
 	}
 	return t
@@ -156,7 +136,7 @@ func (s *spending) text(text string) int {
 	if s.likely {
 		return len(text) / usualBytesPerToken
 	}
-	return len(text)/bytesPerToken + templateTokens
+	return len(text)/bytesPerToken + workload.TemplateTokens
 }
 
 // answerToLength is how long an answer may become.
@@ -175,9 +155,9 @@ func (s *spending) promptToLength() int {
 	case s.likely && s.module.Traffic == nil:
 		return s.module.InputTokens.Mean()
 	case s.counted:
-		return n + n/10 + templateTokens
+		return n + n/10 + workload.TemplateTokens
 	}
-	return n + n/2 + templateTokens
+	return n + n/2 + workload.TemplateTokens
 }
 
 // allowance guards what one request for probes may spend.

@@ -6,7 +6,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // traffic has the modules of an endpoint that have traffic ask what the servers of the
@@ -17,7 +16,7 @@ type traffic struct {
 }
 
 // asker is a Runner whose lengths can be those of users.
-type asker interface{ SetLengths(l *prober.Lengths) }
+type asker interface{ SetMix(m *lengths.Mix) }
 
 // newTraffic returns the traffic of the endpoint of targets; nil where no module asks
 // for it.
@@ -72,12 +71,8 @@ func (t *traffic) read(statuses []page.Status) {
 		}
 	}
 	t.users.Keep(func(server string) bool { return known[server] })
-	var asked *prober.Lengths
-	if mix := t.users.Mix(); mix != nil {
-		asked = &prober.Lengths{Inputs: mix.Inputs, Outputs: mix.Outputs}
-	}
 	for _, a := range t.askers {
-		a.SetLengths(asked)
+		a.SetMix(t.users.Mix())
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 )
 
 const checksFamily = "inference_probe_checks_total"
@@ -84,7 +84,7 @@ func TestQuestionsAgainstTheSimulator(t *testing.T) {
 	l := workLab(t, fmt.Sprintf(`
 modules: {questions: {questions: true, output_tokens: 64}}
 endpoints: [{name: e, url: %s, modules: [questions]}]`, w.URL))
-	n := len(check.Questions())
+	n := len(answers.Questions())
 	before := map[result.Verdict]uint64{}
 	for _, quality := range []float64{0.75, 0.25} {
 		w.SetWeights("", 0, quality)

@@ -14,15 +14,14 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
-	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
 // askedBy keeps what a module is given to draw from.
-type askedBy struct{ latest *prober.Lengths }
+type askedBy struct{ latest *lengths.Mix }
 
-func (a *askedBy) SetLengths(l *prober.Lengths) { a.latest = l }
+func (a *askedBy) SetMix(m *lengths.Mix) { a.latest = m }
 
 // The pages of servers become the lengths that modules draw from.
 func TestTrafficOfPages(t *testing.T) {
@@ -46,7 +45,7 @@ func TestTrafficOfPages(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			read(1100)
 		}
-		if a.latest == nil || !slices.Equal(a.latest.Inputs, []prompt.Length{{Tokens: 100, Weight: 200}}) || a.latest.Outputs[0].Weight != 400 {
+		if a.latest == nil || !slices.Equal(a.latest.Inputs, []workload.Length{{Tokens: 100, Weight: 200}}) || a.latest.Outputs[0].Weight != 400 {
 			t.Errorf("lengths %+v", a.latest)
 		}
 		time.Sleep(25 * time.Hour)

@@ -9,15 +9,15 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 )
 
-// answerTo returns the words of the answer to a prompt that ends with one of check.Questions, and what it is worth;
+// answerTo returns the words of the answer to a prompt that ends with one of answers.Questions, and what it is worth;
 // false for any other prompt. A greedy answer depends on the weights alone: of n questions the model then knows n x
 // quality, rounded, and which ones is the version's. A sampled answer is drawn.
 func (s *Server) answerTo(a *request, w *weights) ([]string, result.Verdict, bool) {
 	text := strings.TrimSpace(a.text)
-	i := slices.IndexFunc(s.questions, func(q check.Question) bool { return strings.HasSuffix(text, q.Text) })
+	i := slices.IndexFunc(s.questions, func(q answers.Question) bool { return strings.HasSuffix(text, q.Text) })
 	if i < 0 {
 		return nil, "", false
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/check"
 )
 
 // Each answer that the simulator gives is judged as what it was meant to be.
 func TestAnswersAreWorthTheirVerdict(t *testing.T) {
 	s := New(Options{})
-	for i, q := range check.Questions() {
+	for i, q := range answers.Questions() {
 		for _, v := range result.AnswerVerdicts() {
 			answer := s.answerOf(i, v)
 			if got := q.Judge(answer); got != v {
@@ -78,7 +78,7 @@ func TestQuestionsAtEveryFace(t *testing.T) {
 
 func questionText(t *testing.T, id string) string {
 	t.Helper()
-	for _, q := range check.Questions() {
+	for _, q := range answers.Questions() {
 		if q.ID == id {
 			return q.Text
 		}
@@ -90,7 +90,7 @@ func questionText(t *testing.T, id string) string {
 // TestQualityIsTheShareOfRightAnswers has each question once, as a round of a
 // prober has.
 func TestQualityIsTheShareOfRightAnswers(t *testing.T) {
-	questions := check.Questions()
+	questions := answers.Questions()
 	for _, quality := range []float64{-1, 0.25, 0.5, 0.9, 1} {
 		synctest.Test(t, func(t *testing.T) {
 			v := serve(t, Options{Quality: quality, DecodeStep: ms, WeightsVersion: "a"}, false)
@@ -185,7 +185,7 @@ func TestLengthsOfAnswers(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			v := serve(t, Options{}, false)
 			defer v.stop()
-			v.questions = []check.Question{{ID: "x", Text: "Is it?", Answers: []string{"yes it is"}}}
+			v.questions = []answers.Question{{ID: "x", Text: "Is it?", Answers: []string{"yes it is"}}}
 			a := v.post(context.Background(), "/v1/completions", fmt.Sprintf(`{"prompt":"Is it? ","temperature":0%s}`, limits), 1<<20)
 			var reply struct {
 				Choices []struct {
@@ -230,7 +230,7 @@ func TestLengthsOfLoops(t *testing.T) {
 			if r.Verdict != want || r.OutputTokens != min(limit, 48) {
 				t.Errorf("limit of %d: %q, %d tokens, want %q", limit, r.Verdict, r.OutputTokens, want)
 			}
-			if want != "" && (check.Question{Answers: []string{"x"}}).Judge(got.Text) != want {
+			if want != "" && (answers.Question{Answers: []string{"x"}}).Judge(got.Text) != want {
 				t.Errorf("limit of %d: %q is no loop", limit, got.Text)
 			}
 		})

@@ -14,8 +14,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
 )
 
 const greedyRequest = `{"messages":[{"content":"one two three"}],"max_tokens":12,"temperature":0}`
@@ -271,7 +271,7 @@ func TestShift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := serve(t, Options{}, false)
 		defer v.stop()
-		mean := func() float64 { return meanOf(v.echo(prompt.ReferencePassage, `,"max_tokens":1`)) }
+		mean := func() float64 { return meanOf(v.echo(drift.ReferencePassage, `,"max_tokens":1`)) }
 		base := mean()
 		if math.Abs(base+2.3) > 0.4 {
 			t.Errorf("mean %v, want about -2.3", base)
@@ -286,7 +286,7 @@ func TestShift(t *testing.T) {
 			}
 		}
 		v.SetWeights("", 1, 1)
-		for _, p := range v.echo(prompt.ReferencePassage, "").Choices[0].Logprobs.TokenLogprobs {
+		for _, p := range v.echo(drift.ReferencePassage, "").Choices[0].Logprobs.TokenLogprobs {
 			if p != nil && *p > 0 {
 				t.Errorf("a log-probability of %v", *p)
 			}
@@ -363,7 +363,7 @@ func TestScoringAtEveryFace(t *testing.T) {
 					v := serve(t, Options{Engine: engine, WeightsVersion: "a"}, false)
 					defer v.stop()
 					p, _ := api.Lookup(name)
-					body, err := p.Scoring.Body("simulated-8b", prompt.ReferencePassage)
+					body, err := p.Scoring.Body("simulated-8b", drift.ReferencePassage)
 					if err != nil {
 						t.Fatal(err)
 					}

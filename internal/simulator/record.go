@@ -55,7 +55,7 @@ type Record struct {
 	CachedTokens int `json:"cached_tokens"`
 	OutputTokens int `json:"output_tokens"` // what the engine generated so far; the events may hold less
 	Replica      int `json:"replica"`       // the index of the engine that took the request; -1 is none
-	// Verdict is what the answer to one of check.Questions came to, or a call of a function or an answer in JSON; "" of
+	// Verdict is what the answer to one of answers.Questions came to, or a call of a function or an answer in JSON; "" of
 	// every other answer, and of one to a question that was cut by the limit or had to go on.
 	Verdict result.Verdict `json:"verdict,omitempty"`
 	// Logprob is the mean log-probability of the scored tokens of the prompt, as the reply has them; 0 is none.

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 )
 
 // Server is a simulated inference server. It has no goroutine while it has no request, apart from those of Serve.
@@ -35,7 +35,7 @@ type Server struct {
 	replicas []*replica
 	records  latest[record]
 	// questions are those that the model may know the answers to; constant.
-	questions []check.Question
+	questions []answers.Question
 	words     vocabulary
 	weights   atomic.Pointer[weights]
 	routed    atomic.Uint64 // requests that took their turn
@@ -55,7 +55,7 @@ func New(o Options) *Server {
 		o:         o.withDefaults(),
 		gate:      new(gate),
 		verdicts:  make(map[result.Verdict]uint64),
-		questions: check.Questions(),
+		questions: answers.Questions(),
 		conns:     make(map[*stampedConn]bool),
 		words:     newVocabulary(),
 		started:   time.Now(),

@@ -15,6 +15,8 @@ import (
 
 // Workload is one kind of workload.
 type Workload struct {
+	// Kinds are what modules may ask.
+	Kinds []Kind
 	// Estimate returns what draws conclusions from the results of an endpoint and a module;
 	// nil of a module whose results lead to none.
 	Estimate func(e *config.Endpoint, m *config.Module) Estimate

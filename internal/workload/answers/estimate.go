@@ -1,5 +1,3 @@
-// Package answers is the workload of answers that are looked at: how often those of an
-// endpoint have a sign of corruption.
 package answers
 
 import (
@@ -10,17 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
-
-// Workload returns the workload.
-func Workload() workload.Workload {
-	return workload.Workload{
-		Estimate: func(*config.Endpoint, *config.Module) workload.Estimate { return new(Estimate) }, Metrics: metrics,
-	}
-}
 
 // Finding is what the inspection of answers found since the first finding. It is never
 // changed once made.

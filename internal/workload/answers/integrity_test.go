@@ -10,24 +10,24 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/prober/check"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // writer composes answers of a language from the parts of its file.
 type writer struct {
 	rng    *rand.Rand
-	prompt check.Scripts
+	prompt workload.Scripts
 	parts  []string
 }
 
 func newWriter(t testing.TB, language string, seed uint64) *writer {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "..", "prober", "check", "testdata", "ordinary", language+".txt"))
+	b, err := os.ReadFile(filepath.Join("testdata", "ordinary", language+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := strings.Split(strings.TrimSpace(string(b)), "\n---")
-	w := &writer{rng: rand.New(rand.NewPCG(seed, 1)), prompt: check.ScriptsOf(parts[0])}
+	w := &writer{rng: rand.New(rand.NewPCG(seed, 1)), prompt: ScriptsOf(parts[0])}
 	for _, p := range parts[1:] {
 		if p = strings.TrimSpace(p); p != "" {
 			w.parts = append(w.parts, p)
@@ -38,12 +38,12 @@ func newWriter(t testing.TB, language string, seed uint64) *writer {
 
 // answer returns one to four parts; two of three answers are cut at some byte, as by their
 // limit.
-func (w *writer) answer() check.Answer {
+func (w *writer) answer() workload.Answer {
 	var parts []string
 	for _, i := range w.rng.Perm(len(w.parts))[:1+w.rng.IntN(4)] {
 		parts = append(parts, w.parts[i])
 	}
-	a := check.Answer{Text: strings.Join(parts, []string{"\n\n", " ", "\n"}[w.rng.IntN(3)]), Finish: "stop"}
+	a := workload.Answer{Text: strings.Join(parts, []string{"\n\n", " ", "\n"}[w.rng.IntN(3)]), Finish: "stop"}
 	if w.rng.IntN(3) > 0 {
 		a.Text, a.Finish = a.Text[:min(len(a.Text), 40+w.rng.IntN(500))], "length"
 	}
@@ -51,12 +51,12 @@ func (w *writer) answer() check.Answer {
 }
 
 // inspected returns a result with the findings of an answer.
-func (w *writer) inspected(a check.Answer) *result.Result {
-	return &result.Result{Outcome: result.Success, Inspected: true, Integrity: check.Inspect(a, w.prompt)}
+func (w *writer) inspected(a workload.Answer) *result.Result {
+	return &result.Result{Outcome: result.Success, Inspected: true, Integrity: Inspect(a, w.prompt)}
 }
 
 // corruptions corrupt an answer in ways that users reported; see testdata/broken.txt of
-// the package check.
+// the package
 func corruptions() map[result.Sign]func(w *writer, text string) string {
 	insert := func(pieces ...string) func(*writer, string) string {
 		return func(w *writer, text string) string {

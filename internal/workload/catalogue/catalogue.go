@@ -24,3 +24,16 @@ func Estimates(e *config.Endpoint, m *config.Module) []workload.Estimate {
 	}
 	return all
 }
+
+// KindOf returns what a module asks.
+func KindOf(m *config.Module) *workload.Kind {
+	key := m.Ask().Key
+	for _, w := range Workloads() {
+		for i := range w.Kinds {
+			if w.Kinds[i].Key == key {
+				return &w.Kinds[i]
+			}
+		}
+	}
+	return nil // cannot happen: TestEveryKindIsThere
+}

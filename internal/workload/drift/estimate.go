@@ -16,7 +16,28 @@ import (
 
 // Workload returns the workload.
 func Workload() workload.Workload {
-	return workload.Workload{Estimate: estimateOf, Metrics: metrics}
+	return workload.Workload{
+		Kinds: []workload.Kind{
+			{
+				Key: "reference_logprob", New: func(*config.Module) (workload.Source, error) { return referenceSource{}, nil },
+				Answers: true, Scores: true, Tokens: workload.Short,
+			},
+			{
+				Key: "track_model", New: func(m *config.Module) (workload.Source, error) { return newTrackSource(m), nil },
+				Answers: true, Tokens: func(*config.Module, func(string) int) int { return 1 + workload.TemplateTokens },
+			},
+			{
+				Key: "reference_texts", New: func(*config.Module) (workload.Source, error) { return textsSource{}, nil },
+				Texts: true, Tokens: func(_ *config.Module, count func(string) int) (n int) {
+					for _, text := range ReferenceTexts() {
+						n += count(ReferenceQuery + text)
+					}
+					return n
+				},
+			},
+		},
+		Estimate: estimateOf, Metrics: metrics,
+	}
 }
 
 func estimateOf(_ *config.Endpoint, m *config.Module) workload.Estimate {

@@ -17,6 +17,9 @@ import (
 // Workload returns the workload.
 func Workload() workload.Workload {
 	return workload.Workload{
+		Kinds: []workload.Kind{{
+			New: func(m *config.Module) (workload.Source, error) { return newSource(m), nil }, Texts: true, Answers: true,
+		}},
 		Estimate: func(_ *config.Endpoint, m *config.Module) workload.Estimate { return &Estimate{module: m} },
 		Metrics:  metrics,
 	}

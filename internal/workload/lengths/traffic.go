@@ -10,7 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 const (
@@ -46,7 +46,7 @@ type Cumulative struct {
 // first, with the number of requests as their weights. Which prompt had which answer is
 // not known. It is never changed once made.
 type Mix struct {
-	Inputs, Outputs []prompt.Length
+	Inputs, Outputs []workload.Length
 	// Requests is how many requests of users it is from, and Span from how long ago on.
 	Requests float64
 	Span     time.Duration
@@ -279,8 +279,8 @@ func cellsOf(bounds, counts []float64) []cell {
 // pointsOf returns lengths that stand for the requests of cells. Within a cell as many
 // requests are assumed in each ratio of lengths, as lengths spread over orders of
 // magnitude.
-func pointsOf(cells []cell) []prompt.Length {
-	var all []prompt.Length
+func pointsOf(cells []cell) []workload.Length {
+	var all []workload.Length
 	for _, c := range cells {
 		if c.n <= 0 {
 			continue
@@ -296,10 +296,10 @@ func pointsOf(cells []cell) []prompt.Length {
 		n := max(1, int(math.Ceil(math.Log(high/low)/math.Log(pointRatio))))
 		for i := range n {
 			tokens := low * math.Pow(high/low, (float64(i)+0.5)/float64(n))
-			all = append(all, prompt.Length{Tokens: max(1, int(math.Round(tokens))), Weight: c.n / float64(n)})
+			all = append(all, workload.Length{Tokens: max(1, int(math.Round(tokens))), Weight: c.n / float64(n)})
 		}
 	}
-	slices.SortFunc(all, func(a, b prompt.Length) int { return cmp.Compare(a.Tokens, b.Tokens) })
+	slices.SortFunc(all, func(a, b workload.Length) int { return cmp.Compare(a.Tokens, b.Tokens) })
 	merged := all[:0]
 	for _, l := range all {
 		if n := len(merged); n > 0 && merged[n-1].Tokens == l.Tokens {
@@ -332,7 +332,7 @@ type follower struct {
 // draw is what a probe drew its lengths from, with the sum of the weights 1.
 type draw struct {
 	at              time.Time
-	inputs, outputs []prompt.Length
+	inputs, outputs []workload.Length
 }
 
 // observe adds the probes of a run, which drew from the mix of users or, where there was
@@ -347,7 +347,7 @@ func (f *follower) observe(results []*result.Result, now time.Time) {
 	case m != nil:
 		d.inputs, d.outputs = within(m.Inputs, f.maxInput), within(m.Outputs, f.maxOutput)
 	case r.Length > 0 && r.Tokens.Output > 0:
-		d.inputs, d.outputs = []prompt.Length{{Tokens: r.Length, Weight: 1}}, []prompt.Length{{Tokens: r.Tokens.Output, Weight: 1}}
+		d.inputs, d.outputs = []workload.Length{{Tokens: r.Length, Weight: 1}}, []workload.Length{{Tokens: r.Tokens.Output, Weight: 1}}
 	default:
 		return
 	}
@@ -355,7 +355,7 @@ func (f *follower) observe(results []*result.Result, now time.Time) {
 }
 
 // within returns lengths cut to a bound, with the sum of the weights 1.
-func within(lengths []prompt.Length, most int) []prompt.Length {
+func within(lengths []workload.Length, most int) []workload.Length {
 	total := 0.0
 	for _, l := range lengths {
 		total += l.Weight
@@ -374,7 +374,7 @@ func (f *follower) likeness(now time.Time) *Likeness {
 	if m == nil || len(f.drawn) == 0 {
 		return nil
 	}
-	var inputs, outputs []prompt.Length
+	var inputs, outputs []workload.Length
 	for _, d := range f.drawn {
 		inputs, outputs = append(inputs, d.inputs...), append(outputs, d.outputs...)
 	}
@@ -385,22 +385,22 @@ func (f *follower) likeness(now time.Time) *Likeness {
 // share of the mean of users: the integral of the difference between the two
 // distribution functions. It is 0 where both are the same, and 1 where
 // tokens have to be moved by as much as a request of users has.
-func wasserstein(users, others []prompt.Length) float64 {
-	steps := make([]prompt.Length, 0, len(users)+len(others)) // of the difference
-	add := func(lengths []prompt.Length, sign float64) (mean float64) {
+func wasserstein(users, others []workload.Length) float64 {
+	steps := make([]workload.Length, 0, len(users)+len(others)) // of the difference
+	add := func(lengths []workload.Length, sign float64) (mean float64) {
 		total := 0.0
 		for _, l := range lengths {
 			total += l.Weight
 			mean += l.Weight * float64(l.Tokens)
 		}
 		for _, l := range lengths {
-			steps = append(steps, prompt.Length{Tokens: l.Tokens, Weight: sign * l.Weight / total})
+			steps = append(steps, workload.Length{Tokens: l.Tokens, Weight: sign * l.Weight / total})
 		}
 		return mean / total
 	}
 	mean := add(users, 1)
 	add(others, -1)
-	slices.SortFunc(steps, func(a, b prompt.Length) int { return cmp.Compare(a.Tokens, b.Tokens) })
+	slices.SortFunc(steps, func(a, b workload.Length) int { return cmp.Compare(a.Tokens, b.Tokens) })
 	sum, difference := 0.0, 0.0
 	for i, step := range steps[:len(steps)-1] {
 		difference += step.Weight

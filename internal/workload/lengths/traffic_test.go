@@ -11,7 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // users are a server that counts requests by their lengths as vLLM does.
@@ -68,29 +68,29 @@ func counted(input, output int) *result.Result {
 }
 
 func TestWasserstein(t *testing.T) {
-	even := func(lengths ...int) (all []prompt.Length) {
+	even := func(lengths ...int) (all []workload.Length) {
 		for _, n := range lengths {
-			all = append(all, prompt.Length{Tokens: n, Weight: 0.1})
+			all = append(all, workload.Length{Tokens: n, Weight: 0.1})
 		}
 		return all
 	}
-	f := func(users, others []prompt.Length, want float64) {
+	f := func(users, others []workload.Length, want float64) {
 		t.Helper()
 		if got := wasserstein(users, others); !near(got, want) {
 			t.Errorf("%v and %v: %v, want %v", users, others, got, want)
 		}
 	}
-	f([]prompt.Length{{Tokens: 100, Weight: 3}}, even(100, 100), 0)
-	f([]prompt.Length{{Tokens: 100, Weight: 3}}, even(150, 130), 0.4) // 40 tokens of 100 on the mean
-	f([]prompt.Length{{Tokens: 100, Weight: 1}, {Tokens: 300, Weight: 1}}, even(300, 100), 0)
-	f([]prompt.Length{{Tokens: 100, Weight: 1}, {Tokens: 300, Weight: 1}}, even(200), 0.5)                // both by 100, of 200
-	f([]prompt.Length{{Tokens: 100, Weight: 3}, {Tokens: 500, Weight: 1}}, even(500, 100, 500, 100), 0.5) // a quarter by 400, of 200
+	f([]workload.Length{{Tokens: 100, Weight: 3}}, even(100, 100), 0)
+	f([]workload.Length{{Tokens: 100, Weight: 3}}, even(150, 130), 0.4) // 40 tokens of 100 on the mean
+	f([]workload.Length{{Tokens: 100, Weight: 1}, {Tokens: 300, Weight: 1}}, even(300, 100), 0)
+	f([]workload.Length{{Tokens: 100, Weight: 1}, {Tokens: 300, Weight: 1}}, even(200), 0.5)                // both by 100, of 200
+	f([]workload.Length{{Tokens: 100, Weight: 3}, {Tokens: 500, Weight: 1}}, even(500, 100, 500, 100), 0.5) // a quarter by 400, of 200
 }
 
 // A length stands for those of its bucket: all of them, evenly in each ratio.
 func TestPointsOfBuckets(t *testing.T) {
 	points := pointsOf([]cell{{200, 500, 90}, {0, 1, 10}, {500, math.Inf(1), 5}, {5, 10, -3}})
-	if points[0] != (prompt.Length{Tokens: 1, Weight: 10}) || points[len(points)-1] != (prompt.Length{Tokens: 500, Weight: 5}) {
+	if points[0] != (workload.Length{Tokens: 1, Weight: 10}) || points[len(points)-1] != (workload.Length{Tokens: 500, Weight: 5}) {
 		t.Errorf("points %v", points)
 	}
 	inside := points[1 : len(points)-1]
@@ -222,7 +222,7 @@ func TestTrafficIsFollowed(t *testing.T) {
 		module := &Estimate{module: new(config.Module)}
 		module.follows = &follower{users: u.Traffic, maxInput: 1_000_000, maxOutput: 1_000_000}
 		medians := [2][2]float64{{150 + 300*rng.Float64(), 60}, {800 + 2000*rng.Float64(), 200}} // before and after
-		var truth [2][]prompt.Length                                                             // of the users since the change
+		var truth [2][]workload.Length                                                           // of the users since the change
 		var last *Finding
 		u.read(0)
 		for minute := 0; minute < 5*60; minute++ {
@@ -232,14 +232,14 @@ func TestTrafficIsFollowed(t *testing.T) {
 				u.count(lengths[0], lengths[1])
 				for i, n := range lengths {
 					if changed == 1 {
-						truth[i] = append(truth[i], prompt.Length{Tokens: n, Weight: 1})
+						truth[i] = append(truth[i], workload.Length{Tokens: n, Weight: 1})
 					}
 				}
 			}
 			r := counted(256, 64)
 			r.Length = 256
 			if m := u.Mix(); m != nil {
-				r.Tokens.Prompt, r.Tokens.Output = prompt.Draw(m.Inputs, rng), prompt.Draw(m.Outputs, rng)
+				r.Tokens.Prompt, r.Tokens.Output = workload.Draw(m.Inputs, rng), workload.Draw(m.Outputs, rng)
 			}
 			u.count(r.Tokens.Prompt, r.Tokens.Output)
 			u.Probed(r)
@@ -253,7 +253,7 @@ func TestTrafficIsFollowed(t *testing.T) {
 			t.Fatalf("findings %+v", last)
 		}
 		published = append(published, last.Likeness.Input, last.Likeness.Output)
-		var of [2][]prompt.Length
+		var of [2][]workload.Length
 		for _, d := range module.follows.drawn {
 			of[0], of[1] = append(of[0], d.inputs...), append(of[1], d.outputs...)
 		}

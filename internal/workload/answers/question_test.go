@@ -1,4 +1,4 @@
-package check
+package answers
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 func find(t *testing.T, id string) Question {
@@ -131,7 +132,7 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("question %q is there twice", q.ID)
 		}
 		ids[q.ID], texts[q.Text] = true, true
-		if !strings.Contains(q.Text, "? Answer with ") && !strings.Contains(q.Text, ". Answer with ") {
+		if !strings.Contains(q.Text, "? workload.Answer with ") && !strings.Contains(q.Text, ". workload.Answer with ") {
 			t.Errorf("%s does not say how to answer: %s", q.ID, q.Text)
 		}
 		if got := q.Judge(q.Right()); got != result.VerdictCorrect {
@@ -219,7 +220,7 @@ func TestHostileTexts(t *testing.T) {
 		if v := Contains(text, "no such words"); v == result.VerdictCorrect {
 			t.Errorf("%q is %s", name, v)
 		}
-		if v, _ := mustNew(t, person).Judge(Answer{Text: text}); v == result.VerdictCorrect {
+		if v, _ := mustNew(t, person).Judge(workload.Answer{Text: text}); v == result.VerdictCorrect {
 			t.Errorf("%q is %s", name, v)
 		}
 	}

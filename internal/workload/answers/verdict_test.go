@@ -1,4 +1,4 @@
-package check
+package answers
 
 import (
 	"strings"
@@ -6,12 +6,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/inference-exporter/inference_exporter/prober/prompt"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 // prose are ordinary texts, some with as much repetition as ordinary texts have.
 var prose = []string{
-	prompt.ReferencePassage,
+	drift.ReferencePassage,
 	`A probe asks one question and waits for the answer. While it waits it does nothing else, so that the time it measures is the time of the
 server and not its own. When the answer is there, it is put beside the ones that came before. One slow answer means little. Ten slow answers in a
 row mean that somebody should look, and an hour of slow answers means that somebody should have looked already.`,
@@ -76,7 +77,7 @@ func TestLoops(t *testing.T) {
 	sentence := "The train to the north leaves at seven in the morning from here. "
 	f(repeat(sentence, 3)+"The train", false)
 	f(repeat(sentence, 4)+"The", true)
-	paragraph := strings.Join(strings.Fields(prompt.ReferencePassage)[:120], " ") + " "
+	paragraph := strings.Join(strings.Fields(drift.ReferencePassage)[:120], " ") + " "
 	f(repeat(paragraph, 3)+"The old", false)
 	f(repeat(paragraph, 4)+"The", true)
 	f("First of all: "+repeat("we will see. ", 20), true)
@@ -131,11 +132,11 @@ func TestRefuses(t *testing.T) {
 func TestHash(t *testing.T) {
 	// The vectors of FIPS 180-4 for the empty message and for "abc".
 	for text, want := range map[string]string{"": "e3b0c44298fc1c14", "abc": "ba7816bf8f01cfea"} {
-		if got := Hash(text); got != want {
-			t.Errorf("Hash(%q) = %s, want %s", text, got, want)
+		if got := workload.Hash(text); got != want {
+			t.Errorf("workload.Hash(%q) = %s, want %s", text, got, want)
 		}
 	}
-	if Hash("a") == Hash("a ") {
+	if workload.Hash("a") == workload.Hash("a ") {
 		t.Error("white space does not count")
 	}
 }

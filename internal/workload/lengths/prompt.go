@@ -1,7 +1,7 @@
 // Package prompt makes prompts of a wanted token length without a tokenizer:
 // it counts words and learns from the server's own counts how many tokens they
 // are.
-package prompt
+package lengths
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package prompt
+package answers
 
 import (
 	"math"

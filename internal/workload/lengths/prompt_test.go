@@ -1,7 +1,6 @@
-package prompt
+package lengths
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,16 +9,18 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// server counts a prompt as tokens = overhead + ratio × words + noise.
-type server struct {
+// tokenizer counts a prompt as tokens = overhead + ratio × words + noise.
+type tokenizer struct {
 	overhead int
 	ratio    float64
 	noise    *rand.Rand // ±2 tokens; nil is none
 }
 
-func (s server) count(words int) int {
+func (s tokenizer) count(words int) int {
 	n := float64(s.overhead) + s.ratio*float64(words)
 	if s.noise != nil {
 		n += s.noise.Float64()*4 - 2
@@ -33,17 +34,16 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) 
 func shortest(p Prefix) int { return newBuilder(1, p, newRand(1)).next().Words }
 
 // noon is when the tests take place.
-func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 // see has a builder learn the server's count of its next prompt.
-func (b *builder) see(s server) Verdict {
+func (b *builder) see(s tokenizer) Verdict {
 	v, _ := b.learn(Count{b.words, s.count(b.words)}, noon())
 	return v
 }
 
 // offTarget returns how far the prompt after so many probes is from the
 // target, as a share of it, and what the share may be.
-func offTarget(s server, target int, prefix Prefix, probes int) (off, within float64) {
+func offTarget(s tokenizer, target int, prefix Prefix, probes int) (off, within float64) {
 	b := newBuilder(target, prefix, newRand(1))
 	for range probes {
 		b.see(s)
@@ -68,7 +68,7 @@ func TestReachesTargetInThreeProbes(t *testing.T) {
 						continue // TestTargetTooSmall
 					}
 					for seed := range uint64(5) {
-						s := server{overhead: overhead, ratio: ratio}
+						s := tokenizer{overhead: overhead, ratio: ratio}
 						if seed > 0 {
 							s.noise = newRand(seed)
 						}
@@ -89,7 +89,7 @@ func TestReachesTargetInThreeProbes(t *testing.T) {
 
 func TestReachesAnyTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := server{
+		s := tokenizer{
 			overhead: rapid.IntRange(0, 400).Draw(t, "overhead"),
 			ratio:    rapid.Float64Range(0.7, 4).Draw(t, "ratio"),
 		}
@@ -106,7 +106,7 @@ func TestReachesAnyTarget(t *testing.T) {
 }
 
 func TestTargetTooSmall(t *testing.T) {
-	f := func(s server, target int, prefix Prefix) {
+	f := func(s tokenizer, target int, prefix Prefix) {
 		t.Helper()
 		b := newBuilder(target, prefix, newRand(1))
 		for range 3 {
@@ -117,11 +117,11 @@ func TestTargetTooSmall(t *testing.T) {
 		}
 	}
 	for _, prefix := range []Prefix{Cold, Warm} {
-		f(server{0, 1, nil}, -5, prefix)
-		f(server{0, 1, nil}, 0, prefix)
-		f(server{0, 1, nil}, 20, prefix)
-		f(server{400, 1, nil}, 400, prefix)
-		f(server{100, 4, nil}, 200, prefix)
+		f(tokenizer{0, 1, nil}, -5, prefix)
+		f(tokenizer{0, 1, nil}, 0, prefix)
+		f(tokenizer{0, 1, nil}, 20, prefix)
+		f(tokenizer{400, 1, nil}, 400, prefix)
+		f(tokenizer{100, 4, nil}, 200, prefix)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestColdDiffersBySeed(t *testing.T) {
 
 // Once the length is found, nothing changes any more, whatever the noise.
 func TestWarmFreezes(t *testing.T) {
-	f := func(s server, target int) {
+	f := func(s tokenizer, target int) {
 		t.Helper()
 		b := newBuilder(target, Warm, nil)
 		for range 4 {
@@ -167,16 +167,16 @@ func TestWarmFreezes(t *testing.T) {
 			b.see(s)
 		}
 	}
-	f(server{20, 1.2, newRand(3)}, 1000)
-	f(server{0, 0.7, newRand(4)}, 1000)
-	f(server{400, 4, newRand(5)}, 1000)
-	f(server{10, 1.1, newRand(6)}, 80) // here the noise is 2.5 %
+	f(tokenizer{20, 1.2, newRand(3)}, 1000)
+	f(tokenizer{0, 0.7, newRand(4)}, 1000)
+	f(tokenizer{400, 4, newRand(5)}, 1000)
+	f(tokenizer{10, 1.1, newRand(6)}, 80) // here the noise is 2.5 %
 }
 
 // Another model behind the same name: the search starts again.
 func TestAnotherTokenizer(t *testing.T) {
 	b := newBuilder(1000, Warm, nil)
-	for _, s := range []server{{10, 1.2, nil}, {80, 2.1, nil}, {0, 0.8, nil}} {
+	for _, s := range []tokenizer{{10, 1.2, nil}, {80, 2.1, nil}, {0, 0.8, nil}} {
 		for range 3 {
 			b.see(s)
 		}
@@ -270,12 +270,12 @@ func TestBoundedForALyingServer(t *testing.T) {
 // limited is a server that truncates prompts silently to what is kept of its context,
 // as Ollama does at num_ctx.
 type limited struct {
-	server
+	tokenizer
 	context, kept int
 }
 
 func (l limited) count(words int) int {
-	if n := l.server.count(words); n <= l.context {
+	if n := l.tokenizer.count(words); n <= l.context {
 		return n
 	}
 	return l.kept
@@ -305,7 +305,7 @@ func TestTruncatingServer(t *testing.T) {
 	const target, runs = 8000, 300 // ten hours
 	for _, ratio := range []float64{0.7, 1, 1.15, 1.3, 1.7, 4} {
 		for context := 100; context < target*93/100; context += 97 {
-			s := limited{server{overhead: 30, ratio: ratio}, context, context}
+			s := limited{tokenizer{overhead: 30, ratio: ratio}, context, context}
 			b := newBuilder(target, Cold, newRand(1))
 			whole, asked, longest := watch(b, s, runs, noon())
 			if len(whole) > 1 || len(whole) == 1 && whole[0] < target*5/6 {
@@ -325,7 +325,7 @@ func TestTruncatingServer(t *testing.T) {
 // for in the meantime does not matter.
 func TestServerNoLongerTruncates(t *testing.T) {
 	b := newBuilder(8000, Paired, newRand(1))
-	s := limited{server{overhead: 30, ratio: 1.3}, 4096, 4096}
+	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 4096, 4096}
 	if whole, asked, _ := watch(b, s, 7, noon()); len(whole) > 0 || asked != 2 {
 		t.Fatalf("%d prompts in 14 minutes, whole ones %v, want two that are none", asked, whole)
 	}
@@ -346,7 +346,7 @@ func TestServerNoLongerTruncates(t *testing.T) {
 // half of the context, and two tokens, of a prompt that is longer.
 func TestContextJustLargeEnough(t *testing.T) {
 	b := newBuilder(8000, Cold, newRand(1))
-	s := limited{server{overhead: 30, ratio: 1.3}, 8192, 4098}
+	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 8192, 4098}
 	whole, asked, _ := watch(b, s, 10, noon())
 	if asked != 10 || len(whole) != 8 || whole[0] < 7800 || whole[7] > 8192 {
 		t.Errorf("%d prompts, whole ones of %v tokens, want eight of about 8000", asked, whole)
@@ -356,7 +356,7 @@ func TestContextJustLargeEnough(t *testing.T) {
 // A server that is restarted with a smaller context: the first prompt shows it.
 func TestServerBeginsToTruncate(t *testing.T) {
 	b := newBuilder(8000, Cold, newRand(1))
-	s := limited{server{overhead: 30, ratio: 1.3}, 16384, 16384}
+	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 16384, 16384}
 	watch(b, s, 5, noon())
 	s.context, s.kept = 7000, 7000
 	if whole, asked, _ := watch(b, s, 20, noon()); len(whole) > 0 || asked > 8 {
@@ -422,39 +422,10 @@ func BenchmarkNext(b *testing.B) {
 	for _, target := range []int{256, 8000, 128000} {
 		b.Run(fmt.Sprint(target), func(b *testing.B) {
 			b.ReportAllocs()
-			mix := NewMix([]Length{{Tokens: target}}, Cold, newRand(1))
+			mix := NewPrompts([]workload.Length{{Tokens: target}}, Cold, newRand(1))
 			for b.Loop() {
 				b.SetBytes(int64(len(mix.Next().Text)))
 			}
 		})
-	}
-}
-
-// The passage must stay as it is, to the byte: its score is compared over
-// months and between versions.
-func TestReferencePassageNeverChanges(t *testing.T) {
-	const want = "911a27abda830b991aed35aae46704dc064c7e3916311c0026420ac6a90f7f00"
-	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(ReferencePassage))); got != want {
-		t.Errorf("SHA-256 %s, want %s", got, want)
-	}
-	if n := len(strings.Fields(ReferencePassage)); n < 200 || n > 300 {
-		t.Errorf("%d words", n)
-	}
-	if ReferencePassage != strings.TrimSpace(ReferencePassage) {
-		t.Error("white space at an end, which servers cut off")
-	}
-}
-
-// So must the reference texts: their embeddings are compared over months.
-func TestReferenceTextsNeverChange(t *testing.T) {
-	texts := ReferenceTexts()
-	const want = "b31af06e4ebab198fa85635acd98ea95dae8dd4439aad806928ffbf86334943e"
-	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(ReferenceQuery+"\n"+strings.Join(texts, "\n---\n")))); got != want {
-		t.Errorf("SHA-256 %s, want %s", got, want)
-	}
-	for _, text := range append(texts, ReferenceQuery) {
-		if len(text) < 20 || len(text) > 240 || text != strings.TrimSpace(text) {
-			t.Errorf("%d bytes: %q", len(text), text)
-		}
 	}
 }

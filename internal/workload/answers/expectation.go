@@ -1,4 +1,4 @@
-package check
+package answers
 
 import (
 	"encoding/json"
@@ -14,24 +14,12 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // languageBytes is how much of the beginning of an answer its language is detected
 // from.
 const languageBytes = 4096
-
-// Answer is an answer to be judged.
-type Answer struct {
-	// Text is what a user sees of it.
-	Text string
-	// Finish is its finish reason in the closed set of api.FinishReasons; "" is
-	// not known.
-	Finish string
-	// Calls are the calls of functions in it, and Reasoning what came before it;
-	// empty where nobody asks for calls.
-	Calls     []Call
-	Reasoning string
-}
 
 // Expectation is what an answer must be. It never changes and serves any number
 // of probes at once.
@@ -45,9 +33,9 @@ type Expectation struct {
 	finish   []string
 }
 
-// New returns the expectation that the configuration writes down. The error is
+// newExpectation returns the expectation that the configuration writes down. The error is
 // that of a regular expression or a schema that is none.
-func New(c *config.Expect) (*Expectation, error) {
+func newExpectation(c *config.Expect) (*Expectation, error) {
 	e := &Expectation{
 		equals: strings.TrimSpace(c.Equals), fewest: c.MinLength, most: c.MaxLength,
 		language: c.Language, finish: slices.Clone(c.FinishReason),
@@ -70,7 +58,7 @@ func New(c *config.Expect) (*Expectation, error) {
 // and without a word of the answer. The form comes first: an
 // answer that was cut short is in the wrong format, whatever it says. One that is
 // not as expected and declines or runs in a loop is called that.
-func (e *Expectation) Judge(a Answer) (verdict result.Verdict, reason string) {
+func (e *Expectation) Judge(a workload.Answer) (verdict result.Verdict, reason string) {
 	verdict, reason = e.compare(a)
 	if verdict == result.VerdictCorrect {
 		return result.VerdictCorrect, ""
@@ -85,8 +73,8 @@ func (e *Expectation) Judge(a Answer) (verdict result.Verdict, reason string) {
 }
 
 // compare judges by what is expected alone.
-func (e *Expectation) compare(a Answer) (verdict result.Verdict, reason string) {
-	for _, form := range []func(Answer) string{e.finishFault, e.lengthFault, e.languageFault, e.schemaFault} {
+func (e *Expectation) compare(a workload.Answer) (verdict result.Verdict, reason string) {
+	for _, form := range []func(workload.Answer) string{e.finishFault, e.lengthFault, e.languageFault, e.schemaFault} {
 		if reason := form(a); reason != "" {
 			return result.VerdictWrongFormat, reason
 		}
@@ -100,14 +88,14 @@ func (e *Expectation) compare(a Answer) (verdict result.Verdict, reason string) 
 	return result.VerdictCorrect, ""
 }
 
-func (e *Expectation) finishFault(a Answer) string {
+func (e *Expectation) finishFault(a workload.Answer) string {
 	if len(e.finish) == 0 || slices.Contains(e.finish, a.Finish) {
 		return ""
 	}
 	return fmt.Sprintf("the finish reason is %.20q, want %s", a.Finish, strings.Join(e.finish, " or "))
 }
 
-func (e *Expectation) lengthFault(a Answer) string {
+func (e *Expectation) lengthFault(a workload.Answer) string {
 	if e.fewest == 0 && e.most == 0 {
 		return ""
 	}
@@ -121,7 +109,7 @@ func (e *Expectation) lengthFault(a Answer) string {
 	return ""
 }
 
-func (e *Expectation) languageFault(a Answer) string {
+func (e *Expectation) languageFault(a workload.Answer) string {
 	if e.language == "" {
 		return ""
 	}
@@ -135,7 +123,7 @@ func (e *Expectation) languageFault(a Answer) string {
 	return ""
 }
 
-func (e *Expectation) schemaFault(a Answer) string {
+func (e *Expectation) schemaFault(a workload.Answer) string {
 	if e.schema == nil {
 		return ""
 	}

@@ -1,20 +1,12 @@
 // Package check reports whether an answer is right: by what the configuration
 // expects, or by what the answer to a question is known to be.
-package check
+package answers
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"unicode"
 )
-
-// Hash identifies a text: the first 16 hex digits of the SHA-256 over its bytes.
-func Hash(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:8])
-}
 
 // refusalWithin is in how many words from its beginning an answer declines, if
 // it does.

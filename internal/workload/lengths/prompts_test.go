@@ -1,4 +1,4 @@
-package prompt
+package lengths
 
 import (
 	"math"
@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 func TestDrawByWeight(t *testing.T) {
-	f := func(lengths []Length, want map[int]float64) {
+	f := func(lengths []workload.Length, want map[int]float64) {
 		t.Helper()
 		const draws = 20000
 		rng, seen := newRand(11), map[int]int{}
 		for range draws {
-			seen[Draw(lengths, rng)]++
+			seen[workload.Draw(lengths, rng)]++
 		}
 		for tokens, share := range want {
 			// Five standard deviations of a binomial.
@@ -28,15 +30,15 @@ func TestDrawByWeight(t *testing.T) {
 			t.Errorf("%v: others were drawn: %v", lengths, seen)
 		}
 	}
-	f([]Length{{256, 3}, {2048, 1}}, map[int]float64{256: 0.75, 2048: 0.25})
-	f([]Length{{10, 0.5}, {20, 0.5}, {30, 1.5}}, map[int]float64{10: 0.2, 20: 0.2, 30: 0.6})
-	f([]Length{{10, 1e-9}, {20, 1}}, map[int]float64{20: 1})
-	f([]Length{{7, 0}}, map[int]float64{7: 1})
+	f([]workload.Length{{Tokens: 256, Weight: 3}, {Tokens: 2048, Weight: 1}}, map[int]float64{256: 0.75, 2048: 0.25})
+	f([]workload.Length{{Tokens: 10, Weight: 0.5}, {Tokens: 20, Weight: 0.5}, {Tokens: 30, Weight: 1.5}}, map[int]float64{10: 0.2, 20: 0.2, 30: 0.6})
+	f([]workload.Length{{Tokens: 10, Weight: 1e-9}, {Tokens: 20, Weight: 1}}, map[int]float64{20: 1})
+	f([]workload.Length{{Tokens: 7, Weight: 0}}, map[int]float64{7: 1})
 }
 
 // One length alone needs neither a weight nor a generator.
 func TestOneLengthIsNoDraw(t *testing.T) {
-	m := NewMix([]Length{{Tokens: 500}}, Warm, nil)
+	m := NewPrompts([]workload.Length{{Tokens: 500}}, Warm, nil)
 	a, b := m.Next(), m.Next()
 	if a.Target != 500 || a != b {
 		t.Errorf("targets %d and %d, same text %t", a.Target, b.Target, a.Text == b.Text)
@@ -46,8 +48,8 @@ func TestOneLengthIsNoDraw(t *testing.T) {
 // The second length starts from what the first has taught: by proportion after
 // one count, on the line after two.
 func TestSecondLengthStartsFromTheFirst(t *testing.T) {
-	s := server{overhead: 200, ratio: 2}
-	m := NewMix([]Length{{1000, 1}, {4000, 1}}, Warm, newRand(1))
+	s := tokenizer{overhead: 200, ratio: 2}
+	m := NewPrompts([]workload.Length{{Tokens: 1000, Weight: 1}, {Tokens: 4000, Weight: 1}}, Warm, newRand(1))
 	first, second := Prompt{Target: 1000}, Prompt{Target: 4000}
 	learn := func(words, tokens int) {
 		t.Helper()
@@ -74,12 +76,12 @@ func TestSecondLengthStartsFromTheFirst(t *testing.T) {
 // whatever the tokenizer and the template.
 func TestLengthsLearnFromEachOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := server{
+		s := tokenizer{
 			overhead: rapid.IntRange(0, 400).Draw(t, "overhead"),
 			ratio:    rapid.Float64Range(0.7, 4).Draw(t, "ratio"),
 		}
-		lengths := rapid.Permutation([]Length{{1000, 1}, {4000, 1}, {16000, 1}, {3000, 1}}).Draw(t, "order")
-		m := NewMix(lengths, rapid.SampledFrom([]Prefix{Cold, Warm, Paired}).Draw(t, "prefix"), newRand(1))
+		lengths := rapid.Permutation([]workload.Length{{Tokens: 1000, Weight: 1}, {Tokens: 4000, Weight: 1}, {Tokens: 16000, Weight: 1}, {Tokens: 3000, Weight: 1}}).Draw(t, "order")
+		m := NewPrompts(lengths, rapid.SampledFrom([]Prefix{Cold, Warm, Paired}).Draw(t, "prefix"), newRand(1))
 		for i, l := range lengths {
 			p := m.Like(Prompt{Target: l.Tokens})
 			m.Learn(p, s.count(p.Words), noon())
@@ -94,17 +96,17 @@ func TestLengthsLearnFromEachOther(t *testing.T) {
 // counts of its own, as if it were alone.
 func TestMixReachesEachLength(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := server{
+		s := tokenizer{
 			overhead: rapid.IntRange(0, 400).Draw(t, "overhead"),
 			ratio:    rapid.Float64Range(0.7, 4).Draw(t, "ratio"),
 			noise:    newRand(rapid.Uint64().Draw(t, "seed")),
 		}
 		least := max(100, int(math.Ceil(float64(s.overhead)+s.ratio*float64(shortest(Cold))))+2)
-		var lengths []Length
+		var lengths []workload.Length
 		for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(least, 5000), 1, 5, rapid.ID[int]).Draw(t, "lengths") {
-			lengths = append(lengths, Length{n, 1})
+			lengths = append(lengths, workload.Length{Tokens: n, Weight: 1})
 		}
-		m, counts := NewMix(lengths, Cold, newRand(rapid.Uint64().Draw(t, "draws"))), map[int]int{}
+		m, counts := NewPrompts(lengths, Cold, newRand(rapid.Uint64().Draw(t, "draws"))), map[int]int{}
 		for range 40 {
 			p := m.Next()
 			if counts[p.Target] >= 3 {
@@ -121,7 +123,7 @@ func TestMixReachesEachLength(t *testing.T) {
 }
 
 func TestLearnIgnoresStrangers(t *testing.T) {
-	m := NewMix([]Length{{300, 1}, {600, 1}}, Warm, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 300, Weight: 1}, {Tokens: 600, Weight: 1}}, Warm, newRand(1))
 	before := [2]int{m.Like(Prompt{Target: 300}).Words, m.Like(Prompt{Target: 600}).Words}
 	m.Learn(Prompt{Words: 200, Target: 400}, 300, noon()) // no length of this mix
 	m.Learn(Prompt{Words: 200, Target: 300}, 0, noon())   // no count
@@ -132,7 +134,7 @@ func TestLearnIgnoresStrangers(t *testing.T) {
 }
 
 func TestLikeHasTheSameLength(t *testing.T) {
-	m := NewMix([]Length{{300, 1}, {600, 1}}, Cold, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 300, Weight: 1}, {Tokens: 600, Weight: 1}}, Cold, newRand(1))
 	for range 50 {
 		p := m.Next()
 		if q := m.Like(p); q.Target != p.Target || q.Words != p.Words || q.Text == p.Text {
@@ -143,7 +145,7 @@ func TestLikeHasTheSameLength(t *testing.T) {
 
 // A length that the server truncates twice rests alone, and only for a while.
 func TestRestingIsOfOneLength(t *testing.T) {
-	m := NewMix([]Length{{500, 1}, {8000, 1}}, Cold, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 500, Weight: 1}, {Tokens: 8000, Weight: 1}}, Cold, newRand(1))
 	short, long := Prompt{Target: 500}, Prompt{Target: 8000}
 	for i := range 2 {
 		if _, resting := m.Resting(long, noon()); resting {
@@ -165,12 +167,12 @@ func TestRestingIsOfOneLength(t *testing.T) {
 
 // A mix of other lengths keeps what was learnt of a length, and new lengths begin with it.
 func TestMixUsesOtherLengths(t *testing.T) {
-	m := NewMix([]Length{{Tokens: 400, Weight: 1}}, Cold, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 400, Weight: 1}}, Cold, newRand(1))
 	for range 5 { // a tokenizer of 2 tokens for each word
 		p := m.Next()
 		m.Learn(p, 2*p.Words, time.Now())
 	}
-	m.Use([]Length{{Tokens: 400, Weight: 1}, {Tokens: 1000, Weight: 3}})
+	m.Use([]workload.Length{{Tokens: 400, Weight: 1}, {Tokens: 1000, Weight: 3}})
 	for share, want := range map[float64]int{0.1: 400, 0.24: 400, 0.26: 1000, 0.99: 1000} {
 		p := m.At(share)
 		if off := math.Abs(2*float64(p.Words)/float64(want) - 1); p.Target != want || off > 0.02 {

@@ -1,4 +1,4 @@
-package check
+package answers
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // partsOf returns the parts of a file of testdata, which stand between lines of ---.
@@ -44,17 +45,17 @@ func TestOrdinaryAnswersHaveNoFindings(t *testing.T) {
 		parts := partsOf(t, filepath.Join("ordinary", language+".txt"))
 		fits := ScriptsOf(parts[0])
 		for _, text := range parts {
-			if found := Inspect(Answer{Text: text, Finish: "stop"}, fits); found != nil {
+			if found := Inspect(workload.Answer{Text: text, Finish: "stop"}, fits); found != nil {
 				t.Errorf("%s: %v in %q", language, found, text)
 			}
 			for n := 0; n < len(text); n += 5 {
-				if found := Inspect(Answer{Text: text[:n], Finish: "length"}, fits); found != nil {
+				if found := Inspect(workload.Answer{Text: text[:n], Finish: "length"}, fits); found != nil {
 					t.Errorf("%s: %v in the first %d bytes of %q", language, found, n, text)
 					break
 				}
 			}
 		}
-		if found := Inspect(Answer{Text: strings.Join(parts, "\n\n"), Finish: "stop"}, fits); found != nil {
+		if found := Inspect(workload.Answer{Text: strings.Join(parts, "\n\n"), Finish: "stop"}, fits); found != nil {
 			t.Errorf("%s: %v in all together", language, found)
 		}
 	}
@@ -69,7 +70,7 @@ func TestReportedAnswersHaveFindings(t *testing.T) {
 			t.Fatalf("%q: %v", head, err)
 		}
 		fits := ScriptsOf(partsOf(t, filepath.Join("ordinary", language+".txt"))[0])
-		if got := names(Inspect(Answer{Text: text, Finish: "stop"}, fits)); got != want {
+		if got := names(Inspect(workload.Answer{Text: text, Finish: "stop"}, fits)); got != want {
 			t.Errorf("%s: %q, want %q", source, got, want)
 		}
 	}
@@ -78,14 +79,14 @@ func TestReportedAnswersHaveFindings(t *testing.T) {
 func TestInspect(t *testing.T) {
 	f := func(prompt, text, finish, want string) {
 		t.Helper()
-		if got := names(Inspect(Answer{Text: text, Finish: finish}, ScriptsOf(prompt))); got != want {
+		if got := names(Inspect(workload.Answer{Text: text, Finish: finish}, ScriptsOf(prompt))); got != want {
 			t.Errorf("%q after %q: %q, want %q", text, prompt, got, want)
 		}
 	}
 	const en, ru, zh, ja, ko = "Say something.", "Скажи что-нибудь.", "说点什么。", "何か言ってください。", "아무 말이나 해 줘."
 	script, control, token, reasoning := string(result.SignScript), string(result.SignControl), string(result.SignToken), string(result.SignReasoning)
 
-	// Scripts: one Chinese character, two letters of others, three Greek ones.
+	// workload.Scripts: one Chinese character, two letters of others, three Greek ones.
 	f(en, "The sky is 蓝 today.", "stop", script)
 	f(en, "The sky is голубое today.", "stop", script)
 	f(en, "The sky is สวัสดี today.", "stop", script)
@@ -143,7 +144,7 @@ func TestInspect(t *testing.T) {
 func TestRepeats(t *testing.T) {
 	f := func(text string, want bool) {
 		t.Helper()
-		if got := slices.Contains(Inspect(Answer{Text: text, Finish: "length"}, 0), result.SignRepetition); got != want {
+		if got := slices.Contains(Inspect(workload.Answer{Text: text, Finish: "length"}, 0), result.SignRepetition); got != want {
 			t.Errorf("%q: repeats %t, want %t", text, got, want)
 		}
 	}
@@ -168,7 +169,7 @@ func FuzzInspect(f *testing.F) {
 		f.Add(p, "length", uint32(1))
 	}
 	f.Fuzz(func(t *testing.T, text, finish string, fits uint32) {
-		found := Inspect(Answer{Text: text, Finish: finish}, Scripts(fits))
+		found := Inspect(workload.Answer{Text: text, Finish: finish}, workload.Scripts(fits))
 		last := -1
 		for _, one := range found {
 			i := slices.Index(result.Signs(), one)
@@ -189,7 +190,7 @@ func BenchmarkInspect(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Inspect(Answer{Text: text, Finish: "length"}, 0)
+				Inspect(workload.Answer{Text: text, Finish: "length"}, 0)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package check
+package answers
 
 import (
 	"slices"
@@ -7,11 +7,12 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 func mustNew(t testing.TB, c config.Expect) *Expectation {
 	t.Helper()
-	e, err := New(&c)
+	e, err := newExpectation(&c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,14 +30,14 @@ var person = schema(map[string]any{
 })
 
 func TestExpectation(t *testing.T) {
-	f := func(c config.Expect, a Answer, want result.Verdict, reason string) {
+	f := func(c config.Expect, a workload.Answer, want result.Verdict, reason string) {
 		t.Helper()
 		verdict, got := mustNew(t, c).Judge(a)
 		if verdict != want || got != reason {
 			t.Errorf("%+v of %+v: %s, %q; want %s, %q", c, a, verdict, got, want, reason)
 		}
 	}
-	text := func(s string) Answer { return Answer{Text: s, Finish: "stop"} }
+	text := func(s string) workload.Answer { return workload.Answer{Text: s, Finish: "stop"} }
 
 	f(config.Expect{}, text(""), result.VerdictCorrect, "")
 	f(config.Expect{Equals: "42"}, text("42"), result.VerdictCorrect, "")
@@ -53,13 +54,13 @@ func TestExpectation(t *testing.T) {
 	f(config.Expect{MaxLength: 3}, text("äöü"), result.VerdictCorrect, "")
 	f(config.Expect{MaxLength: 2}, text("äöü"), result.VerdictWrongFormat, "the answer has 3 characters, want at most 2")
 
-	f(config.Expect{FinishReason: []string{"stop", "length"}}, Answer{Finish: "length"}, result.VerdictCorrect, "")
-	f(config.Expect{FinishReason: []string{"stop", "tool_calls"}}, Answer{Finish: "length"}, result.VerdictWrongFormat,
+	f(config.Expect{FinishReason: []string{"stop", "length"}}, workload.Answer{Finish: "length"}, result.VerdictCorrect, "")
+	f(config.Expect{FinishReason: []string{"stop", "tool_calls"}}, workload.Answer{Finish: "length"}, result.VerdictWrongFormat,
 		`the finish reason is "length", want stop or tool_calls`)
-	f(config.Expect{FinishReason: []string{"stop"}}, Answer{}, result.VerdictWrongFormat, `the finish reason is "", want stop`)
+	f(config.Expect{FinishReason: []string{"stop"}}, workload.Answer{}, result.VerdictWrongFormat, `the finish reason is "", want stop`)
 
 	// The form comes first.
-	f(config.Expect{Equals: "42", FinishReason: []string{"stop"}}, Answer{Text: "4", Finish: "length"}, result.VerdictWrongFormat,
+	f(config.Expect{Equals: "42", FinishReason: []string{"stop"}}, workload.Answer{Text: "4", Finish: "length"}, result.VerdictWrongFormat,
 		`the finish reason is "length", want stop`)
 	f(config.Expect{Equals: "42", MaxLength: 5}, text("forty-two"), result.VerdictWrongFormat, "the answer has 9 characters, want at most 5")
 	// All that is written must hold.
@@ -78,7 +79,7 @@ func TestExpectation(t *testing.T) {
 func TestExpectationOfJSON(t *testing.T) {
 	f := func(c config.Expect, answer string, want result.Verdict, reason string) {
 		t.Helper()
-		verdict, got := mustNew(t, c).Judge(Answer{Text: answer})
+		verdict, got := mustNew(t, c).Judge(workload.Answer{Text: answer})
 		if verdict != want || got != reason {
 			t.Errorf("%v of %q: %s, %q; want %s, %q", c.JSONSchema, answer, verdict, got, want, reason)
 		}
@@ -111,7 +112,7 @@ func TestExpectationOfLanguage(t *testing.T) {
 	const french = "Le train pour le nord part à sept heures du matin, et les billets sont vendus au petit guichet à côté de la porte principale."
 	f := func(language, answer string, want result.Verdict, reason string) {
 		t.Helper()
-		verdict, got := mustNew(t, config.Expect{Language: language}).Judge(Answer{Text: answer})
+		verdict, got := mustNew(t, config.Expect{Language: language}).Judge(workload.Answer{Text: answer})
 		if verdict != want || got != reason {
 			t.Errorf("%s of %q: %s, %q; want %s, %q", language, answer, verdict, got, want, reason)
 		}
@@ -130,7 +131,7 @@ func TestExpectationOfLanguage(t *testing.T) {
 func TestNewRefusesWhatDoesNotCompile(t *testing.T) {
 	f := func(c config.Expect, want string) {
 		t.Helper()
-		_, err := New(&c)
+		_, err := newExpectation(&c)
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", c, err, want)
 		}
@@ -153,11 +154,11 @@ func FuzzExpectation(f *testing.F) {
 	f.Add(`[1e308, 1e-308, 1E400]`, "")
 	f.Fuzz(func(t *testing.T, text, finish string) {
 		for _, e := range expectations {
-			v, reason := e.Judge(Answer{Text: text, Finish: finish})
+			v, reason := e.Judge(workload.Answer{Text: text, Finish: finish})
 			if !slices.Contains(result.Verdicts(), v) || (v == result.VerdictCorrect) != (reason == "") || len(reason) > 300 {
 				t.Fatalf("%s, %q", v, reason)
 			}
-			if again, because := e.Judge(Answer{Text: text, Finish: finish}); again != v || because != reason {
+			if again, because := e.Judge(workload.Answer{Text: text, Finish: finish}); again != v || because != reason {
 				t.Fatalf("%s, %q; then %s, %q", v, reason, again, because)
 			}
 			if len(text) > 30 && strings.Contains(reason, text) {
@@ -175,7 +176,7 @@ func BenchmarkExpectation(b *testing.B) {
 			b.ReportAllocs()
 			e := mustNew(b, c)
 			for b.Loop() {
-				e.Judge(Answer{Text: shortAnswer})
+				e.Judge(workload.Answer{Text: shortAnswer})
 			}
 		})
 	}
@@ -183,7 +184,7 @@ func BenchmarkExpectation(b *testing.B) {
 		b.ReportAllocs()
 		e := mustNew(b, person)
 		for b.Loop() {
-			e.Judge(Answer{Text: `{"name": "Ida", "age": 30}`})
+			e.Judge(workload.Answer{Text: `{"name": "Ida", "age": 30}`})
 		}
 	})
 }

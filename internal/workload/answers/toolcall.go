@@ -1,4 +1,4 @@
-package check
+package answers
 
 import (
 	"encoding/json"
@@ -12,15 +12,9 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
-
-// Call is a call of a function, put together from its pieces.
-type Call struct {
-	// Name is the name of the function, Arguments the text of its arguments, which
-	// should be a JSON object.
-	Name, Arguments string
-}
 
 const (
 	// maxCalls and maxCallBytes bound what is kept of the calls of one reply. What is
@@ -33,7 +27,7 @@ const (
 // zero value is ready to use.
 type Calls struct {
 	indexes []int
-	calls   []Call
+	calls   []workload.Call
 	bytes   int
 }
 
@@ -54,7 +48,7 @@ func (c *Calls) Add(pieces []api.CallPiece) {
 }
 
 // at returns the call of an index; nil where it is one too many.
-func (c *Calls) at(index int) *Call {
+func (c *Calls) at(index int) *workload.Call {
 	for i, known := range c.indexes {
 		if known == index {
 			return &c.calls[i]
@@ -63,12 +57,12 @@ func (c *Calls) at(index int) *Call {
 	if len(c.calls) == maxCalls {
 		return nil
 	}
-	c.indexes, c.calls = append(c.indexes, index), append(c.calls, Call{})
+	c.indexes, c.calls = append(c.indexes, index), append(c.calls, workload.Call{})
 	return &c.calls[len(c.calls)-1]
 }
 
 // List returns the calls in the order in which they began.
-func (c *Calls) List() []Call { return c.calls }
+func (c *Calls) List() []workload.Call { return c.calls }
 
 // ToolCheck judges whether an answer calls a function as it should. It never
 // changes and serves any number of probes at once.
@@ -104,7 +98,7 @@ var callMarkup = regexp.MustCompile(`<[|/｜]{0,2}(?:\w+:)?(?:tool[_▁]?calls?|
 
 // Judge says what an answer is worth and, where it is not Valid, why: shortly and
 // without a word of the answer.
-func (t *ToolCheck) Judge(a Answer) (verdict result.Verdict, reason string) {
+func (t *ToolCheck) Judge(a workload.Answer) (verdict result.Verdict, reason string) {
 	if callMarkup.MatchString(a.Text) {
 		return result.VerdictLeakedIntoContent, "the text has the markup of a call"
 	}
@@ -120,7 +114,7 @@ func (t *ToolCheck) Judge(a Answer) (verdict result.Verdict, reason string) {
 }
 
 // judgeText judges an answer that calls nothing.
-func (t *ToolCheck) judgeText(a Answer) (result.Verdict, string) {
+func (t *ToolCheck) judgeText(a workload.Answer) (result.Verdict, string) {
 	switch {
 	case t.spoken.MatchString(a.Text):
 		return result.VerdictLeakedIntoContent, "the call is in the text"
@@ -132,7 +126,7 @@ func (t *ToolCheck) judgeText(a Answer) (result.Verdict, string) {
 	return result.VerdictNoCall, "the answer calls no function"
 }
 
-func (t *ToolCheck) judgeCall(c Call) (result.Verdict, string) {
+func (t *ToolCheck) judgeCall(c workload.Call) (result.Verdict, string) {
 	if c.Name != t.name {
 		return result.VerdictWrongTool, "the name of the function is none that was offered"
 	}
@@ -158,7 +152,7 @@ func NewSchemaCheck(schema json.RawMessage) (*SchemaCheck, error) {
 
 // Judge says what an answer is worth and, where it is not Valid, why: shortly and
 // without a word of the answer.
-func (s *SchemaCheck) Judge(a Answer) (result.Verdict, string) {
+func (s *SchemaCheck) Judge(a workload.Answer) (result.Verdict, string) {
 	if strings.TrimSpace(a.Text) == "" && a.Finish == finishLength {
 		return result.VerdictTruncated, "the answer reached the limit of output tokens before its JSON"
 	}

@@ -1,4 +1,4 @@
-package check
+package answers
 
 import (
 	"slices"
@@ -7,12 +7,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Inspect returns what of the text of an answer should not be there, in the order of
-// result.Signs; nil where all is well. fits are the scripts of the prompt. Scripts and
+// result.Signs; nil where all is well. fits are the scripts of the prompt. workload.Scripts and
 // tokens count outside of code alone, where they may be what was asked for.
-func Inspect(a Answer, fits Scripts) []result.Sign {
+func Inspect(a workload.Answer, fits workload.Scripts) []result.Sign {
 	var found []result.Sign
 	prose := withoutCode(a.Text)
 	if foreign(answerPart(prose), fits) {
@@ -100,7 +101,7 @@ func repeats(text string) bool {
 
 // garbled reports whether a text has a character that no text has. An answer that was
 // cut at its limit may end in the midst of a character.
-func garbled(a Answer) bool {
+func garbled(a workload.Answer) bool {
 	text := a.Text
 	if a.Finish == "length" || a.Finish == "" {
 		text = strings.TrimRight(text, string(utf8.RuneError))

@@ -1,4 +1,4 @@
-package check
+package answers
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -85,13 +86,13 @@ func TestBrokenParsers(t *testing.T) {
 }
 
 // answerIn reads a stream as a probe does.
-func answerIn(t *testing.T, name string, body io.Reader) Answer {
+func answerIn(t *testing.T, name string, body io.Reader) workload.Answer {
 	t.Helper()
 	p, ok := api.Lookup(name)
 	if !ok {
 		t.Fatalf("no protocol %q", name)
 	}
-	var a Answer
+	var a workload.Answer
 	var calls Calls
 	var d api.Delta
 	for frames, decoder := stream.New(p.Framing, body, stream.DefaultLimits()), p.NewDecoder(); ; {
@@ -122,10 +123,10 @@ func TestToolCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	const good = `{"city": "Paris", "unit": "celsius"}`
-	call := func(arguments string) Answer {
-		return Answer{Calls: []Call{{"get_weather", arguments}}, Finish: "tool_calls"}
+	call := func(arguments string) workload.Answer {
+		return workload.Answer{Calls: []workload.Call{{Name: "get_weather", Arguments: arguments}}, Finish: "tool_calls"}
 	}
-	f := func(what string, a Answer, want result.Verdict) {
+	f := func(what string, a workload.Answer, want result.Verdict) {
 		t.Helper()
 		if got, reason := check.Judge(a); got != want {
 			t.Errorf("%s: %s (%s), want %s", what, got, reason, want)
@@ -134,11 +135,11 @@ func TestToolCheck(t *testing.T) {
 	f("a good call", call(good), result.VerdictValid)
 	f("white space around", call("\n "+good+" \n"), result.VerdictValid)
 	f("another argument, which the schema does not forbid", call(`{"city": "Paris", "unit": "celsius", "days": 1}`), result.VerdictValid)
-	f("text beside the call", Answer{Text: "I will look that up.", Calls: call(good).Calls}, result.VerdictValid)
-	f("a finish reason that is not that of calls", Answer{Calls: call(good).Calls, Finish: "stop"}, result.VerdictValid)
-	f("a whole call at the limit", Answer{Calls: call(good).Calls, Finish: "length"}, result.VerdictValid)
-	f("two calls", Answer{Calls: []Call{{"get_weather", good}, {"get_weather", good}}}, result.VerdictValid)
-	f("the second of two calls", Answer{Calls: []Call{{"get_weather", good}, {"get_weather", "{"}}}, result.VerdictTruncated)
+	f("text beside the call", workload.Answer{Text: "I will look that up.", Calls: call(good).Calls}, result.VerdictValid)
+	f("a finish reason that is not that of calls", workload.Answer{Calls: call(good).Calls, Finish: "stop"}, result.VerdictValid)
+	f("a whole call at the limit", workload.Answer{Calls: call(good).Calls, Finish: "length"}, result.VerdictValid)
+	f("two calls", workload.Answer{Calls: []workload.Call{{Name: "get_weather", Arguments: good}, {Name: "get_weather", Arguments: good}}}, result.VerdictValid)
+	f("the second of two calls", workload.Answer{Calls: []workload.Call{{Name: "get_weather", Arguments: good}, {Name: "get_weather", Arguments: "{"}}}, result.VerdictTruncated)
 	f("an unknown unit", call(`{"city": "Paris", "unit": "kelvin"}`), result.VerdictBadSchema)
 	f("a number for a city", call(`{"city": 75, "unit": "celsius"}`), result.VerdictBadSchema)
 	f("no unit", call(`{"city": "Paris"}`), result.VerdictBadSchema)
@@ -151,23 +152,23 @@ func TestToolCheck(t *testing.T) {
 	f("a number past all bounds", call(`{"city": "Paris", "unit": "celsius", "days": 1e999999}`), result.VerdictBadJSON)
 	f("cut in a word", call(`{"city": "Par`), result.VerdictTruncated)
 	f("cut before the last brace", call(`{"city": "Paris", "unit": "celsius"`), result.VerdictTruncated)
-	f("a prefix", Answer{Calls: []Call{{"functions.get_weather:0", good}}}, result.VerdictWrongTool)
-	f("no name", Answer{Calls: []Call{{"", good}}}, result.VerdictWrongTool)
-	f("text", Answer{Text: "It is 18 degrees in Paris.", Finish: "stop"}, result.VerdictNoCall)
-	f("nothing", Answer{Finish: "stop"}, result.VerdictNoCall)
-	f("nothing at the limit", Answer{Finish: "length"}, result.VerdictTruncated)
-	f("thoughts up to the limit", Answer{Reasoning: "The user wants to know", Finish: "length"}, result.VerdictTruncated)
-	f("thoughts of a call", Answer{Reasoning: "I should call get_weather with city Paris.", Finish: "stop"}, result.VerdictNoCall)
-	f("a call in the thoughts", Answer{Reasoning: "<tool_call>\n{\"name\": \"get_weather\"}", Finish: "stop"}, result.VerdictLeakedIntoContent)
-	f("the function is only named", Answer{Text: "I would use get_weather to find out."}, result.VerdictNoCall)
-	f("a pythonic call", Answer{Text: `[get_weather(city="Paris", unit="celsius")]`}, result.VerdictLeakedIntoContent)
-	f("a code block", Answer{Text: "```json\n{\"name\": \"get_weather\", \"arguments\": {}}\n```"}, result.VerdictLeakedIntoContent)
+	f("a prefix", workload.Answer{Calls: []workload.Call{{Name: "functions.get_weather:0", Arguments: good}}}, result.VerdictWrongTool)
+	f("no name", workload.Answer{Calls: []workload.Call{{Name: "", Arguments: good}}}, result.VerdictWrongTool)
+	f("text", workload.Answer{Text: "It is 18 degrees in Paris.", Finish: "stop"}, result.VerdictNoCall)
+	f("nothing", workload.Answer{Finish: "stop"}, result.VerdictNoCall)
+	f("nothing at the limit", workload.Answer{Finish: "length"}, result.VerdictTruncated)
+	f("thoughts up to the limit", workload.Answer{Reasoning: "The user wants to know", Finish: "length"}, result.VerdictTruncated)
+	f("thoughts of a call", workload.Answer{Reasoning: "I should call get_weather with city Paris.", Finish: "stop"}, result.VerdictNoCall)
+	f("a call in the thoughts", workload.Answer{Reasoning: "<tool_call>\n{\"name\": \"get_weather\"}", Finish: "stop"}, result.VerdictLeakedIntoContent)
+	f("the function is only named", workload.Answer{Text: "I would use get_weather to find out."}, result.VerdictNoCall)
+	f("a pythonic call", workload.Answer{Text: `[get_weather(city="Paris", unit="celsius")]`}, result.VerdictLeakedIntoContent)
+	f("a code block", workload.Answer{Text: "```json\n{\"name\": \"get_weather\", \"arguments\": {}}\n```"}, result.VerdictLeakedIntoContent)
 	for _, markup := range []string{
 		"<tool_call>", "</tool_call>", "<|tool_call>", "<|tool_calls_section_begin|>", "<|tool▁calls▁begin|>", "<｜tool▁calls▁begin｜>",
 		"<function=get_weather>", "<function", "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>", "<|action_start|>", "<minimax:tool_call>",
 		"<arg_key>city</arg_key>", `<invoke name="x">`, "<|channel|>commentary", "<｜DSML｜function_calls>",
 	} {
-		f(markup+" beside a good call", Answer{Text: markup, Calls: call(good).Calls}, result.VerdictLeakedIntoContent)
+		f(markup+" beside a good call", workload.Answer{Text: markup, Calls: call(good).Calls}, result.VerdictLeakedIntoContent)
 	}
 }
 
@@ -205,7 +206,7 @@ func TestSchemaCheck(t *testing.T) {
 	}
 	f := func(text, finish string, want result.Verdict) {
 		t.Helper()
-		if got, reason := check.Judge(Answer{Text: text, Finish: finish}); got != want {
+		if got, reason := check.Judge(workload.Answer{Text: text, Finish: finish}); got != want {
 			t.Errorf("%s: %s (%s), want %s", text, got, reason, want)
 		}
 	}

@@ -1,8 +1,9 @@
-package prompt
+package answers
 
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -152,3 +153,5 @@ func BenchmarkDeck(b *testing.B) {
 		})
 	}
 }
+
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }

@@ -1,17 +1,16 @@
-package check
+package answers
 
 import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// Scripts is a set of scripts, by index in scripts.
-type Scripts uint32
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+)
 
 // The scripts that rules differ by.
 const (
-	hanScript Scripts = 1 << iota
+	hanScript workload.Scripts = 1 << iota
 	hiraganaScript
 	katakanaScript
 	hangulScript
@@ -31,8 +30,8 @@ var scripts = []*unicode.RangeTable{
 const latinEnd = 0x370
 
 // ScriptsOf returns the scripts of the letters of a text.
-func ScriptsOf(text string) Scripts {
-	var all, last Scripts
+func ScriptsOf(text string) workload.Scripts {
+	var all, last workload.Scripts
 	for _, r := range text {
 		if r >= latinEnd {
 			last = scriptOf(r, last)
@@ -47,7 +46,7 @@ func ScriptsOf(text string) Scripts {
 
 // scriptOf returns the script of a letter, 0 for Latin and for what is no letter. last is
 // that of the letter before, which is mostly the same.
-func scriptOf(r rune, last Scripts) Scripts {
+func scriptOf(r rune, last workload.Scripts) workload.Scripts {
 	if r < latinEnd || !unicode.IsLetter(r) {
 		return 0
 	}
@@ -70,7 +69,7 @@ func scriptOf(r rune, last Scripts) Scripts {
 // enough returns how many letters in a row make a word of a script that does not fit. One
 // letter is a symbol, such as π, or part of a face, such as ツ; a character of Chinese or
 // Korean is a word.
-func (s Scripts) enough() int {
+func enough(s workload.Scripts) int {
 	switch s {
 	case hanScript, hangulScript:
 		return 1
@@ -82,8 +81,8 @@ func (s Scripts) enough() int {
 
 // foreign reports whether a text has a word in a script that does not fit, other than in
 // quotation marks or brackets, as names are given in their own script.
-func foreign(text string, fits Scripts) bool {
-	var last Scripts
+func foreign(text string, fits workload.Scripts) bool {
+	var last workload.Scripts
 	letters := 0
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
@@ -104,7 +103,7 @@ func foreign(text string, fits Scripts) bool {
 		if s == 0 || s&fits != 0 {
 			continue
 		}
-		if letters++; letters >= s.enough() {
+		if letters++; letters >= enough(s) {
 			return true
 		}
 	}

@@ -1,0 +1,169 @@
+// Package answers is the workload of questions and prompts whose right answers are known, of
+// calls of tools and of JSON by a schema: what to ask, what an answer is worth, and how often
+// those of an endpoint have a sign of corruption.
+package answers
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Workload returns the workload.
+func Workload() workload.Workload {
+	known := result.AnswerVerdicts()
+	return workload.Workload{
+		Kinds: []workload.Kind{
+			{Key: "prompt", New: newPromptSource, Verdicts: known, Answers: true, Tokens: func(m *config.Module, count func(string) int) int {
+				return count(m.Prompt)
+			}},
+			{Key: "prompts_file", New: newFileSource, Verdicts: known, Answers: true, Tokens: longest},
+			{Key: "questions", New: newBuiltInSource, Verdicts: known, Answers: true, Tokens: workload.Short},
+			{
+				Key: "tool_call", New: newToolSource, Verdicts: result.ToolCallVerdicts(), Answers: true, Calls: true, Tokens: workload.Short,
+				Has: func(p api.Protocol) bool { return p.Tools }, What: "calls of tools",
+			},
+			{
+				Key: "structured", New: newStructuredSource, Verdicts: result.StructuredVerdicts(), Answers: true, Tokens: workload.Short,
+				Has: func(p api.Protocol) bool { return p.Structured }, What: "answers by a JSON schema",
+			},
+		},
+		Estimate: func(*config.Endpoint, *config.Module) workload.Estimate { return new(Estimate) }, Metrics: metrics,
+	}
+}
+
+// longest returns how many tokens the longest prompt of a file has.
+func longest(m *config.Module, count func(text string) int) int {
+	most := 0
+	for _, p := range m.Prompts {
+		n := workload.TemplateTokens
+		for _, message := range p.Messages {
+			n += count(message.Content)
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// promptSource asks the one prompt of a module, whose answer may have to be as
+// expected.
+type promptSource struct {
+	workload.Question
+	outputs []workload.Length
+	rng     *rand.Rand
+}
+
+func newPromptSource(m *config.Module) (workload.Source, error) {
+	a := &promptSource{
+		Question: workload.Question{Texts: []string{m.Prompt}, ID: workload.Hash(m.Prompt), Scripts: ScriptsOf(m.Prompt)},
+		outputs:  workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(),
+	}
+	if m.Expect == nil {
+		return a, nil
+	}
+	expected, err := newExpectation(m.Expect)
+	if err != nil {
+		return nil, fmt.Errorf("expect: %w", err)
+	}
+	a.Must = true
+	a.Judge = expected.Judge
+	return a, nil
+}
+
+func (a *promptSource) Next(int, int) workload.Question {
+	q := a.Question
+	q.Output = workload.Draw(a.outputs, a.rng)
+	return q
+}
+
+// deckSource asks questions of a list, each by its weight. An answer that is not
+// the expected one counts as such and is no failure: a small model may be wrong.
+type deckSource struct {
+	deck    *Deck
+	outputs []workload.Length
+	rng     *rand.Rand
+	at      func(i int) workload.Question // without a cap
+}
+
+func newDeckSource(m *config.Module, n int, weight func(i int) float64, at func(i int) workload.Question) *deckSource {
+	rng := workload.NewRand()
+	return &deckSource{deck: NewDeck(n, weight, rng), outputs: workload.LengthsOf(m.OutputTokens), rng: rng, at: at}
+}
+
+func (d *deckSource) Next(int, int) workload.Question {
+	q := d.at(d.deck.Next())
+	q.Output = workload.Draw(d.outputs, d.rng)
+	return q
+}
+
+// newFileSource returns a source of the prompts of a file.
+func newFileSource(m *config.Module) (workload.Source, error) {
+	if len(m.Prompts) == 0 {
+		return nil, fmt.Errorf("prompts_file %q has no prompt", m.PromptsFile)
+	}
+	weight := func(i int) float64 { return m.Prompts[i].Weight }
+	return newDeckSource(m, len(m.Prompts), weight, func(i int) workload.Question { return questionOf(&m.Prompts[i]) }), nil
+}
+
+// questionOf returns the question that a prompt of a file is.
+func questionOf(p *config.Prompt) workload.Question {
+	var q workload.Question
+	var whole strings.Builder
+	for _, m := range p.Messages {
+		q.Messages = append(q.Messages, api.Message{Role: m.Role, Content: m.Content})
+		whole.WriteString(m.Role + "\n" + m.Content + "\n")
+	}
+	q.ID, q.Scripts = workload.Hash(whole.String()), ScriptsOf(whole.String())
+	if len(p.Messages) == 1 && p.Messages[0].Role == "user" {
+		q.Texts, q.Messages = []string{p.Messages[0].Content}, nil
+	}
+	if p.Expected != "" {
+		q.Judge = func(a workload.Answer) (result.Verdict, string) { return Contains(a.Text, p.Expected), "" }
+	}
+	return q
+}
+
+// newBuiltInSource returns a source of the built-in questions.
+func newBuiltInSource(m *config.Module) (workload.Source, error) {
+	all := Questions()
+	return newDeckSource(m, len(all), nil, func(i int) workload.Question {
+		return workload.Question{
+			Texts: []string{all[i].Text}, ID: workload.Hash(all[i].Text),
+			Judge: func(a workload.Answer) (result.Verdict, string) { return all[i].Judge(a.Text), "" },
+		}
+	}), nil
+}
+
+// newToolSource returns a source of the question that asks for a call of a
+// function. A call that is not valid counts as such and is no failure: a small model
+// may be wrong.
+func newToolSource(m *config.Module) (workload.Source, error) {
+	tool := Tool()
+	expected, err := NewToolCheck(tool)
+	if err != nil {
+		return nil, err
+	}
+	return newFormSource(m, workload.Question{Texts: []string{ToolQuestion}, Tool: &tool, Judge: expected.Judge}), nil
+}
+
+// newStructuredSource returns a source of the question that asks for an answer in
+// JSON, likewise.
+func newStructuredSource(m *config.Module) (workload.Source, error) {
+	schema := StructuredSchema()
+	expected, err := NewSchemaCheck(schema)
+	if err != nil {
+		return nil, err
+	}
+	return newFormSource(m, workload.Question{Texts: []string{StructuredQuestion}, Schema: schema, Judge: expected.Judge}), nil
+}
+
+// newFormSource returns a source of one question.
+func newFormSource(m *config.Module, q workload.Question) *promptSource {
+	q.ID, q.Scripts = workload.Hash(q.Texts[0]), ScriptsOf(q.Texts[0])
+	return &promptSource{Question: q, outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand()}
+}

@@ -1,0 +1,169 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math/rand/v2"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// Kind is what a module may ask by one key.
+type Kind struct {
+	// Key is that of config.Ask.
+	Key string
+	// New returns what makes the questions of a module.
+	New func(m *config.Module) (Source, error)
+	// Verdicts are those that the answers may have where they are checked.
+	Verdicts []result.Verdict
+	// Tokens returns how many tokens a prompt has at most, given what counts those of a text;
+	// nil of prompts that are made to length.
+	Tokens func(m *config.Module, count func(text string) int) int
+	// Texts is a workload for endpoints that embed or rank, and Answers one for those that
+	// generate.
+	Texts, Answers bool
+	// Scores is a workload that has a text scored instead of an answer, Calls one that asks
+	// for calls of tools.
+	Scores, Calls bool
+	// Has reports whether a protocol that generates can be asked, and What says what it
+	// lacks if not; nil is any.
+	Has  func(p api.Protocol) bool
+	What string
+}
+
+const (
+	// TemplateTokens is what a chat template adds to a prompt at most.
+	TemplateTokens = 64
+	// ShortPrompt bounds built-in questions and passages, with what a server writes around
+	// a tool or a schema, in tokens.
+	ShortPrompt = 600
+)
+
+// Short is Kind.Tokens of what is built in.
+func Short(*config.Module, func(string) int) int { return ShortPrompt }
+
+// Source makes the questions of a module, one after the other.
+type Source interface {
+	// Next returns the next question, of so many texts where an endpoint embeds
+	// or ranks and of one elsewhere. context is how many tokens the model has
+	// room for, 0 where that is not known.
+	Next(texts, context int) Question
+}
+
+// Question is what one request asks.
+type Question struct {
+	// Texts are what to ask: the one prompt, the texts to embed or to rank, or
+	// the one text to score; none where there are messages.
+	Texts []string
+	// Query is what texts are ranked by; "" is another one.
+	Query string
+	// Messages are a conversation to go on with.
+	Messages []api.Message
+	// Length is how many tokens each text was made to, and wanted how many it is
+	// to have; 0 where it was not made to length.
+	Length, Wanted int
+	// Later is how many tokens the later turns of a conversation add at most.
+	Later int
+	// Output caps the answer in tokens; exact asks for one of that length, where
+	// the server can.
+	Output int
+	Exact  bool
+	// ID identifies the prompt in Answer; "" where it is made to length.
+	ID string
+	// Scripts are those of the texts or messages.
+	Scripts Scripts
+	// First takes the first token of a good answer; nil where it is not watched.
+	First func(*result.FirstToken)
+	// Judge says what an answer is worth, and why it is not right; nil where
+	// nothing is expected.
+	Judge func(Answer) (result.Verdict, string)
+	// Tool is a function to call, schema what the answer is to follow; nil is none.
+	Tool   *api.Tool
+	Schema json.RawMessage
+	// Must makes a failure of an answer that is not right.
+	Must bool
+	// Skip is why not to ask now; nil where it can be asked.
+	Skip *result.Skip
+	// Learn takes the server's count of all texts, and returns why an answer to
+	// them is not one to what was to be asked; nil where nothing is learnt.
+	Learn func(tokens int) *result.Skip
+}
+
+// Answer is an answer to be judged.
+type Answer struct {
+	// Text is what a user sees of it.
+	Text string
+	// Finish is its finish reason in the closed set of api.FinishReasons; "" is
+	// not known.
+	Finish string
+	// Calls are the calls of functions in it, and Reasoning what came before it;
+	// empty where nobody asks for calls.
+	Calls     []Call
+	Reasoning string
+}
+
+// Call is a call of a function, put together from its pieces.
+type Call struct {
+	// Name is the name of the function, Arguments the text of its arguments, which
+	// should be a JSON object.
+	Name, Arguments string
+}
+
+// Scripts is a set of scripts that a text is written in.
+type Scripts uint32
+
+// Hash identifies a text: the first 16 hex digits of the SHA-256 over its bytes.
+func Hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Length is a length in tokens, and how often it is drawn relative to others.
+type Length struct {
+	Tokens int
+	// Weight is positive and finite; it means nothing where there is one length.
+	Weight float64
+}
+
+// Draw returns the tokens of one of the lengths, at random by weight. There is
+// one at least; one alone takes no rng.
+func Draw(lengths []Length, rng *rand.Rand) int {
+	if len(lengths) == 1 {
+		return lengths[0].Tokens
+	}
+	return At(lengths, rng.Float64())
+}
+
+// At returns the tokens of the length at a share of all lengths by weight, from 0 to 1.
+func At(lengths []Length, share float64) int {
+	last := len(lengths) - 1
+	total := 0.0
+	for _, l := range lengths {
+		total += l.Weight
+	}
+	at := share * total
+	for _, l := range lengths[:last] {
+		if at -= l.Weight; at < 0 {
+			return l.Tokens
+		}
+	}
+	return lengths[last].Tokens
+}
+
+// LengthsOf returns the lengths to draw from.
+func LengthsOf(l config.Lengths) []Length {
+	if len(l.Mix) == 0 {
+		return []Length{{Tokens: l.Max()}}
+	}
+	all := make([]Length, len(l.Mix))
+	for i, w := range l.Mix {
+		all[i] = Length{Tokens: w.Tokens, Weight: w.Weight}
+	}
+	return all
+}
+
+// NewRand returns a generator for what one prober draws.
+func NewRand() *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) }
