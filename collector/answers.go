@@ -17,9 +17,10 @@ func checksRow() row {
 	verdicts := result.Verdicts()
 	return row{
 		Name: "probe_checks_total", Label: "verdict", Values: labelValues(verdicts),
-		Help: "Answers by the verdict of their check: as expected (correct), correct form but other content (wrong), other form, length, language or finish reason (wrong_format), refused by the model (refused), or repeating itself in a loop (repetition). " +
+		Help: "Answers by the verdict of their check. Absent for modules without a check.",
+		Notes: "As expected (correct), correct form but other content (wrong), other form, length, language or finish reason (wrong_format), refused by the model (refused), or repeating itself in a loop (repetition). " +
 			"Modules with tool_call or structured have verdicts of their own: a call or an answer that meets the schema (valid), that is not JSON (bad_json), does not meet the schema (bad_schema), calls another function (wrong_tool), calls none (no_call), has the call in its text (leaked_into_content), or ends before its JSON does (truncated). " +
-			"Probes without an answer have no verdict. Absent for modules without a check.",
+			"Probes without an answer have no verdict.",
 		Has:   func(o *SeriesOptions, i int) bool { return slices.Contains(o.Verdicts, verdicts[i]) },
 		Count: func(p *probe, i int) int { return one(p.Answer.Verdict == verdicts[i]) },
 	}
@@ -111,7 +112,8 @@ func flawRows() []row {
 		},
 		{
 			Name: "probe_more_events_than_tokens_total", Flaw: true,
-			Help:  "Successful probes with more token events than tokens: some events are not tokens, for example messages that a gateway streams while it loads a model. TTFT, TPOT and gaps of such a probe are not observed and count for no objective, unless all candidates for the first token arrived at the same time, or at the pace of the rest.",
+			Help:  "Successful probes with more token events than tokens: some events are not tokens, for example messages that a gateway streams while it loads a model.",
+			Notes: "TTFT, TPOT and gaps of such a probe are not observed and count for no objective, unless all candidates for the first token arrived at the same time, or at the pace of the rest.",
 			Count: func(p *probe, _ int) int { return one(p.ok && p.MoreEvents) },
 		},
 		{
@@ -155,7 +157,7 @@ func streamRows() []row {
 			"Output tokens, by the server's count, after the first event of successful probes, without streams that were buffered or that have many merged events. Divided by inference_probe_streamed_events_total, it is the tokens per event: with speculative decoding the tokens that one step of the model brings. Absent until a stream has 1.2 tokens per event.",
 			func(tokens, _ int) int { return tokens }),
 		count("probe_streamed_events_total",
-			"Token events in which those of inference_probe_streamed_tokens_total came.",
+			"Token events that brought the tokens counted by inference_probe_streamed_tokens_total.",
 			func(_, events int) int { return events }),
 	}
 }
@@ -183,7 +185,7 @@ func smoothnessRows() []row {
 		},
 		{
 			Name:  "probe_token_deadlines_missed_total",
-			Help:  "Those of inference_probe_token_deadlines_total that were missed.",
+			Help:  "Token deadlines of the streams that count for the fluidity objective that were missed, of those in inference_probe_token_deadlines_total.",
 			Value: fluid(func(o *slo) float64 { return float64(o.deadlines.Missed) }),
 		},
 	}

@@ -152,7 +152,7 @@ func TestPageMatchesCatalogue(t *testing.T) {
 	want := Catalogue()
 	for i := range want {
 		f := &want[i]
-		f.Group, f.Values, f.Kinds = "", nil, nil
+		f.Group, f.Values, f.Kinds, f.Notes = "", nil, nil, ""
 		f.Labels = slices.Clone(f.Labels)
 		slices.Sort(f.Labels)
 		if f.Name == "inference_exporter_build_info" {
@@ -305,7 +305,7 @@ func TestHelpExplainsEachReason(t *testing.T) {
 			continue
 		}
 		for _, v := range f.Values {
-			if !regexp.MustCompile(`[(, ]` + v + `[,)]`).MatchString(f.Help) {
+			if !regexp.MustCompile(`[(, ]` + v + `[,)]`).MatchString(f.Help + " " + f.Notes) {
 				t.Errorf("the help of %s does not explain %s", f.Name, v)
 			}
 		}
@@ -366,7 +366,7 @@ func referenceRow(f Family) string {
 	if f.Values != nil {
 		labels[len(labels)-1] += " (" + strings.Join(f.Values, ", ") + ")"
 	}
-	help := f.Help
+	help := strings.TrimSpace(f.Help + " " + f.Notes)
 	if f.Kinds != nil {
 		help += " Only for " + strings.Join(labelValues(f.Kinds), " and ") + "."
 	}

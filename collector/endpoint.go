@@ -147,7 +147,7 @@ func hardwareFamilies() []*hardwareFamily {
 			"Bytes of KV cache of one token on all GPUs of a replica together, as configured. Times inference_server_kv_cache_capacity_tokens it is the memory that the replica sets aside for its KV cache. Absent unless it is configured.",
 			func(v hardwareValues) gauge { return gauge{float64(v.KVCachePerToken), v.KVCachePerToken > 0} }),
 		hardwareGauge("gpu_memory_bandwidth_bytes_per_second", "bytes_per_second",
-			"Memory bandwidth of one of the endpoint's GPUs, as configured or known of the product. Absent unless it is. inference_server_estimated_read_bytes_per_gpu_total and its sibling show how much of it is used.",
+			"Memory bandwidth of one of the endpoint's GPUs, as configured or known of the product. Absent unless it is. inference_server_estimated_read_bytes_per_gpu_total and inference_server_estimated_write_bytes_per_gpu_total show how much of it is used.",
 			func(v hardwareValues) gauge {
 				return gauge{v.bandwidth / float64(v.GPUs), v.bandwidth > 0 && v.GPUs > 0}
 			}),

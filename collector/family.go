@@ -63,8 +63,9 @@ type Family struct {
 	// Kinds are the kinds of endpoint that have the family; nil is all. A
 	// family that means nothing for a kind is absent there, and not 0.
 	Kinds []api.Kind
-	// Help is the meaning, in one or two sentences.
-	Help string
+	// Help is the meaning, in one or two sentences, and Notes what the documentation has to
+	// say beside it.
+	Help, Notes string
 }
 
 // opts returns the description in client_golang's form.

@@ -138,7 +138,8 @@ func pollRows() []Family {
 		},
 		{
 			Name: "state", Type: Gauge, Labels: []string{"source", "state"}, Values: labelValues(gpuStates()),
-			Help: "1 for the current state of a reader of GPUs, 0 for all others: readings are available (up), no poll has ended yet (starting), the driver library is missing (no_library), the library is present but the driver is not loaded (no_driver), the driver found no GPU (no_devices), no permission for any GPU (denied), the driver was replaced while in use (driver_mismatch), no GPU responds any more (lost), a driver call does not return (stuck), or another error (failed). Absent in a build without NVML.",
+			Help:  "1 for the current state of a reader of GPUs, 0 for all others.",
+			Notes: "Readings are available (up), no poll has ended yet (starting), the driver library is missing (no_library), the library is present but the driver is not loaded (no_driver), the driver found no GPU (no_devices), no permission for any GPU (denied), the driver was replaced while in use (driver_mismatch), no GPU responds any more (lost), a driver call does not return (stuck), or another error (failed). Absent in a build without NVML.",
 		},
 		{
 			Name: "simulated", Type: Gauge, Labels: []string{"source"},

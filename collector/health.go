@@ -22,7 +22,8 @@ func healthFamilies() []*healthFamily {
 	return []*healthFamily{
 		newHealthFamily(Family{
 			Name: "state", Labels: []string{"state"}, Values: labelValues(health.States()),
-			Help: "1 for the state of the endpoint, 0 for the others. down: no module succeeds, after at least 2 failures in a row. flapping: down at least 3 times in one incident, and well in between. degraded: some probes fail, or the first one after being down succeeded. slow: all succeed, over an objective. stale: no result for 3 intervals and a timeout. waiting: no result yet. muted: by an operator, whatever it is otherwise. up: none of these. All but stale, waiting and muted end with a clean run of probes.",
+			Help:  "1 for the state of the endpoint, 0 for the others.",
+			Notes: "down: no module succeeds, after at least 2 failures in a row. flapping: down at least 3 times in one incident, and well in between. degraded: some probes fail, or the first one after being down succeeded. slow: all succeed, over an objective. stale: no result for 3 intervals and a timeout. waiting: no result yet. muted: by an operator, whatever it is otherwise. up: none of these. All but stale, waiting and muted end with a clean run of probes.",
 		}, func(e encoder, f *family, v healthValues) {
 			current := slices.Index(health.States(), v.state().State)
 			for _, i := range f.order {

@@ -70,8 +70,9 @@ func latencyRows() []row {
 		},
 		{
 			Name: "probe_tpot_seconds", Unit: "seconds", Bounds: tpotBounds,
-			Help: "Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event. If reasoning tokens are not streamed, or only as a summary, from the first to the last event of the answer, divided by the tokens of the answer. One observation per probe for which these are known.",
-			Time: func(p *probe, _ int) time.Duration { return p.Timing.TPOT },
+			Help:  "Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event.",
+			Notes: "If reasoning tokens are not streamed, or only as a summary, from the first to the last event of the answer, divided by the tokens of the answer. One observation per probe for which these are known.",
+			Time:  func(p *probe, _ int) time.Duration { return p.Timing.TPOT },
 		},
 		{
 			Name: "probe_inter_chunk_seconds", Unit: "seconds", Bounds: gapBounds,

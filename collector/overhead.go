@@ -37,7 +37,8 @@ func endpointFamilies() []*endpointFamily {
 		}),
 		newEndpointFamily(Family{
 			Name: "ttft_overhead_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"}, Values: overheadSources(),
-			Help: "Time that the network, gateways and the client add to the time to first token: as measured by probes, minus as reported by the server. reply: of the latest probe, from the times in its reply; absent after a failure. histogram: difference of the means over at most 5 minutes of successful probes and of all requests of all servers, where at least half of the requests are probes. traffic: the same where less than half are, so the value mostly reflects how other requests differ from probes and is often negative; compare it only with its own past values.",
+			Help:  "Time that the network, gateways and the client add to the time to first token: as measured by probes, minus as reported by the server.",
+			Notes: "reply: of the latest probe, from the times in its reply; absent after a failure. histogram: difference of the means over at most 5 minutes of successful probes and of all requests of all servers, where at least half of the requests are probes. traffic: the same where less than half are, so the value mostly reflects how other requests differ from probes and is often negative; compare it only with its own past values.",
 		}, func(e encoder, f *family, v endpointValues) {
 			emitGauges(e, f, v.overhead[:])
 		}),
@@ -217,7 +218,8 @@ func (s *Servers) SetTTFTParts(endpoint string, p *estimate.TTFTParts) {
 func ttftPartsFamily() *endpointFamily {
 	return newEndpointFamily(Family{
 		Name: "ttft_part_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"part"}, Values: labelValues(estimate.TTFTPartNames()),
-		Help: "Parts of the mean time to first token of the successful probes of the last 5 minutes, or of the time since a server was restarted; their sum is this mean. network: a round trip to the endpoint, measured by connection set-up. gateway_queue: waiting at the gateway. engine_queue: waiting at the server. prefill: from there to the first token. rest: anything else, including the parts that are absent. Queues and prefill are as reported in the replies or, where these do not report them, means over all requests of the pages of gateway and servers. All are absent with fewer than 3 probes, without such a report, and if these means exceed the time that probes measured, as other requests then differ too much from probes.",
+		Help:  "Parts of the mean time to first token of the successful probes of the last 5 minutes, or of the time since a server was restarted; their sum is this mean.",
+		Notes: "network: a round trip to the endpoint, measured by connection set-up. gateway_queue: waiting at the gateway. engine_queue: waiting at the server. prefill: from there to the first token. rest: anything else, including the parts that are absent. Queues and prefill are as reported in the replies or, where these do not report them, means over all requests of the pages of gateway and servers. All are absent with fewer than 3 probes, without such a report, and if these means exceed the time that probes measured, as other requests then differ too much from probes.",
 	}, func(e encoder, f *family, v endpointValues) {
 		if v.parts == nil {
 			return

@@ -46,7 +46,7 @@ func sizeLabels() []string { return []string{"input_tokens", "output_tokens", "c
 
 // newProbeFamily returns a family that encodes itself.
 func newProbeFamily(f Family, _ []float64, emit func(e encoder, f *family, v *values)) *probeFamily {
-	r := row{Name: f.Name, Unit: f.Unit, Help: f.Help, Show: emit}
+	r := row{Name: f.Name, Unit: f.Unit, Help: f.Help, Notes: f.Notes, Show: emit}
 	if f.Labels != nil {
 		r.Label, r.Values = f.Labels[0], f.Values
 	}
@@ -119,7 +119,8 @@ func stateRows() []row {
 		},
 		{
 			Name: "probe_skipped_total", Label: "reason", Values: labelValues(reasons), On: onSkip, Flaw: true,
-			Help:  "Probes that were due and did not run: the previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret, file or credential that the requests need is missing or cannot be used (secret_missing), or the exporter lacks file descriptors, memory or ports (resources).",
+			Help:  "Probes that were due and did not run, by reason.",
+			Notes: "The previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret, file or credential that the requests need is missing or cannot be used (secret_missing), or the exporter lacks file descriptors, memory or ports (resources).",
 			Count: func(p *probe, i int) int { return one(p.skipped == reasons[i]) },
 		},
 		{

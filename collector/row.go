@@ -16,9 +16,9 @@ import (
 // room that it takes in a series, its zeros at the start and after a change of the model,
 // what a compact page leaves out of it, and its line in the documentation.
 type row struct {
-	// Name comes without the prefix; one that ends in _total is a counter. Unit and Help are
-	// those of Family.
-	Name, Unit, Help string
+	// Name comes without the prefix; one that ends in _total is a counter. Unit, Help and
+	// Notes are those of Family.
+	Name, Unit, Help, Notes string
 	// Label is the label that the family adds to those of the series, and Values are its
 	// values; "" for none.
 	Label  string
@@ -174,7 +174,7 @@ func newProbeTable(families []*probeFamily) *probeTable {
 func newRows(kinds []api.Kind, rows ...row) []*probeFamily {
 	all := make([]*probeFamily, len(rows))
 	for i, r := range rows {
-		f := Family{Name: r.Name, Group: GroupProbe, Type: r.kind(), Unit: r.Unit, Help: r.Help, Kinds: kinds}
+		f := Family{Name: r.Name, Group: GroupProbe, Type: r.kind(), Unit: r.Unit, Help: r.Help, Notes: r.Notes, Kinds: kinds}
 		if r.Label != "" {
 			f.Labels, f.Values = []string{r.Label}, r.Values
 		}

@@ -77,7 +77,8 @@ func readingFamilies() []*serverFamily {
 			func(st *page.Status) gauge { return timeGauge(st.At) }),
 		newServerFamily(Family{
 			Name: "scrape_failures_total", Type: Counter, Labels: []string{"reason"}, Values: labelValues(reasons),
-			Help: "Failed scrapes of the server's page, by reason: the host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to an unknown engine (unmapped).",
+			Help:  "Failed scrapes of the server's page, by reason.",
+			Notes: "The host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to an unknown engine (unmapped).",
 		}, func(e encoder, f *family, v serverValues) {
 			for _, i := range f.order {
 				if n := v.status.Failures[reasons[i]]; n > 0 || !e.compact() {
