@@ -27,7 +27,7 @@ type exchange struct {
 	conn  *stampedConn // nil outside Serve
 	fault *Fault
 	rec   *record
-	reply reply
+	reply *reply
 
 	request   request
 	replica   *replica

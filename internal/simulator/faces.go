@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"math"
 	"net/http"
+	"strconv"
 	"sync"
 	"text/template"
 	"time"
@@ -166,41 +168,37 @@ func nameOf(f finish, names map[finish]string) string {
 	return string(f)
 }
 
-// reply writes the parts of one reply.
-type reply interface {
-	// appendEvent appends what one event of a stream is on the wire: one payload
-	// in its frame, or several; nothing, if the protocol has no such event.
-	appendEvent(dst []byte, e *event, frame frameFunc) []byte
-	// appendWhole appends the body of a reply that is not streamed.
-	appendWhole(dst []byte, w *whole) []byte
-}
-
 // reply returns the writer of one reply to a request for path.
-func (p *protocol) reply(h replyHeader, path string) reply {
-	switch path {
-	case chatPath, completionsPath:
-		return newOpenAIReply(p, h, path == chatPath)
+func (p *protocol) reply(h replyHeader, path string) *reply {
+	r := &reply{p: p, data: part{replyHeader: h, Path: path}}
+	if p.Events["chunk"] != "" {
+		execute(p.templates, "chunk", &r.buf, &r.data)
+		r.chunk = append(bytes.Clone(r.buf.Bytes()), `{"index":0,`...)
 	}
-	return &templatedReply{p: p, data: part{replyHeader: h, Path: path}}
+	return r
 }
 
 // failure returns the body of an error answer.
 func (p *protocol) failure(no refusal) []byte {
-	r := templatedReply{p: p}
+	r := reply{p: p}
 	return r.fail(nil, "failure", no, bare)
 }
 
-// templatedReply writes one reply by the templates of its protocol.
-type templatedReply struct {
+// reply writes the parts of one reply by the templates of its protocol.
+type reply struct {
 	p     *protocol
 	data  part
 	block Kind // the open block of material; "" is none
 	ended bool
 	buf   bytes.Buffer // reused
+
+	// chunk is, of the protocols of OpenAI, a chunk up to its choice. Their tokens are written by code, which takes a
+	// tenth of the time.
+	chunk, text []byte // text is reused
 }
 
 // add appends what a template writes.
-func (r *templatedReply) add(dst []byte, name string, frame frameFunc) []byte {
+func (r *reply) add(dst []byte, name string, frame frameFunc) []byte {
 	r.buf.Reset()
 	execute(r.p.templates, name, &r.buf, &r.data)
 	for line := range bytes.Lines(r.buf.Bytes()) {
@@ -211,7 +209,12 @@ func (r *templatedReply) add(dst []byte, name string, frame frameFunc) []byte {
 	return dst
 }
 
-func (r *templatedReply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
+// appendEvent appends what one event of a stream is on the wire: one payload in its frame, or several; nothing, if the
+// protocol has no such event.
+func (r *reply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
+	if r.chunk != nil && len(e.top) == 0 && (e.kind == Answer || e.kind == Reasoning) {
+		return frame(dst, "", r.tokenChunk(e))
+	}
 	r.data.take(e, r.p.Finish)
 	switch e.kind {
 	case Failure:
@@ -244,7 +247,7 @@ func (r *templatedReply) appendEvent(dst []byte, e *event, frame frameFunc) []by
 }
 
 // appendMaterial writes material in a block of its kind.
-func (r *templatedReply) appendMaterial(dst []byte, e *event, frame frameFunc) []byte {
+func (r *reply) appendMaterial(dst []byte, e *event, frame frameFunc) []byte {
 	if r.block != e.kind || e.name != "" {
 		dst = r.closeBlock(dst, frame)
 		r.block, r.data.Kind = e.kind, e.kind
@@ -256,7 +259,7 @@ func (r *templatedReply) appendMaterial(dst []byte, e *event, frame frameFunc) [
 	return r.add(dst, string(e.kind), frame)
 }
 
-func (r *templatedReply) closeBlock(dst []byte, frame frameFunc) []byte {
+func (r *reply) closeBlock(dst []byte, frame frameFunc) []byte {
 	if r.block == "" {
 		return dst
 	}
@@ -267,7 +270,7 @@ func (r *templatedReply) closeBlock(dst []byte, frame frameFunc) []byte {
 }
 
 // fail writes an error, in the words of OpenAI where the protocol has no own.
-func (r *templatedReply) fail(dst []byte, name string, no refusal, frame frameFunc) []byte {
+func (r *reply) fail(dst []byte, name string, no refusal, frame frameFunc) []byte {
 	if r.p.Events[name] == "" {
 		return frame(dst, "", openaiFailure(no))
 	}
@@ -282,7 +285,8 @@ func (r *templatedReply) fail(dst []byte, name string, no refusal, frame frameFu
 	return r.add(dst, name, frame)
 }
 
-func (r *templatedReply) appendWhole(dst []byte, w *whole) []byte {
+// appendWhole appends the body of a reply that is not streamed.
+func (r *reply) appendWhole(dst []byte, w *whole) []byte {
 	d := &r.data
 	d.Text, d.Thoughts, d.Finish, d.Usage, d.Counted = w.answer, w.reasoning, nameOf(w.finish, r.p.Finish), w.usage, true
 	d.Usage.Cached, d.Usage.Reasoning = max(0, d.Usage.Cached), max(0, d.Usage.Reasoning)
@@ -294,10 +298,58 @@ func (r *templatedReply) appendWhole(dst []byte, w *whole) []byte {
 }
 
 // setHeader sets the headers of a reply about inputs.
-func (r *templatedReply) setHeader(h http.Header) {
+func (r *reply) setHeader(h http.Header) {
 	for name := range r.p.Header {
 		r.buf.Reset()
 		execute(r.p.header, name, &r.buf, &r.data)
 		h.Set(name, r.buf.String())
 	}
+}
+
+// tokenChunk is the chunk of a token of OpenAI.
+func (r *reply) tokenChunk(e *event) []byte {
+	open, end := `"text":"`, `","logprobs":null,"finish_reason":`
+	if r.p.Request.Chat {
+		open, end = `"delta":{"content":"`, `"},"logprobs":null,"finish_reason":`
+		if e.kind == Reasoning {
+			open = `"delta":{"reasoning":"`
+		}
+	}
+	b := append(append(r.text[:0], r.chunk...), open...)
+	b = append(appendText(b, e.text), end...)
+	if e.finish == "" {
+		b = append(b, `null}]`...)
+	} else {
+		b = append(append(append(b, '"'), e.finish...), `","stop_reason":null}]`...)
+	}
+	if u := e.usage; u != nil {
+		b = strconv.AppendInt(append(b, `,"usage":{"prompt_tokens":`...), int64(u.Prompt), 10)
+		b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(u.Total()), 10)
+		b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(u.Output), 10)
+		if u.Cached >= 0 {
+			b = fmt.Appendf(b, `,"prompt_tokens_details":{"cached_tokens":%d}`, u.Cached)
+		}
+		b = append(b, '}')
+	}
+	r.text = append(b, '}')
+	return r.text
+}
+
+// appendText appends a text inside of a string in JSON. What is no control character stays as it is, valid or not.
+func appendText[T ~string | ~[]byte](dst []byte, text T) []byte {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
+			dst = fmt.Appendf(dst, `\u%04x`, c)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
+
+func openaiFailure(r refusal) []byte {
+	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%q,"param":null,"code":%d}}`, jsonOf(r.message), r.kind, r.status)
 }

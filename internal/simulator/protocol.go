@@ -309,9 +309,7 @@ func (x *exchange) answerInputs() error {
 	}
 	x.rec.update(func(r *Record) { r.Prefill = took })
 	body := x.reply.appendWhole(nil, &whole{inputs: in, took: took, usage: usage{Prompt: n}})
-	if r, ok := x.reply.(*templatedReply); ok {
-		r.setHeader(x.w.Header())
-	}
+	x.reply.setHeader(x.w.Header())
 	return x.streamReply(func(out sink) error { // so that faults may act on it
 		return emit(out, event{kind: open}, event{kind: Answer, verbatim: string(body)}, event{kind: end})
 	})

@@ -2,7 +2,7 @@
 // blocks, the wire protocols of real servers, their metrics page, and faults on demand. It keeps the truth of what it
 // did, down to the instant before each write, so that a client's measurements can be compared with it.
 //
-// A request passes three parts that know little of each other: a protocol (openai.go) reads it and writes the reply, an
+// A request passes three parts that know little of each other: a protocol (faces.go) reads it and writes the reply, an
 // engine (engine.go, step.go) decides when each token exists, and an exchange (exchange.go, stream.go) joins
 // the two and lets a fault distort the reply.
 package simulator
