@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/abadojack/whatlanggo"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
@@ -31,25 +30,13 @@ type Expect struct {
 	MinLength int `yaml:"min_length,omitempty" range:"[1,65536]"`
 	// MaxLength is the most characters of the answer. Default: no limit.
 	MaxLength int `yaml:"max_length,omitempty" range:"[1,65536]"`
-	// Language is the language of the answer as an ISO 639-1 code such as `en`.
-	// An answer that is too short to detect its language fails.
+	// Language is the language of the answer as an ISO 639-1 code such as `en`. It
+	// is recognised by its script and by frequent words: an answer of a few words in a
+	// script that several languages share, as Latin, fails.
 	Language string `yaml:"language,omitempty" form:"language"`
 	// FinishReason lists the finish reasons that are right, such as `stop`.
 	// Default: any.
 	FinishReason []string `yaml:"finish_reason,omitempty" form:"finish reason" items:"some,unique"`
-}
-
-// Languages lists the languages that an answer may be expected to have, as
-// ISO 639-1 codes.
-func Languages() []string {
-	var codes []string
-	for language := range whatlanggo.Langs {
-		if code := language.Iso6391(); code != "" {
-			codes = append(codes, code)
-		}
-	}
-	slices.Sort(codes)
-	return slices.Compact(codes)
 }
 
 func (e *Expect) check(r *report, p path) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/abadojack/whatlanggo"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -113,14 +112,14 @@ func (e *Expectation) languageFault(a workload.Answer) string {
 	if e.language == "" {
 		return ""
 	}
-	found := whatlanggo.Detect(a.Text[:min(len(a.Text), languageBytes)])
-	switch {
-	case !found.IsReliable():
+	switch found := config.LanguageOf(a.Text[:min(len(a.Text), languageBytes)]); found {
+	case "":
 		return "the language of the answer is not recognised, want " + e.language
-	case found.Lang.Iso6391() != e.language:
-		return fmt.Sprintf("the language of the answer is %s, want %s", found.Lang, e.language)
+	case e.language:
+		return ""
+	default:
+		return fmt.Sprintf("the language of the answer is %s, want %s", found, e.language)
 	}
-	return ""
 }
 
 func (e *Expectation) schemaFault(a workload.Answer) string {

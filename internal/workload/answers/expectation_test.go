@@ -121,8 +121,8 @@ func TestExpectationOfLanguage(t *testing.T) {
 	f("de", german, result.VerdictCorrect, "")
 	f("fr", french, result.VerdictCorrect, "")
 	f("zh", "春天来了，河边的树开始发芽。", result.VerdictCorrect, "")
-	f("en", german, result.VerdictWrongFormat, "the language of the answer is German, want en")
-	f("de", french, result.VerdictWrongFormat, "the language of the answer is French, want de")
+	f("en", german, result.VerdictWrongFormat, "the language of the answer is de, want en")
+	f("de", french, result.VerdictWrongFormat, "the language of the answer is fr, want de")
 	for _, unclear := range []string{"", "42", "ok", "no"} {
 		f("en", unclear, result.VerdictWrongFormat, "the language of the answer is not recognised, want en")
 	}
