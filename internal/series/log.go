@@ -220,10 +220,10 @@ type Point struct {
 	Late bool
 }
 
-// point returns the probe of a record; l.mu is held.
-func (l *Log) point(r *record) Point {
+// point returns the probe of a record, given the outcomes; l.mu is held.
+func (l *Log) point(r *record, outcomes []result.Outcome) Point {
 	p := Point{
-		At: time.UnixMilli((l.began + int64(r.at)) * 100), Outcome: result.Outcomes()[r.outcome],
+		At: time.UnixMilli((l.began + int64(r.at)) * 100), Outcome: outcomes[r.outcome],
 		TTFT: result.Absent, TPOT: result.Absent, Late: r.marks.has(late),
 	}
 	if r.marks.has(timed) {
@@ -234,6 +234,7 @@ func (l *Log) point(r *record) Point {
 
 // Points returns the latest n probes, at most 480, the latest last.
 func (l *Log) Points(n int) []Point {
+	outcomes := result.Outcomes()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n = min(n, maxPoints, l.len()-l.waits)
@@ -244,7 +245,7 @@ func (l *Log) Points(n int) []Point {
 		}
 		if !r.marks.has(waited) {
 			n--
-			points[n] = l.point(r)
+			points[n] = l.point(r, outcomes)
 		}
 	}
 	return points[n:]

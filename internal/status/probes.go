@@ -53,6 +53,10 @@ func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions, earlier *rest
 		p.paced = now.Truncate(100 * time.Millisecond)
 	}
 	p.options = o
+	if p.kind == "" {
+		configured, _ := api.Lookup(e.cfg.API)
+		p.kind = configured.Kind
+	}
 	e.notice()
 	e.touch()
 	return p
@@ -133,8 +137,7 @@ func (p *Probes) failureOf(k *series.Kept) *Failure {
 // window returns the statistics of the last hour, of probes that are judged and wait for a
 // token; nil without any.
 func (p *Probes) window(now time.Time) *Window {
-	configured, _ := api.Lookup(p.endpoint.cfg.API)
-	if p.options.Objectives == nil || cmp.Or(p.kind, configured.Kind) != api.Generation {
+	if p.options.Objectives == nil || p.kind != api.Generation {
 		return nil
 	}
 	w := p.log.Window(now)
