@@ -1,6 +1,18 @@
 package config
 
-import "time"
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
+)
 
 // ArrivalProcess is how the requests of a burst arrive.
 type ArrivalProcess string
@@ -100,4 +112,207 @@ func (m *Module) validateSpan(r *report, p path, last float64) {
 		r.errorf(p, "the last of %d requests would start after %.4g s on average, want half of the module's timeout, %.4g s, at most",
 			m.Concurrency[0], last, half)
 	}
+}
+
+// Bounds of a file with recorded arrivals.
+const (
+	maxProfileBytes    = 64 << 20 // as files with prompts: traces have lines of several kB
+	maxProfileArrivals = 100_000
+	maxProfileSpan     = 366 * 24 * time.Hour
+)
+
+// loadProfile reads ProfileFile, which is known to be a regular file.
+func (a *Arrivals) loadProfile(r *report, p path) {
+	if a == nil || a.ProfileFile == "" || r.failed[p] {
+		return
+	}
+	data, err := foreign.ReadFile(a.ProfileFile, maxProfileBytes)
+	if err != nil {
+		r.errorf(p, "cannot read: %v", err)
+		return
+	}
+	profile, mistake := parseProfile(data)
+	if mistake != nil {
+		r.errorAt(r.line(p), p, "%s:%d: %v", a.ProfileFile, mistake.line, mistake.err)
+		return
+	}
+	a.Profile = profile.atRate(a.Rate)
+}
+
+// Profile are recorded arrivals: the time of each from the first, in the order of time.
+type Profile []time.Duration
+
+// atRate returns the profile so much faster or slower that its mean rate, in arrivals per
+// second, is the given one; as it is where that is not above 0.
+func (p Profile) atRate(rate float64) Profile {
+	if !(rate > 0) {
+		return p
+	}
+	last := len(p) - 1
+	factor := float64(last) / rate / p[last].Seconds()
+	scaled := make(Profile, len(p))
+	for i, at := range p {
+		scaled[i] = time.Duration(float64(at) * factor)
+	}
+	return scaled
+}
+
+// Spans returns of each stretch of n arrivals, by its first, the time from its first to its
+// last; nil where the profile has fewer.
+func (p Profile) Spans(n int) []time.Duration {
+	if n < 1 || n > len(p) {
+		return nil
+	}
+	all := make([]time.Duration, len(p)-n+1)
+	for i := range all {
+		all[i] = p[i+n-1] - p[i]
+	}
+	return all
+}
+
+// profileMistake is a mistake in a line of a file with recorded arrivals.
+type profileMistake struct {
+	line int
+	err  error
+}
+
+// parseProfile reads the arrivals of a file: CSV, or JSON lines as Mooncake's traces are.
+func parseProfile(data []byte) (Profile, *profileMistake) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	var b profileBuilder
+	read := b.csv
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		read = b.jsonLines
+	}
+	line, err := read(data)
+	if n := len(b.profile); err == nil && (n == 0 || b.profile[n-1] == 0) {
+		err = errors.New("want at least two arrivals, and time between them")
+	}
+	if err != nil {
+		return nil, &profileMistake{max(1, line), err}
+	}
+	return b.profile, nil
+}
+
+// profileBuilder collects the arrivals of a file.
+type profileBuilder struct {
+	profile Profile
+	first   time.Time
+}
+
+// csv reads lines with a number of seconds or a date each, or CSV with a header that has a
+// column `timestamp` of these, in any case: BurstGPT has seconds, Azure's traces have dates.
+// It returns the last line that it read.
+func (b *profileBuilder) csv(data []byte) (line int, err error) {
+	rows := csv.NewReader(bytes.NewReader(data))
+	rows.ReuseRecord = true
+	column := -1
+	for {
+		row, err := rows.Read()
+		if parseErr, ok := errors.AsType[*csv.ParseError](err); ok {
+			return parseErr.Line, parseErr.Err
+		}
+		if err != nil { // the end: no reading from memory fails
+			return line, nil
+		}
+		line, _ = rows.FieldPos(0)
+		if column < 0 {
+			var header bool
+			if column, header = timestampColumn(row); header {
+				continue
+			}
+		}
+		if column < 0 {
+			return line, errors.New("no column timestamp; want a header with one, or a number of seconds in each line")
+		}
+		at, err := parseArrival(row[column])
+		if err == nil {
+			err = b.add(at)
+		}
+		if err != nil {
+			return line, err
+		}
+	}
+}
+
+// timestampColumn returns which column of the first row has the times, -1 for none, and
+// whether the row is a header.
+func timestampColumn(row []string) (column int, header bool) {
+	if len(row) == 1 {
+		if _, err := parseArrival(row[0]); err == nil {
+			return 0, false
+		}
+	}
+	column = slices.IndexFunc(row, func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), "timestamp") })
+	return column, column >= 0
+}
+
+// parseArrival returns the time of a number of seconds, or of a date; where it has no
+// zone, all are taken to be in the same one.
+func parseArrival(text string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		return afterEpoch(n, time.Second)
+	}
+	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00", time.RFC3339} { // fractions are accepted
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("expected a number of seconds or a date such as 2026-01-02 15:04:05.678, got %s", quote(text))
+}
+
+// afterEpoch returns the time that is so many units after the start of the epoch, as an
+// instant to count from.
+func afterEpoch(n float64, unit time.Duration) (time.Time, error) {
+	const most = 9e9 * float64(time.Second) // a time.Duration holds 292 years
+	after := n * float64(unit)
+	if !(after >= 0 && after <= most) {
+		return time.Time{}, fmt.Errorf("expected a time of 0 to 9e9 s, got %v %s", n, strings.TrimPrefix(unit.String(), "1"))
+	}
+	return time.Unix(0, 0).Add(time.Duration(after)), nil
+}
+
+// jsonLines reads an object in each line, with a `timestamp` in milliseconds: Mooncake's
+// traces. It returns the last line that it read.
+func (b *profileBuilder) jsonLines(data []byte) (line int, err error) {
+	for text := range bytes.Lines(data) {
+		line++
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		var request struct {
+			Timestamp *float64 `json:"timestamp"`
+		}
+		if err := json.Unmarshal(text, &request); err != nil || request.Timestamp == nil {
+			return line, errors.New("want an object in each line, with the number of milliseconds as timestamp")
+		}
+		at, err := afterEpoch(*request.Timestamp, time.Millisecond)
+		if err == nil {
+			err = b.add(at)
+		}
+		if err != nil {
+			return line, err
+		}
+	}
+	return line, nil
+}
+
+// add appends an arrival.
+func (b *profileBuilder) add(at time.Time) error {
+	n := len(b.profile)
+	if n == 0 {
+		b.first = at
+	}
+	after := at.Sub(b.first)
+	switch {
+	case n == maxProfileArrivals:
+		return fmt.Errorf("more than %d arrivals; want a part of the recording", maxProfileArrivals)
+	case n > 0 && after < b.profile[n-1]:
+		return errors.New("earlier than the arrival before; want them in the order of time")
+	case after > maxProfileSpan:
+		return errors.New("more than a year after the first arrival")
+	}
+	b.profile = append(b.profile, after)
+	return nil
 }

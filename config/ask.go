@@ -174,7 +174,7 @@ func (m *Module) validateAsk(r *report, p path) {
 		return
 	}
 	for _, other := range m.asked()[1:] {
-		r.errorf(p.key(other), "excludes %s", a.Key)
+		r.errorf(p.key(other), "%s and %s are mutually exclusive", a.Key, other)
 	}
 	for _, key := range []string{"input_tokens", "batch_size"} {
 		if r.written(p.key(key)) {
@@ -192,7 +192,7 @@ func (m *Module) validateAsk(r *report, p path) {
 		r.errorf(at, "has no effect with %s, which asks for one token", a.Key)
 	}
 	if a.alone && len(m.Concurrency) > 0 {
-		r.errorf(p.key("concurrency"), "excludes %s", a.Key)
+		r.errorf(p.key("concurrency"), "concurrency and %s are mutually exclusive", a.Key)
 	}
 }
 
@@ -202,20 +202,20 @@ func (m *Module) validateAnswers(r *report, p path) {
 	own := asksWith(func(a *Ask) bool { return a.right != nil && a.Key != "prompt" })
 	if m.Expect != nil {
 		if m.Prompt == "" && !r.failed[p.key("prompt")] {
-			r.errorf(p.key("expect"), "needs prompt; %s have answers of their own", enumerate(own, "and"))
+			r.errorf(p.key("expect"), "requires prompt; %s have answers of their own", enumerate(own, "and"))
 		}
 	}
 	if m.LogAnswers && m.Expect == nil && (a.right == nil || a.Key == "prompt") {
-		r.errorf(p.key("log_answers"), "needs expect, %s: no other answer is checked", enumerate(own, "or"))
+		r.errorf(p.key("log_answers"), "requires expect, %s: no other answer is checked", enumerate(own, "or"))
 	}
 	switch fingerprint := p.key("fingerprint"); {
 	case !m.Fingerprint:
 	case a.watched != "":
 		r.errorf(fingerprint, "has no effect with %s, %s", a.Key, a.watched)
 	case !a.steady && !r.failed[p.key("prompt")]:
-		r.errorf(fingerprint, "needs %s: other answers differ each time", enumerate(asksWith(func(a *Ask) bool { return a.steady }), "or"))
+		r.errorf(fingerprint, "requires %s: other answers differ each time", enumerate(asksWith(func(a *Ask) bool { return a.steady }), "or"))
 	case len(m.OutputTokens.Ladder) > 1 || len(m.OutputTokens.Mix) > 1:
-		r.errorf(fingerprint, "needs a single output_tokens: answers of other lengths differ")
+		r.errorf(fingerprint, "requires a single output_tokens: answers of other lengths differ")
 	}
 }
 

@@ -291,9 +291,9 @@ func TestErrors(t *testing.T) {
 		t.Fatalf("got %v, want joined errors", err)
 	}
 	want := []Error{
-		{File: "dir/f.yml", Line: 3, Path: "endpoints[0].http", Msg: "want a mapping, got a plain value"},
+		{File: "dir/f.yml", Line: 3, Path: "endpoints[0].http", Msg: "expected a mapping, got a plain value"},
 		{File: "dir/f.yml", Line: 4, Path: "endpoints[0].modules[0]", Msg: `unknown module "y"; known: agent, batch, code-completion, embedding, interactive, long-context, rag, structured, tool-call`},
-		{File: "dir/f.yml", Line: 6, Path: "global.interval", Msg: `want a duration like 30s, got "z"`},
+		{File: "dir/f.yml", Line: 6, Path: "global.interval", Msg: `expected a duration like 30s, got "z"`},
 	}
 	var got []Error
 	for _, err := range joined.Unwrap() {

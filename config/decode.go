@@ -227,7 +227,7 @@ func (d *decoder) setDefaults(v reflect.Value) {
 // isMapping reports whether n is a mapping; it is a mistake at p where it is not.
 func (d *decoder) isMapping(n *yaml.Node, p path) bool {
 	if n.Kind != yaml.MappingNode {
-		d.errorf(p, "want a mapping, got %s", got(n))
+		d.errorf(p, "expected a mapping, got %s", got(n))
 	}
 	return n.Kind == yaml.MappingNode
 }
@@ -235,7 +235,7 @@ func (d *decoder) isMapping(n *yaml.Node, p path) bool {
 // isList reports whether n is a list; it is a mistake at p where it is not.
 func (d *decoder) isList(n *yaml.Node, p path) bool {
 	if n.Kind != yaml.SequenceNode {
-		d.errorf(p, "want a list, got %s", got(n))
+		d.errorf(p, "expected a list, got %s", got(n))
 	}
 	return n.Kind == yaml.SequenceNode
 }
@@ -267,27 +267,27 @@ func (d *decoder) gotValue(n *yaml.Node) string {
 // a label value 1.10 stays "1.10".
 func (d *decoder) text(n *yaml.Node, p path) (string, bool) {
 	if n.Kind != yaml.ScalarNode {
-		d.errorf(p, "want a text, got %s", got(n))
+		d.errorf(p, "expected a string, got %s", got(n))
 		return "", false
 	}
 	switch n.ShortTag() {
 	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
 		return n.Value, true
 	}
-	d.errorf(p, "want a text without a YAML tag")
+	d.errorf(p, "expected a string without a YAML tag")
 	return "", false
 }
 
 // duration decodes a time span. None of the file's may be 0.
 func (d *decoder) duration(n *yaml.Node, p path, out *model.Duration) {
 	if n.Kind != yaml.ScalarNode {
-		d.errorf(p, "want a duration like 30s, got %s", d.gotValue(n))
+		d.errorf(p, "expected a duration like 30s, got %s", d.gotValue(n))
 		return
 	}
 	v, err := model.ParseDuration(n.Value)
 	switch {
 	case err != nil:
-		d.errorf(p, "want a duration like 30s, got %s", d.gotValue(n))
+		d.errorf(p, "expected a duration like 30s, got %s", d.gotValue(n))
 	case v <= 0:
 		d.errorf(p, "want a duration above 0")
 	default:
@@ -299,7 +299,7 @@ func (d *decoder) duration(n *yaml.Node, p path, out *model.Duration) {
 // reports what is wanted instead.
 func (d *decoder) plainValue(n *yaml.Node, p path, out any, want string, tags ...string) bool {
 	if n.Kind != yaml.ScalarNode || !slices.Contains(tags, n.ShortTag()) || n.Decode(out) != nil {
-		d.errorf(p, "want %s, got %s", want, d.gotValue(n))
+		d.errorf(p, "expected %s, got %s", want, d.gotValue(n))
 		return false
 	}
 	return true
@@ -311,7 +311,7 @@ func (d *decoder) decimal(n *yaml.Node, p path, v reflect.Value) {
 	switch {
 	case !d.plainValue(n, p, &f, "a finite number", "!!int", "!!float"):
 	case math.IsNaN(f) || math.IsInf(f, 0):
-		d.errorf(p, "want a finite number, got %s", d.gotValue(n))
+		d.errorf(p, "expected a finite number, got %s", d.gotValue(n))
 	default:
 		v.SetFloat(f)
 	}
@@ -330,7 +330,7 @@ func (d *decoder) free(n *yaml.Node, p path, v reflect.Value) {
 	default:
 		var x any
 		if err := n.Decode(&x); err != nil || !isJSON(x) {
-			d.errorf(p, "want a text, a finite number or a boolean; put a date in quotes")
+			d.errorf(p, "expected a string, a finite number or a boolean; put a date in quotes")
 			return
 		}
 		out = reflect.ValueOf(whole(x))

@@ -136,7 +136,7 @@ func (d *Discovery) checkAllow(r *report, p path) {
 	for i, s := range d.Allow {
 		rule, ok := parseHostRule(s)
 		if !ok {
-			r.errorf(at.index(i), "want a host like vllm.internal, *.internal or 10.0.0.7:8000, or a network like 10.0.0.0/8, got %s", quote(s))
+			r.errorf(at.index(i), "expected a host like vllm.internal, *.internal or 10.0.0.7:8000, or a network like 10.0.0.0/8, got %s", quote(s))
 			continue
 		}
 		d.allow = append(d.allow, rule)

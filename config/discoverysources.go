@@ -278,7 +278,7 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 			continue
 		}
 		if m := wrongType.FindStringSubmatch(msg); m != nil {
-			d.errorf(p, "want %s, got %s", kindWanted(m[2]), kindGot(m[1]))
+			d.errorf(p, "expected %s, got %s", kindWanted(m[2]), kindGot(m[1]))
 			continue
 		}
 		d.errorf(p, "not in the form that Prometheus reads")
@@ -328,7 +328,7 @@ func kindWanted(t string) string {
 	case t == "bool":
 		return "true or false"
 	case strings.HasSuffix(t, "string"):
-		return "a text"
+		return "a string"
 	}
 	return "another form" // many kinds of value have types of their own
 }

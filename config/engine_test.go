@@ -94,12 +94,12 @@ func TestParseEngine(t *testing.T) {
 		}
 	}
 	f("", "dir/a.yml: the file is empty; want at least sentinels")
-	f("[]", "dir/a.yml:1: want a mapping, got a list")
+	f("[]", "dir/a.yml:1: expected a mapping, got a list")
 	f("a: b: c", "dir/a.yml:1: not valid YAML: mapping values are not allowed in this context")
 	f("sentinels: [a]\n---\n{}", "dir/a.yml:3: a second YAML document; want one")
 	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, requests, role_label, sentinels, setup, values`)
 	f("values:\n  requests_running:\n    - series: a\n    - series: b-c\nfallback: maybe\n",
-		"dir/a.yml:4: values.requests_running[1].series: must be of the form [a-zA-Z_:][a-zA-Z0-9_:]*, got \"b-c\"\ndir/a.yml:5: fallback: want true or false, got \"maybe\"")
+		"dir/a.yml:4: values.requests_running[1].series: must be of the form [a-zA-Z_:][a-zA-Z0-9_:]*, got \"b-c\"\ndir/a.yml:5: fallback: expected true or false, got \"maybe\"")
 }
 
 // TestQuantities holds the sets of quantities together.

@@ -159,7 +159,7 @@ func (d *decoder) mix(n *yaml.Node, p path) []WeightedLength {
 		d.lines[at] = e.line
 		length, err := strconv.Atoi(e.key)
 		if err != nil || strconv.Itoa(length) != e.key {
-			d.errorf(at, "want a plain number of tokens as the key, got %s", quote(e.key))
+			d.errorf(at, "expected a plain number of tokens as the key, got %s", quote(e.key))
 			continue
 		}
 		weight := reflect.New(reflect.TypeFor[float64]()).Elem()
@@ -201,8 +201,73 @@ func checkBounds(r *report, p path, n int, bounds *interval) {
 // validateWeight checks how often something is drawn relative to others.
 func validateWeight(r *report, p path, weight float64) {
 	if !isWeight(weight) {
-		r.errorf(p, "want a weight above 0 and up to %d, got %v", maxWeight, weight)
+		r.errorf(p, "expected a weight above 0 and up to %d, got %v", maxWeight, weight)
 	}
 }
 
 func isWeight(weight float64) bool { return weight > 0 && weight <= maxWeight }
+
+// Traffic has a module ask what users ask: requests whose lengths are drawn from what
+// the servers of the endpoint counted lately.
+type Traffic struct {
+	// MaxInputTokens bounds the length of prompts, as a budget does: longer
+	// ones are cut to it.
+	MaxInputTokens int `yaml:"max_input_tokens" default:"4096" range:"[1,2000000]"`
+	// MaxOutputTokens bounds the length of answers in the same way.
+	MaxOutputTokens int `yaml:"max_output_tokens" default:"256" range:"[1,100000]"`
+}
+
+// MaxInput returns how many tokens a prompt that is made to length is to have at most.
+func (m *Module) MaxInput() int {
+	if m.Traffic == nil {
+		return m.InputTokens.Max()
+	}
+	return max(m.InputTokens.Max(), m.Traffic.MaxInputTokens)
+}
+
+// MaxOutput returns how many tokens an answer may have at most.
+func (m *Module) MaxOutput() int {
+	if m.Traffic == nil {
+		return m.OutputTokens.Max()
+	}
+	return max(m.OutputTokens.Max(), m.Traffic.MaxOutputTokens)
+}
+
+// validateTraffic rejects keys that say other lengths than those of users.
+func (m *Module) validateTraffic(r *report, p path) {
+	if m.Traffic == nil {
+		return
+	}
+	at := p.key("traffic")
+	if a := m.Ask(); !a.ToLength() {
+		r.errorf(at, "traffic and %s are mutually exclusive", a.Key)
+	} else if m.Prefix != PrefixCold {
+		r.errorf(at, "traffic and prefix: %s are mutually exclusive", m.Prefix)
+	}
+	if len(m.Concurrency) > 0 {
+		r.errorf(at, "traffic and concurrency are mutually exclusive")
+	}
+	if several(m.InputTokens) {
+		r.errorf(p.key("input_tokens"), "several lengths beside traffic; want the one to ask until the traffic is known")
+	}
+	if several(m.OutputTokens) {
+		r.errorf(p.key("output_tokens"), "several lengths beside traffic; want the one to ask until the traffic is known")
+	}
+}
+
+// MaxTurns is the largest number of turns of a conversation.
+const MaxTurns = 8
+
+// turnTokens is more tokens than a turn adds to the prompt of the next one beside
+// its answer: the text of the user and the template around both messages.
+const turnTokens = 128
+
+// IsRelated reports whether a run asks several requests, one after the other, whose
+// prompts begin alike.
+func (p Prefix) IsRelated() bool { return p == PrefixPaired || p == PrefixConversation }
+
+// TurnsBefore returns how many tokens more the prompt of a turn may have than that
+// of the first turn, which is 1: the turns before it, with their answers.
+func (m *Module) TurnsBefore(turn int) int {
+	return max(0, turn-1) * (m.OutputTokens.Max() + turnTokens)
+}

@@ -252,7 +252,7 @@ func (m *Module) validateConcurrency(r *report, p path) {
 			return
 		}
 		if i > 0 && level <= m.Concurrency[i-1] {
-			r.errorf(at.index(i), "want rising numbers, got %d after %d", level, m.Concurrency[i-1])
+			r.errorf(at.index(i), "expected rising numbers, got %d after %d", level, m.Concurrency[i-1])
 		}
 		if n := level * len(m.Prompt); n > maxBurstBytes {
 			r.errorf(at.index(i), "%d bytes of prompts at once, more than %d", n, maxBurstBytes)

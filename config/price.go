@@ -244,7 +244,7 @@ func (c *PricePart) check(r *report, p path) {
 		r.errorf(p, "want hours, from or until")
 	}
 	if c.Until != "" && c.From >= c.Until && !r.failed[p.key("from")] && !r.failed[p.key("until")] {
-		r.errorf(p.key("until"), "want a day after from, which is %s, got %s", c.From, c.Until)
+		r.errorf(p.key("until"), "expected a day after from, which is %s, got %s", c.From, c.Until)
 	}
 }
 

@@ -187,7 +187,7 @@ func parseMessage(v *fastjson.Value) (Message, error) {
 // promptText is a text that is not empty.
 func promptText(v *fastjson.Value) (string, error) {
 	if v.Type() != fastjson.TypeString {
-		return "", errors.New("want a text")
+		return "", errors.New("expected a string")
 	}
 	text := string(v.GetStringBytes())
 	if problem := textProblem(text); problem != "" {

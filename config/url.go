@@ -99,7 +99,7 @@ func parseAnyURL(s string, isQuery func(string) bool, badQuery string) (*url.URL
 	case u.User != nil:
 		return nil, errors.New("a user or password in the URL; use http.basic_auth or a header")
 	case u.Hostname() == "":
-		return nil, errors.New("a URL without a host")
+		return nil, errors.New("URL has no host")
 	case u.ForceQuery || strings.Contains(s, "#") || !isQuery(u.RawQuery):
 		return nil, errors.New("a fragment, or a query that " + badQuery)
 	case !isPort(u):

@@ -89,15 +89,15 @@ var bytesForm = regexp.MustCompile(`^(?:([0-9]+(?:\.[0-9]+)?)([kMGT]B|[KMGT]iB)|
 // bytes decodes a size. None of the file's may be 0.
 func (d *decoder) bytes(n *yaml.Node, p path, out *Bytes) {
 	if n.Kind != yaml.ScalarNode {
-		d.errorf(p, "want a size like 16GB, 15GiB or a number of bytes, got %s", got(n))
+		d.errorf(p, "expected a size like 16GB, 15GiB or a number of bytes, got %s", got(n))
 		return
 	}
 	v, ok := parseBytes(n.Value)
 	switch {
 	case !ok:
-		d.errorf(p, "want a size like 16GB, 15GiB or a number of bytes, got %s", d.gotValue(n))
+		d.errorf(p, "expected a size like 16GB, 15GiB or a number of bytes, got %s", d.gotValue(n))
 	case v < 1 || v > maxBytes:
-		d.errorf(p, "want a size above 0 and up to 1000TB, got %s", d.gotValue(n))
+		d.errorf(p, "expected a size above 0 and up to 1000TB, got %s", d.gotValue(n))
 	default:
 		*out = Bytes(v)
 	}

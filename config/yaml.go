@@ -111,7 +111,7 @@ func (d *decoder) pairs(n *yaml.Node, p path) []pair {
 		line, dup := first[k.Value]
 		switch {
 		case k.Kind != yaml.ScalarNode:
-			d.errorAt(n.Content[i].Line, p, "want plain keys, got %s as a key", got(k))
+			d.errorAt(n.Content[i].Line, p, "expected plain keys, got %s as a key", got(k))
 		case k.Value == "<<": // quoted too: the encoder writes it without
 			merges = append(merges, v)
 		case dup:
@@ -147,12 +147,12 @@ func (d *decoder) merged(n *yaml.Node, p path) []pair {
 			if item = target(item); item.Kind == yaml.MappingNode {
 				out = append(out, d.pairs(item, p)...)
 			} else {
-				d.errorAt(n.Line, p.key("<<"), "want mappings to merge, got %s", got(item))
+				d.errorAt(n.Line, p.key("<<"), "expected mappings to merge, got %s", got(item))
 			}
 		}
 		return out
 	default:
-		d.errorAt(n.Line, p.key("<<"), "want a mapping to merge, got %s", got(m))
+		d.errorAt(n.Line, p.key("<<"), "expected a mapping to merge, got %s", got(m))
 		return nil
 	}
 }

@@ -123,7 +123,7 @@ engines:
   coal: {sentinels: smoke}
 `)
 	refused(t, cli.ExitUsage, []string{
-		`\S+:3: modules\.bad\.timeout: want a duration like 30s, got "soon"`,
+		`\S+:3: modules\.bad\.timeout: expected a duration like 30s, got "soon"`,
 		`\S+:7: endpoints\[0\]\.servers\.engine: unknown engine "puffer"; known: .*coal, .*`,
 		`\S+:8: endpoints\[1\]\.hardware\.gpu: unknown product "Voodoo 2"; .*`,
 		`\S+:9: endpoints\[2\]\.modules\[1\]: module "ref": the api anthropic cannot score a text: .*`,
@@ -135,7 +135,7 @@ engines:
 		`\S+:13: endpoints\[6\]\.url: want a URL that begins with http:// or https://`,
 		`\S+:13: endpoints\[6\]\.modules\[0\]: unknown module "fast"; .*`,
 		`\S+:15: engines\["steam train"\]: no sentinels; .*`,
-		`\S+:16: engines\.coal\.sentinels: want a list, got a plain value`,
+		`\S+:16: engines\.coal\.sentinels: expected a list, got a plain value`,
 	}, "check", "--config.file="+file)
 }
 
