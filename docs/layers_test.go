@@ -15,8 +15,8 @@ import (
 func layers() [][]string {
 	return [][]string{
 		{
-			"alerts", "internal/page/testdata/pages/servers", "gpu/amd/amdtest", "gpu/internal/nvmlsymbols",
-			"internal/e2e", "internal/fakenvml", "internal/foreign", "internal/hostile", "internal/nearest", "internal/safetext", "internal/stats",
+			"alerts", "internal/page/testdata/pages/servers", "gpu/internal/nvmlsymbols",
+			"internal/fakenvml", "internal/foreign", "internal/nearest", "internal/safetext", "internal/stats",
 			"prober/stream",
 		},
 		{"gpu", "gpu/pods", "internal/cli", "internal/store", "prober/api", "prober/cloudauth"},

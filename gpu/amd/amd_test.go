@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/gpu/amd/amdtest"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // sysfs makes a sysfs of recorded cards.
@@ -23,7 +23,7 @@ func sysfs(t *testing.T, files ...string) string {
 	for i := range files {
 		files[i] = filepath.Join("testdata", files[i])
 	}
-	return amdtest.Sysfs(t, files...)
+	return testlab.Sysfs(t, files...)
 }
 
 func scan(t *testing.T, s gpu.Scanner) gpu.Scan {
@@ -113,14 +113,14 @@ func TestScan(t *testing.T) {
 		sys := sysfs(t, "mi300x.txt")
 		m := metrics16(t)
 		file := filepath.Join(sys, "devices/mi300x/gpu_metrics")
-		amdtest.Write(t, file, m.bytes(t))
+		testlab.WriteFile(t, file, m.bytes(t))
 		s := New(sys)
 		d := scan(t, s).Devices[0]
 		if d.UUID != "GPU-0123456789abcdef" || d.Name != "AMD Instinct MI300X" {
 			t.Errorf("%+v", d)
 		}
 		m.PPTResidency += 10
-		amdtest.Write(t, file, m.bytes(t))
+		testlab.WriteFile(t, file, m.bytes(t))
 		// 65536 × 2^-16 J; 7 links of 1000 and of 500 KiB, while the eighth is not there.
 		expect(t, scan(t, s).Devices[0], `
 			memory_total_bytes 2.06141652992e+11
@@ -158,7 +158,7 @@ func TestScan(t *testing.T) {
 // The documentation has what is read, and nothing else.
 func TestFiles(t *testing.T) {
 	sys := sysfs(t, "mi300x.txt", "rx7800xt.txt")
-	amdtest.Write(t, filepath.Join(sys, "devices/mi300x/gpu_metrics"), metrics16(t).bytes(t))
+	testlab.WriteFile(t, filepath.Join(sys, "devices/mi300x/gpu_metrics"), metrics16(t).bytes(t))
 	read := map[gpu.Kind]bool{}
 	for _, d := range scan(t, New(sys)).Devices {
 		for _, r := range d.Readings {
@@ -188,7 +188,7 @@ func TestResidencies(t *testing.T) {
 		t.Fatal(err)
 	}
 	data[248]++ // throttle_residency_thm_gfx
-	amdtest.Write(t, file, data)
+	testlab.WriteFile(t, file, data)
 	got := strings.Join(lines(scan(t, s).Devices[0]), "\n")
 	for _, want := range []string{"clock_event_active{hw_thermal} 1", "clock_event_active{sw_power_cap} 0", "clock_event_active{hw_power_brake} 0"} {
 		if !strings.Contains(got, want) {
@@ -200,10 +200,10 @@ func TestResidencies(t *testing.T) {
 // Several cards have the order of their PCI addresses; other drivers' cards are none.
 func TestCards(t *testing.T) {
 	sys := sysfs(t, "phoenix.txt", "rx7800xt.txt")
-	amdtest.Write(t, filepath.Join(sys, "class/drm/card9/device/vendor"), []byte("0x1002\n"))
-	amdtest.Write(t, filepath.Join(sys, "class/drm/card9/device/uevent"), []byte("DRIVER=radeon\n"))
-	amdtest.Write(t, filepath.Join(sys, "class/drm/card8/device/vendor"), []byte("0x1a03\n"))
-	amdtest.Write(t, filepath.Join(sys, "class/drm/card1-DP-1/status"), []byte("connected\n"))
+	testlab.WriteFile(t, filepath.Join(sys, "class/drm/card9/device/vendor"), []byte("0x1002\n"))
+	testlab.WriteFile(t, filepath.Join(sys, "class/drm/card9/device/uevent"), []byte("DRIVER=radeon\n"))
+	testlab.WriteFile(t, filepath.Join(sys, "class/drm/card8/device/vendor"), []byte("0x1a03\n"))
+	testlab.WriteFile(t, filepath.Join(sys, "class/drm/card1-DP-1/status"), []byte("connected\n"))
 	found := scan(t, New(sys))
 	if len(found.Devices) != 2 || found.Devices[0].PCIBusID != "0000:03:00.0" || found.Devices[1].Index != 1 || found.Driver != "6.12.12" {
 		t.Errorf("%+v", found)
@@ -224,11 +224,11 @@ func TestCards(t *testing.T) {
 func TestSilentCards(t *testing.T) {
 	sys := sysfs(t, "rx7800xt.txt")
 	device := filepath.Join(sys, "devices/rx7800xt")
-	amdtest.Write(t, filepath.Join(device, "power/runtime_status"), []byte("suspended\n"))
+	testlab.WriteFile(t, filepath.Join(device, "power/runtime_status"), []byte("suspended\n"))
 	if d := scan(t, New(sys)).Devices[0]; !d.Up || len(d.Readings) > 0 {
 		t.Errorf("a card that sleeps: %+v", d)
 	}
-	amdtest.Write(t, filepath.Join(device, "power/runtime_status"), []byte("active\n"))
+	testlab.WriteFile(t, filepath.Join(device, "power/runtime_status"), []byte("active\n"))
 	for _, name := range []string{"gpu_metrics", "gpu_busy_percent"} {
 		if err := os.Remove(filepath.Join(device, name)); err != nil {
 			t.Fatal(err)

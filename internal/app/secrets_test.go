@@ -33,7 +33,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/inference-exporter/inference_exporter/gpu/amd/amdtest"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
@@ -177,9 +176,9 @@ func targetsOf(host, key string) string {
 
 // poisonedCard returns a sysfs of a card of AMD whose files have the key in a form.
 func poisonedCard(t *testing.T, form func(string) string) string {
-	sys := amdtest.Sysfs(t, "../../gpu/amd/testdata/mi300x.txt")
+	sys := testlab.Sysfs(t, "../../gpu/amd/testdata/mi300x.txt")
 	for _, name := range []string{"devices/mi300x/product_name", "devices/mi300x/unique_id", "module/amdgpu/version"} {
-		amdtest.Write(t, filepath.Join(sys, name), []byte(form(canary)))
+		testlab.WriteFile(t, filepath.Join(sys, name), []byte(form(canary)))
 	}
 	return sys
 }

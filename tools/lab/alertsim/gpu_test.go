@@ -26,8 +26,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/amd"
-	"github.com/inference-exporter/inference_exporter/gpu/amd/amdtest"
 	pages "github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // TestGPUsOfPages evaluates the rules and the board of GPUs over the page of each exporter
@@ -69,7 +69,7 @@ func TestGPUsOfPages(t *testing.T) {
 	}
 	for _, name := range cards {
 		sources["amdgpu "+filepath.Base(name)] = func(t *testing.T) []prometheus.Collector {
-			scanner := amd.New(amdtest.Sysfs(t, name))
+			scanner := amd.New(testlab.Sysfs(t, name))
 			return polled(t, func(o gpu.Options) *gpu.Poller { return gpu.NewScanning(scanner, o) })
 		}
 	}

@@ -1,5 +1,4 @@
-// Package amdtest makes the files of recorded AMD GPUs, for tests.
-package amdtest
+package testlab
 
 import (
 	"encoding/hex"
@@ -10,9 +9,9 @@ import (
 	"testing"
 )
 
-// Sysfs makes a sysfs of recorded cards in a new directory, with the links that the kernel
+// Sysfs makes a sysfs of recorded AMD GPUs in a new directory, with the links that the kernel
 // makes. The files are those of gpu/amd/testdata.
-func Sysfs(t *testing.T, files ...string) string {
+func Sysfs(t testing.TB, files ...string) string {
 	t.Helper()
 	sys := t.TempDir()
 	for _, file := range files {
@@ -25,7 +24,7 @@ func Sysfs(t *testing.T, files ...string) string {
 		for _, part := range strings.Split(string(text), "\n-- ")[1:] {
 			name, content, _ := strings.Cut(part, " --\n")
 			card, name, _ := strings.Cut(name, "/device/")
-			Write(t, filepath.Join(device, name), fromText(t, name, content))
+			WriteFile(t, filepath.Join(device, name), fromText(t, name, content))
 			link := filepath.Join(sys, "class", "drm", card+number(base), "device")
 			if _, err := os.Lstat(link); err != nil {
 				symlink(t, device, link)
@@ -33,14 +32,14 @@ func Sysfs(t *testing.T, files ...string) string {
 			}
 		}
 	}
-	Write(t, filepath.Join(sys, "module/amdgpu/version"), []byte("6.12.12\n"))
+	WriteFile(t, filepath.Join(sys, "module/amdgpu/version"), []byte("6.12.12\n"))
 	return sys
 }
 
 // number makes the names of cards of several files differ.
 func number(file string) string { return fmt.Sprint(len(file)) }
 
-func fromText(t *testing.T, name, content string) []byte {
+func fromText(t testing.TB, name, content string) []byte {
 	t.Helper()
 	if name != "gpu_metrics" {
 		return []byte(content)
@@ -52,8 +51,8 @@ func fromText(t *testing.T, name, content string) []byte {
 	return data
 }
 
-// Write writes a file and makes the directories that it is in.
-func Write(t *testing.T, name string, content []byte) {
+// WriteFile writes a file and makes the directories that it is in.
+func WriteFile(t testing.TB, name string, content []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
 		t.Fatal(err)
@@ -63,7 +62,7 @@ func Write(t *testing.T, name string, content []byte) {
 	}
 }
 
-func symlink(t *testing.T, target, name string) {
+func symlink(t testing.TB, target, name string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
 		t.Fatal(err)
