@@ -307,6 +307,9 @@ func TestFindingsEqualClientGolang(t *testing.T) {
 func register(reg *prometheus.Registry, t target, m workload.Metric, found workload.Finding) {
 	labels := []string{"endpoint", "model", "module", "a_zone", "team"}
 	values := []string{t.Endpoint, t.model, t.Module, t.Labels["a_zone"], t.Labels["team"]}
+	if found == nil {
+		return
+	}
 	add := func(i int, names, own []string) {
 		v := m.Value(found, i)
 		if math.IsNaN(v) || math.IsInf(v, 0) {
