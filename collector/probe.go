@@ -45,7 +45,7 @@ func of(kinds []api.Kind, families ...*probeFamily) []*probeFamily {
 func sizeLabels() []string { return []string{"input_tokens", "output_tokens", "concurrency"} }
 
 // newProbeFamily returns a family that encodes itself.
-func newProbeFamily(f Family, _ []float64, emit func(e encoder, f *family, v *values)) *probeFamily {
+func newProbeFamily(f Family, emit func(e encoder, f *family, v *values)) *probeFamily {
 	r := row{Name: f.Name, Unit: f.Unit, Help: f.Help, Notes: f.Notes, Show: emit}
 	if f.Labels != nil {
 		r.Label, r.Values = f.Labels[0], f.Values

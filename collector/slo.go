@@ -75,7 +75,7 @@ func sloFamilies() []*probeFamily {
 // sloFamily returns a family with one sample for each objective of a series.
 func sloFamily(f Family, emit func(e encoder, o *slo, i series.Objective)) *probeFamily {
 	f.Labels, f.Values = []string{"slo"}, series.ObjectiveNames()
-	return newProbeFamily(f, nil, func(e encoder, f *family, v *values) {
+	return newProbeFamily(f, func(e encoder, f *family, v *values) {
 		if v.slo == nil {
 			return
 		}
@@ -92,7 +92,7 @@ func thresholdFamily() *probeFamily {
 	return newProbeFamily(Family{
 		Name: "slo_threshold_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"slo"}, Values: series.ObjectiveNames()[series.TTFT:series.Fluidity],
 		Help: "Maximum latency of a good probe, as configured.",
-	}, nil, func(e encoder, f *family, v *values) {
+	}, func(e encoder, f *family, v *values) {
 		for _, i := range f.order {
 			if j := series.TTFT + series.Objective(i); v.slo != nil && v.slo.has(j, v.kind) {
 				e.gauge(i, v.slo.Limit(j).Seconds())
@@ -127,7 +127,7 @@ func windowFamilies() []*probeFamily {
 
 // windowFamily returns a family of the current window.
 func windowFamily(f Family, emit func(e encoder, f *family, v *values)) *probeFamily {
-	return newProbeFamily(f, nil, func(e encoder, f *family, v *values) {
+	return newProbeFamily(f, func(e encoder, f *family, v *values) {
 		if v.slo != nil {
 			emit(e, f, v)
 		}
