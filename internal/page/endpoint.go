@@ -290,10 +290,6 @@ func (e *Endpoint) isUsual(path, name string) bool {
 
 // inParallel calls f with 0 to n-1, a bounded number at a time.
 func inParallel(n int, f func(i int)) {
-	if n == 1 { // most endpoints: a goroutine would have to be woken, and grow its stack
-		f(0)
-		return
-	}
 	var g errgroup.Group
 	g.SetLimit(maxParallel)
 	for i := range n {
