@@ -37,8 +37,9 @@ run: ## the daemon: make run ARGS='--config.file=examples/minimal.yml'
 demo: ## the daemon against simulated servers
 	$(GO) run . demo $(ARGS)
 
+# A program with the race detector sleeps for a second at its end, unless it is told otherwise.
 test: ## every test, with the race detector; minutes
-	$(GO) test -race -timeout 10m ./...
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -timeout 10m ./...
 
 # 20 hostile endpoints among 200 stay for 75 s; INFERENCE_EXPORTER_HOSTILE_DURATION=10m for longer.
 hostile: ## the program against hostile servers and with few resources of its own; minutes

@@ -90,7 +90,7 @@ func shell(t *testing.T, name, script string) []string {
 	}
 	cmd := exec.CommandContext(t.Context(), path, "-c", script)
 	cmd.Dir = dir
-	cmd.Env = []string{runAsProgram + "=1", "PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "SCRIPTS=" + scripts, "LANG=C"}
+	cmd.Env = []string{runAsProgram + "=1", "PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "SCRIPTS=" + scripts, "LANG=C", "GORACE=atexit_sleep_ms=0"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

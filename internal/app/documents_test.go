@@ -240,7 +240,7 @@ func runInShell(t *testing.T, dir, command string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", "set -o pipefail; "+command)
 	cmd.Dir, cmd.WaitDelay = dir, time.Second
-	cmd.Env = []string{runAsProgram + "=1", "PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C"}
+	cmd.Env = []string{runAsProgram + "=1", "PATH=" + dir + ":" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C", "GORACE=atexit_sleep_ms=0"}
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -141,14 +141,15 @@ type metricsPage = testlab.Page
 func (p *program) waitFor(what string, wanted func(metricsPage) bool) (metricsPage, []byte) {
 	p.t.Helper()
 	deadline := time.After(patience)
-	for tick := time.Tick(20 * time.Millisecond); ; {
+	for {
+		began := time.Now()
 		_, body := p.get("/metrics")
 		got := testlab.ParsePage(p.t, body)
 		if wanted(got) {
 			return got, body
 		}
 		select {
-		case <-tick:
+		case <-time.After(max(20*time.Millisecond, 4*time.Since(began))): // a page of many series must not take what it waits for
 		case <-deadline:
 			p.t.Fatalf("waited in vain for %s; the log:\n%s", what, p.stderr)
 		}
