@@ -51,7 +51,7 @@ func (w *watched) OpenSeries(id result.SeriesID, o SeriesOptions) *judged {
 	ho := health.SeriesOptions{Interval: seconds(o.Pace.Interval), Timeout: seconds(o.Pace.Timeout), First: o.First}
 	ho.Objectives = o.Objectives
 	o.Health = w.health.OpenSeries(id, ho)
-	return &judged{w.Board.OpenSeries(id, o), o.Health}
+	return &judged{w.Board.OpenSeries(id, o), o.Health, o.Objectives}
 }
 
 func (w *watched) CloseSeries(id result.SeriesID) {
@@ -62,11 +62,12 @@ func (w *watched) CloseSeries(id result.SeriesID) {
 // judged is a series of both.
 type judged struct {
 	*Probes
-	health *health.Series
+	health     *health.Series
+	objectives *series.Objectives
 }
 
 func (p *judged) Observe(r *result.Result) {
-	o := series.Observe(r, p.options.Objectives, false, false)
+	o := series.Observe(r, p.objectives, false, false)
 	p.add(&o)
 }
 
