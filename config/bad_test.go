@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
 )
@@ -229,7 +230,7 @@ func sample(o option, f reflect.Value) string {
 	case f.Kind() == reflect.Map:
 		return "{a: stop}"
 	case f.Kind() == reflect.Int && o.interval != nil:
-		return o.interval.from
+		return cmp.Or(o.interval.to, o.interval.from)
 	case f.Kind() != reflect.String:
 		return "1"
 	case isFileKey(o.key):
@@ -300,7 +301,7 @@ func golden(t *testing.T, name, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	if diff := gocmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s is not current; run: go test ./config -update\n%s", name, diff)
 	}
 }

@@ -312,8 +312,12 @@ func (d *decoder) checkOption(o *option, p path, v, f reflect.Value) {
 		}
 	}
 	for _, t := range o.excludes {
-		if t.holds(v) {
-			d.errorf(p.key(o.key), "%s and %s are mutually exclusive", o.key, t)
+		switch at := p.key(o.key); {
+		case !t.holds(v):
+		case f.Comparable() && f.Equal(d.structureOf(v.Type()).defaults.FieldByIndex(o.index)) && !d.written(at):
+			f.SetZero() // a default that does not apply
+		default:
+			d.errorf(at, "%s and %s are mutually exclusive", o.key, t)
 		}
 	}
 }
