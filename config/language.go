@@ -87,11 +87,16 @@ func writtenLanguages() []written {
 }
 
 // Languages lists the languages that an answer may be expected to have, as
-// ISO 639-1 codes.
+// ISO 639-1 codes: those of which ordinary texts are recognised nearly always. Of the
+// others too many are not, mostly for their many forms of a word; they are in the list so
+// that no text in them is taken for another language.
 func Languages() []string {
+	others := []string{"be", "et", "fi", "mr", "ne"}
 	var codes []string
 	for _, l := range writtenLanguages() {
-		codes = append(codes, l.code)
+		if !slices.Contains(others, l.code) {
+			codes = append(codes, l.code)
+		}
 	}
 	slices.Sort(codes)
 	return slices.Compact(codes)
