@@ -273,8 +273,10 @@ func (d *decoder) finish(p path, v reflect.Value) {
 			if !o.plain {
 				d.checkOption(&o, p, v, f)
 			}
-			if at := p.key(o.key); o.own && (!f.IsZero() || d.written(at)) {
-				d.finish(at, f)
+			if o.own {
+				if at := p.key(o.key); !f.IsZero() || d.written(at) {
+					d.finish(at, f)
+				}
 			}
 		}
 		if c, ok := v.Addr().Interface().(checker); ok {
@@ -352,10 +354,11 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 			}
 		}
 	default:
-		if at := p.key(o.key); !f.IsZero() || d.written(at) {
-			if problem := o.problem(f); problem != "" {
-				d.errorf(at, "%s", problem)
-			}
+		if f.IsZero() && !d.written(p.key(o.key)) {
+			return
+		}
+		if problem := o.problem(f); problem != "" {
+			d.errorf(p.key(o.key), "%s", problem)
 		}
 	}
 }
