@@ -26,6 +26,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -95,7 +96,7 @@ func New(o Options) *Fleet {
 	}
 	f.onDemand = newOnDemand(f.dialer, f.budgets)
 	f.active.Store(new(members))
-	f.explains, f.learned = newExplainer(&f.Options, &f.active), &learned{active: &f.active}
+	f.explains, f.learned = newExplainer(&f.Options, &f.active), &learned{active: &f.active, waiting: store.NewWaiting[result.SeriesID, *savedLearned](learnedWaits)}
 	return f
 }
 

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -25,8 +23,6 @@ const (
 	// learnedWaits is how long what was restored waits for its endpoint, which discovery
 	// may find later.
 	learnedWaits = time.Hour
-	// maxLearned bounds what waits.
-	maxLearned = 1 << 20
 )
 
 // savedLearned is a record of what estimates learned: of the steps of a series, or of
@@ -59,9 +55,7 @@ type learned struct {
 
 	active *atomic.Pointer[members]
 
-	mu      sync.Mutex
-	waiting map[result.SeriesID]*savedLearned
-	since   time.Time // when the first of them was restored
+	waiting *store.Waiting[result.SeriesID, *savedLearned]
 }
 
 // SaveLearned puts what estimates learned as records, from which RestoreLearned makes it
@@ -77,16 +71,12 @@ func (f *Fleet) RestoreLearned(record []byte) error { return f.learned.restore(r
 func (f *Fleet) LearnedRevision() uint64 { return f.learned.revision.Load() }
 
 func (l *learned) save(now time.Time, put func(record any) error) error {
-	l.mu.Lock()
-	l.forget(now)
-	waiting := slices.Collect(maps.Values(l.waiting))
-	l.mu.Unlock()
 	for _, m := range *l.active.Load() {
 		if err := m.saveLearned(now, put); err != nil {
 			return err
 		}
 	}
-	for _, s := range waiting {
+	for _, s := range l.waiting.All(now) {
 		if err := put(s); err != nil {
 			return err
 		}
@@ -100,41 +90,24 @@ func (l *learned) restore(record []byte, now time.Time) error {
 	if err := json.Unmarshal(record, s); err != nil {
 		return fmt.Errorf("decode what was learned: %w", err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	switch {
-	case s.Endpoint == "" || s.Module == "" || (s.Steps == nil) == (s.Tracker == nil) || len(l.waiting) >= maxLearned:
+	case s.Endpoint == "" || s.Module == "" || (s.Steps == nil) == (s.Tracker == nil):
 		return errors.New("not a record of what was learned")
 	case s.At.After(now) || s.Steps != nil && s.Steps.LastProbe().After(now):
 		return errors.New("learned in the future")
 	case now.Sub(s.At) > learnedFor:
 		return errors.New("too old")
+	case !l.waiting.Put(s.id(), s, now):
+		return errors.New("no room")
 	}
-	l.keep(s, now)
 	return nil
-}
-
-// keep has a record wait for its endpoint; l.mu is held.
-func (l *learned) keep(s *savedLearned, now time.Time) {
-	if len(l.waiting) == 0 {
-		l.waiting, l.since = map[result.SeriesID]*savedLearned{}, now
-	}
-	l.waiting[s.id()] = s
-}
-
-// forget drops what has waited long enough; l.mu is held.
-func (l *learned) forget(now time.Time) {
-	if now.Sub(l.since) > learnedWaits {
-		l.waiting = nil
-	}
 }
 
 // carry keeps what a member learned for one that takes its place.
 func (l *learned) carry(m *member, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	_ = m.saveLearned(now, func(record any) error {
-		l.keep(record.(*savedLearned), now)
+		s := record.(*savedLearned)
+		l.waiting.Put(s.id(), s, now)
 		return nil
 	})
 }
@@ -142,18 +115,10 @@ func (l *learned) carry(m *member, now time.Time) {
 // take returns what was learned of a series or a tracker, once; nil where that is nothing
 // or something else was asked.
 func (l *learned) take(id result.SeriesID, asked uint64, now time.Time) *savedLearned {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.forget(now)
-	s := l.waiting[id]
-	delete(l.waiting, id)
-	if len(l.waiting) == 0 {
-		l.waiting = nil // a map keeps the room that it had
+	if s, ok := l.waiting.Take(id, now); ok && s.Asked == asked {
+		return s
 	}
-	if s == nil || s.Asked != asked {
-		return nil
-	}
-	return s
+	return nil
 }
 
 // moduleHashes returns a hash of each module, by name.

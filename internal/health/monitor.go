@@ -11,6 +11,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
 // Monitor has the states of all endpoints. It is safe for concurrent use.
@@ -23,7 +24,7 @@ type Monitor struct {
 	// mutes are by name, so that they outlast a reload and an endpoint that discovery
 	// loses for a while.
 	mutes    map[string]*Mute
-	restored map[string]*saved // of an earlier process, not yet taken up
+	restored *store.Waiting[string, *saved] // of an earlier process, not yet taken up
 
 	revision, muted atomic.Uint64 // of the states and of the mutes
 }
@@ -33,7 +34,7 @@ type Monitor struct {
 func NewMonitor(now func() time.Time, logger *slog.Logger) *Monitor {
 	return &Monitor{
 		now: now, logger: logger,
-		endpoints: map[string]*Endpoint{}, mutes: map[string]*Mute{}, restored: map[string]*saved{},
+		endpoints: map[string]*Endpoint{}, mutes: map[string]*Mute{}, restored: store.NewWaiting[string, *saved](restoredFor),
 	}
 }
 
@@ -48,8 +49,7 @@ func (m *Monitor) SetEndpoint(name, target string) *Endpoint {
 	}
 	now := m.now()
 	e := &Endpoint{monitor: m, name: name, target: targetHash(target), added: now}
-	if r := m.restored[name]; r != nil {
-		delete(m.restored, name)
+	if r, ok := m.restored.Take(name, now); ok {
 		e.restore(r, now)
 	}
 	if mute := m.mutes[name]; mute != nil && !mute.isOver(now) {

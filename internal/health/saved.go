@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// restoredFor is how old a restored state may be whose endpoint is not there yet, as
-	// discovery may find it later. An older one is not saved again.
+	// restoredFor is how long a restored state waits for its endpoint, and how old it may be
+	// to be saved again.
 	restoredFor = 24 * time.Hour
-	// maxRestored bounds the states and the mutes that are restored.
+	// maxRestored bounds the mutes that are restored.
 	maxRestored = 1 << 20
 )
 
@@ -53,7 +53,7 @@ func (m *Monitor) Revision() uint64 { return m.revision.Load() }
 func (m *Monitor) Save(put func(record any) error) error {
 	m.mu.Lock()
 	now := m.now()
-	all, waiting := slices.Collect(maps.Values(m.endpoints)), maps.Clone(m.restored)
+	all := slices.Collect(maps.Values(m.endpoints))
 	m.mu.Unlock()
 	for _, e := range all {
 		if s := e.save(now); s != nil {
@@ -62,7 +62,7 @@ func (m *Monitor) Save(put func(record any) error) error {
 			}
 		}
 	}
-	for _, s := range waiting {
+	for _, s := range m.restored.All(now) {
 		if now.Sub(s.Last) > restoredFor {
 			continue
 		}
@@ -81,12 +81,10 @@ func (m *Monitor) Restore(record []byte) error {
 	if err := json.Unmarshal(record, s); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.Endpoint == "" || !s.isSane(m.now()) || len(m.restored) >= maxRestored {
+	now := m.now()
+	if s.Endpoint == "" || !s.isSane(now) || !m.restored.Put(s.Endpoint, s, now) {
 		return errNotSaved
 	}
-	m.restored[s.Endpoint] = s
 	return nil
 }
 

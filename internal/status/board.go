@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -35,8 +36,8 @@ type Board struct {
 	swept     time.Time
 	gateways  map[string]*Gateway // by name; nil without any
 
-	restored map[result.SeriesID]restored // of an earlier process, until they are opened
-	restarts []int64                      // of the exporter, Unix times, the latest last
+	restored *store.Waiting[result.SeriesID, restored] // of an earlier process, until they are opened
+	restarts []int64                                   // of the exporter, Unix times, the latest last
 }
 
 // NewBoard returns an empty store. now is the clock, and that of the starts of
@@ -44,7 +45,7 @@ type Board struct {
 func NewBoard(now func() time.Time) *Board {
 	start := now()
 	b := &Board{
-		now: now, start: start,
+		now: now, start: start, restored: store.NewWaiting[result.SeriesID, restored](restoredFor),
 		endpoints: make(map[string]*endpoint),
 	}
 	// Versions go on above those of an earlier process, so that a page that knows
@@ -97,7 +98,7 @@ func (b *Board) OpenSeries(id result.SeriesID, o SeriesOptions) *Probes {
 	if e == nil {
 		return &Probes{endpoint: &endpoint{board: b}, closed: true, log: new(series.Log)}
 	}
-	return e.openSeries(id, o, b.take(id))
+	return e.openSeries(id, o)
 }
 
 // CloseSeries takes a series off the board. What is observed into it later is

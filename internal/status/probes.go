@@ -31,8 +31,8 @@ type Probes struct {
 }
 
 // openSeries adds a series or changes its options. A new one goes on where an earlier
-// process left it; nil is none.
-func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions, earlier *restored) *Probes {
+// process left it.
+func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Probes {
 	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,7 +42,9 @@ func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions, earlier *rest
 		return &Probes{endpoint: e, closed: true, log: new(series.Log)}
 	case p == nil:
 		p = &Probes{endpoint: e, id: id, log: new(series.Log), from: now}
-		p.restore(earlier)
+		if r, ok := e.board.restored.Take(id, now); ok {
+			p.restore(r)
+		}
 		p.log.UsePool(&e.board.pool)
 		e.board.pool.Add(1)
 	default:

@@ -14,11 +14,8 @@ import (
 )
 
 const (
-	// restoredFor is how long a series is waited for that was restored: discovery
-	// may find its endpoint later. Then it is forgotten.
+	// restoredFor is how long a series that was restored waits for being opened.
 	restoredFor = time.Hour
-	// maxRestored bounds the series that are waited for.
-	maxRestored = 1 << 20
 	// maxRestarts is how many restarts are kept.
 	maxRestarts = 20
 )
@@ -67,12 +64,7 @@ type restored struct {
 // first error of put, which must not keep a record. It holds no lock while put runs.
 func (b *Board) Save(put func(record any) error) error {
 	b.mu.Lock()
-	b.forget()
 	endpoints, restarts := b.inOrder(), slices.Clone(b.restarts)
-	waiting := make([]result.SeriesID, 0, len(b.restored))
-	for id := range b.restored {
-		waiting = append(waiting, id)
-	}
 	b.mu.Unlock()
 
 	if err := put(saved{Restarts: restarts}); err != nil {
@@ -86,13 +78,7 @@ func (b *Board) Save(put func(record any) error) error {
 			}
 		}
 	}
-	for _, id := range waiting {
-		b.mu.Lock()
-		r, ok := b.restored[id]
-		b.mu.Unlock()
-		if !ok {
-			continue
-		}
+	for id, r := range b.restored.All(b.now()) {
 		s.set(id, r.target, r.from, r.log)
 		s.Steps = r.steps
 		if err := put(saved{Series: &s}); err != nil {
@@ -145,16 +131,10 @@ func (b *Board) Restore(record []byte) error {
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.restored) >= maxRestored {
+	from := time.Unix(min(r.Series.From, now.Unix()), 0)
+	if !b.restored.Put(r.Series.id(), restored{r.Series.Target, from, log, validSteps(r.Series.Steps, now)}, now) {
 		return errNotSaved
 	}
-	if b.restored == nil {
-		b.restored = make(map[result.SeriesID]restored)
-	}
-	from := time.Unix(min(r.Series.From, now.Unix()), 0)
-	b.restored[r.Series.id()] = restored{r.Series.Target, from, log, validSteps(r.Series.Steps, now)}
 	return nil
 }
 
@@ -197,33 +177,13 @@ func validSteps(all []Step, now time.Time) []Step {
 	return all[max(0, len(all)-maxSteps):]
 }
 
-// take returns what was restored of a series, once.
-func (b *Board) take(id result.SeriesID) *restored {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.forget()
-	r, ok := b.restored[id]
-	if !ok {
-		return nil
-	}
-	delete(b.restored, id)
-	return &r
-}
-
 // restore sets what an earlier process kept of the same target.
-func (p *Probes) restore(r *restored) {
-	if r != nil && r.target == p.endpoint.identityOfTarget() {
+func (p *Probes) restore(r restored) {
+	if r.target == p.endpoint.identityOfTarget() {
 		p.from, p.log, p.steps = r.from, r.log, slices.Clone(r.steps)
 		for _, step := range p.steps {
 			p.endpoint.addNote(timeOf(step.At), p.id.Module, step.text())
 		}
-	}
-}
-
-// forget drops the series that were restored and did not come back; b.mu is held.
-func (b *Board) forget() {
-	if b.restored != nil && b.now().Sub(b.start) > restoredFor {
-		b.restored = nil
 	}
 }
 

@@ -254,10 +254,9 @@ func FuzzRestore(f *testing.F) {
 		}
 		e := configured("e")
 		l.board.SetEndpoint(e)
-		for id := range l.board.restored {
-			r := l.board.restored[id]
+		for id, r := range l.board.restored.All(l.board.now()) {
 			r.target = l.board.endpoint("e").identityOfTarget()
-			l.board.restored[id] = r
+			l.board.restored.Put(id, r, l.board.now())
 			l.board.OpenSeries(id, pace())
 		}
 		p := l.open(cold("m"))[0]
