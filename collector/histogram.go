@@ -94,8 +94,19 @@ func (h *histogram) equals(other *histogram) bool {
 }
 
 // bucketOf returns the index of the classic bucket of v; len(bounds) is +Inf.
-func (h *histogram) bucketOf(v float64) int {
-	i, _ := slices.BinarySearch(*h.bounds, v)
+func (h *histogram) bucketOf(v float64) int { return firstFrom(*h.bounds, v) }
+
+// firstFrom returns the index of the first of sorted bounds that is at least v. Bounds are
+// numbers, which spares the comparisons with NaN of slices.BinarySearch: this is on the way
+// of each event of a stream.
+func firstFrom(bounds []float64, v float64) (i int) {
+	for end := len(bounds); i < end; {
+		if mid := int(uint(i+end) / 2); bounds[mid] < v {
+			i = mid + 1
+		} else {
+			end = mid
+		}
+	}
 	return i
 }
 
@@ -119,8 +130,7 @@ func (h *histogram) widen() {
 // v <= 2^(k × 2^-schema).
 func nativeKey(v float64, schema int32) int32 {
 	frac, exp := math.Frexp(v)
-	i, _ := slices.BinarySearch(nativeFractions[:], frac)
-	return coarser(int32(i+(exp-1)*len(nativeFractions)), nativeSchema-schema)
+	return coarser(int32(firstFrom(nativeFractions[:], frac)+(exp-1)*len(nativeFractions)), nativeSchema-schema)
 }
 
 // coarser returns the key of the bucket that holds bucket key after the width
@@ -194,6 +204,14 @@ func (t tally) has(key int) bool {
 	return counted
 }
 
+// find returns where a key is, or belongs; as firstFrom it spares the comparing function.
 func (t tally) find(key int32) (i int, found bool) {
-	return slices.BinarySearchFunc(t, key, func(e tallied, k int32) int { return cmp.Compare(e.key(), k) })
+	for end := len(t); i < end; {
+		if mid := int(uint(i+end) / 2); t[mid].key() < key {
+			i = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return i, i < len(t) && t[i].key() == key
 }

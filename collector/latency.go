@@ -89,11 +89,11 @@ func latencyRows() []row {
 
 // gapsOf observes the time between neighbouring events whose instants are both measured,
 // unless some of the events are no tokens.
-func gapsOf(p *probe, observe func(time.Duration)) {
+func gapsOf(p *probe, h *histogram) {
 	for i := 1; i < len(p.Events) && !p.MoreEvents; i++ {
 		before, after := &p.Events[i-1], &p.Events[i]
 		if gap := after.At - before.At; gap >= 0 && !before.Merged && !after.Merged {
-			observe(gap)
+			h.observe(gap.Seconds())
 		}
 	}
 }

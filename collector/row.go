@@ -58,9 +58,8 @@ type row struct {
 	// Time returns the duration that a probe adds to the histogram or, without Bounds, to the
 	// summary of value i; negative is none. Only probes that are timed are asked.
 	Time func(p *probe, i int) time.Duration
-	// Times is as Time for histograms of several durations of a probe, none of which is an
-	// exemplar.
-	Times func(p *probe, observe func(time.Duration))
+	// Times observes several durations of a probe in a histogram, none of which is an exemplar.
+	Times func(p *probe, h *histogram)
 	// Value returns the gauge or counter of value i from what else is known of a series. NaN is
 	// absent.
 	Value func(v *values, i int) float64
@@ -291,18 +290,19 @@ func (f *probeFamily) add(v *values, p *probe, i int) {
 	}
 }
 
-// observe takes the durations of a probe into the histogram.
+// observe takes the durations of a probe into the histogram, which is made at the first.
 func (f *probeFamily) observe(v *values, p *probe) {
-	h := func() *histogram {
-		if v.histograms[f.hist] == nil {
-			v.histograms[f.hist] = new(*f.empty)
-		}
-		return v.histograms[f.hist]
+	h := v.histograms[f.hist]
+	if h == nil {
+		h = new(*f.empty)
 	}
 	if f.Times != nil {
-		f.Times(p, func(d time.Duration) { h().observe(d.Seconds()) })
+		f.Times(p, h)
 	} else if d := f.Time(p, 0); d >= 0 {
-		h().observeTraced(d.Seconds(), p.TraceID, p.Start)
+		h.observeTraced(d.Seconds(), p.TraceID, p.Start)
+	}
+	if h.count > 0 {
+		v.histograms[f.hist] = h
 	}
 }
 

@@ -195,7 +195,7 @@ func keepEvents(events []result.Event) []keptEvent {
 		if e.At < 0 || e.At > time.Hour || e.Tokens < 0 || e.Tokens > math.MaxUint16 {
 			return nil
 		}
-		kept[i] = keptEvent{uint32(e.At.Round(time.Microsecond) / time.Microsecond), uint16(e.Tokens), e.Merged, e.Reasoning}
+		kept[i] = keptEvent{uint32((e.At + time.Microsecond/2) / time.Microsecond), uint16(e.Tokens), e.Merged, e.Reasoning}
 	}
 	return kept
 }
