@@ -342,7 +342,7 @@ func TestMCPAnswersAreBounded(t *testing.T) {
 	if got := strings.Count(text, `"name"`); bad || len(text) > 64<<10 || got < 50 || got > 60 || !strings.Contains(text, `"matched":10000`) {
 		t.Errorf("%d endpoints in %d bytes, error %v", got, len(text), bad)
 	}
-	wantRefused(t, session, "endpoint", object{"endpoint": "c", "probes": 10}, "at most 65536 are sent")
+	wantRefused(t, session, "endpoint", object{"endpoint": "c", "probes": 10}, "more than the limit of 65536")
 	if _, bad := call(t, session, "endpoint", object{"endpoint": "c", "module": "long", "probes": 10}); bad {
 		t.Error("one module is too long")
 	}
