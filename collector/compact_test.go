@@ -23,7 +23,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -231,7 +231,7 @@ func TestSeriesOfAnEndpoint(t *testing.T) {
 		s.Observe(r)
 		judge(s, r)
 	}
-	p.Findings(FindingsID{Endpoint: "e", Module: "interactive"}).Set(found("m", &lengths.Finding{ColdReported: true}))
+	p.Findings(FindingsID{Endpoint: "e", Module: "interactive"}).Set(found("m", &load.Finding{ColdReported: true}))
 	page := decodedPage(t, false, p)
 	got := []int{countSeries(page, false), countSeries(page, true), countSeries(decodedPage(t, true, p), true)}
 	golden(t, "../docs/sizing.md", withSeries(t, got))

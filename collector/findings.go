@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
+	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // FindingsID identifies the findings of one endpoint and
@@ -126,7 +126,7 @@ type findingsFamily = familyOf[*findingsValues]
 // documentation.
 func findingsFamilies() []*findingsFamily {
 	var all []*findingsFamily
-	for i, w := range catalogue.Workloads() {
+	for i, w := range prober.Workloads() {
 		for _, m := range w.Metrics() {
 			all = append(all, newFindingsFamily(i, m))
 		}

@@ -15,20 +15,19 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
-	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
-	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
+	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// found returns findings in the order of catalogue.Workloads; nil is none.
+// found returns findings in the order of prober.Workloads; nil is none.
 func found(model string, all ...workload.Finding) *workload.Findings {
-	f := &workload.Findings{Model: model, All: make([]workload.Finding, len(catalogue.Workloads()))}
+	f := &workload.Findings{Model: model, All: make([]workload.Finding, len(prober.Workloads()))}
 	for _, v := range all {
 		switch v.(type) {
-		case *lengths.Finding:
+		case *load.Finding:
 			f.All[0] = v
-		case *bursts.Finding:
+		case *load.BurstFinding:
 			f.All[1] = v
 		case *drift.Finding:
 			f.All[2] = v
@@ -43,22 +42,22 @@ func found(model string, all ...workload.Finding) *workload.Findings {
 func everyFinding(model string) *workload.Findings {
 	hits, logprob := 0.9375, -1.5
 	similarity, order, distance := 0.75, 0.5, 0.25
-	return found(model, &lengths.Finding{
-		Prefill: &lengths.Prefill{
+	return found(model, &load.Finding{
+		Prefill: &load.Prefill{
 			TokensPerSecond: workload.Interval{Value: 8000, Lower: 7900, Upper: 8100},
 			FixedSeconds:    workload.Interval{Value: 0.05, Lower: 0.04, Upper: 0.06},
 		},
 		HitRatio: &hits, Benefit: &workload.Interval{Value: 0.2, Lower: -0.1, Upper: 0.5}, ColdCached: 3, ColdReported: true,
-		Likeness: &lengths.Likeness{Input: 0.0625, Output: 0.5, Requests: 4321, Span: 40 * time.Minute},
-		Turns: []lengths.Turn{
+		Likeness: &load.Likeness{Input: 0.0625, Output: 0.5, Requests: 4321, Span: 40 * time.Minute},
+		Turns: []load.Turn{
 			{Affinity: result.AffinityNone, Number: 1, TTFT: new(0.5)},
 			{Affinity: result.AffinitySession, Number: 1, HitRatio: new(0.0), TTFT: new(0.4)},
 			{Affinity: result.AffinitySession, Number: 2, HitRatio: new(0.75), TTFT: new(0.125), SameReplica: new(0.5)},
 		},
-	}, &bursts.Finding{
-		Knee:    &bursts.Burst{Concurrency: 8, TokensPerSecond: 512},
-		Carried: &bursts.Burst{Concurrency: 4, TokensPerSecond: 350},
-		Bursts: []bursts.Burst{
+	}, &load.BurstFinding{
+		Knee:    &load.Burst{Concurrency: 8, TokensPerSecond: 512},
+		Carried: &load.Burst{Concurrency: 4, TokensPerSecond: 350},
+		Bursts: []load.Burst{
 			{Concurrency: 1, TokensPerSecond: 100, StartSpread: 0},
 			{Concurrency: 4, TokensPerSecond: 350, StartSpread: time.Millisecond},
 			{Concurrency: 8, Failed: 8, StartSpread: -1},
@@ -176,14 +175,14 @@ func TestFindingsAbsent(t *testing.T) {
 	}
 	f("nothing", nil, nil)
 	f("nothing yet", found("m"), nil)
-	f("a cold reply that reports the cache", found("m", &lengths.Finding{ColdReported: true}), map[string]string{`cold_cached_total{}`: "0"})
+	f("a cold reply that reports the cache", found("m", &load.Finding{ColdReported: true}), map[string]string{`cold_cached_total{}`: "0"})
 	f("open bounds", found("m",
-		&lengths.Finding{Benefit: &workload.Interval{Value: 1, Lower: math.Inf(-1), Upper: math.NaN()}},
-		&bursts.Finding{Knee: &bursts.Burst{Concurrency: 4}},
+		&load.Finding{Benefit: &workload.Interval{Value: 1, Lower: math.Inf(-1), Upper: math.NaN()}},
+		&load.BurstFinding{Knee: &load.Burst{Concurrency: 4}},
 	), map[string]string{
 		`prefix_benefit_seconds{,stat="estimate"}`: "1", `burst_knee_concurrency{}`: "4",
 	})
-	f("a shorter run than before", found("m", &bursts.Finding{Bursts: []bursts.Burst{{Concurrency: 2, StartSpread: -1}}}), map[string]string{
+	f("a shorter run than before", found("m", &load.BurstFinding{Bursts: []load.Burst{{Concurrency: 2, StartSpread: -1}}}), map[string]string{
 		`burst_failed{concurrency="2",}`: "0",
 	})
 }
@@ -289,12 +288,12 @@ func TestFindingsEqualClientGolang(t *testing.T) {
 	p, registry := NewProbes(time.Now), prometheus.NewRegistry()
 	for i, target := range targets(false) {
 		f := everyFinding(target.model)
-		if l, b := f.All[0].(*lengths.Finding), f.All[1].(*bursts.Finding); i > 0 {
+		if l, b := f.All[0].(*load.Finding), f.All[1].(*load.BurstFinding); i > 0 {
 			l.Turns, b.Bursts = nil, nil
 			l.ColdCached, l.Prefill.FixedSeconds.Lower = uint64(i), -float64(i)
 		}
 		p.Findings(target.findings()).Set(f)
-		for w, all := range catalogue.Workloads() {
+		for w, all := range prober.Workloads() {
 			for _, m := range all.Metrics() {
 				register(registry, target, m, f.All[w])
 			}

@@ -25,7 +25,7 @@ func layers() [][]string {
 		{"internal/result"},
 		{"internal/series", "internal/workload"},
 		{"internal/workload/*"}, // each kind of workload
-		{"internal/simulator", "internal/workload/catalogue"},
+		{"internal/simulator"},
 		{"internal/discovery", "internal/page", "internal/estimate", "internal/compare", "internal/health", "prober", "internal/testlab"},
 		{"gpu/amd", "internal/explain"},
 		{"collector", "internal/report", "internal/schedule", "internal/status", "internal/tracing"},

@@ -16,8 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -40,7 +39,7 @@ type Prober struct {
 // ladder: those of its rungs are. It must be closed. An error means that the
 // module or the HTTP settings cannot be used.
 func (e *Endpoint) NewProber(m *config.Module) (*Prober, error) {
-	kind := catalogue.KindOf(m)
+	kind := KindOf(m)
 	questions, err := kind.New(m)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", e.cfg.Name, err)
@@ -56,8 +55,8 @@ func (e *Endpoint) NewProber(m *config.Module) (*Prober, error) {
 
 // SetMix sets what a module with traffic draws its lengths from; nil is not known. It is
 // safe beside a run.
-func (p *Prober) SetMix(m *lengths.Mix) {
-	if s, ok := p.questions.(interface{ SetMix(m *lengths.Mix) }); ok {
+func (p *Prober) SetMix(m *load.Mix) {
+	if s, ok := p.questions.(interface{ SetMix(m *load.Mix) }); ok {
 		s.SetMix(m)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -354,7 +354,7 @@ func TestAbsurdPromptCounts(t *testing.T) {
 			if r.PromptBytes < 36_000 || r.PromptBytes > 40_000 {
 				t.Errorf("%d reported: prompts of %d bytes", reported, r.PromptBytes)
 			}
-			if n := r.Tokens.Prompt; n != reported && n != -1 || n == 0 || n > r.PromptBytes+2*lengths.TemplateTokens {
+			if n := r.Tokens.Prompt; n != reported && n != -1 || n == 0 || n > r.PromptBytes+2*load.TemplateTokens {
 				t.Errorf("%d reported: %d tokens of a prompt of %d bytes", reported, n, r.PromptBytes)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -222,7 +222,7 @@ const servicePreamble = 8192
 func (q *request) bound(t *result.Tokens, events int) {
 	q.counted = t.Prompt
 	// A token is at least one byte.
-	most := q.bytes + max(servicePreamble, len(q.question.Texts)*lengths.TemplateTokens)
+	most := q.bytes + max(servicePreamble, len(q.question.Texts)*load.TemplateTokens)
 	if t.Prompt == 0 || t.Prompt > most {
 		t.Prompt, t.Cached = api.Unknown, api.Unknown
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -198,7 +197,7 @@ func Suits(apiName string, m *config.Module) error {
 	if !ok {
 		return nil
 	}
-	_, err := (&target{protocol: &p}).forModule(m, catalogue.KindOf(m))
+	_, err := (&target{protocol: &p}).forModule(m, KindOf(m))
 	return err
 }
 

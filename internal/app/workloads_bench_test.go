@@ -17,7 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -61,12 +61,12 @@ func BenchmarkPrefill(b *testing.B) {
 		p := workloadProber(b, server, config.Module{
 			InputTokens: config.Lengths{Mix: []config.WeightedLength{{Tokens: 256, Weight: 1}, {Tokens: 4096, Weight: 1}}}, OutputTokens: config.Tokens(2),
 		})
-		prefill := lengths.Workload().Estimate(nil, new(config.Module))
-		var found *lengths.Finding
+		prefill := load.Lengths().Estimate(nil, new(config.Module))
+		var found *load.Finding
 		for range 30 {
 			results, _ := p.Run(b.Context(), time.Time{})
 			prefill.Observe(results, time.Now())
-			found, _ = prefill.Finding(time.Now()).(*lengths.Finding)
+			found, _ = prefill.Finding(time.Now()).(*load.Finding)
 		}
 		if found == nil || found.Prefill == nil {
 			absent++

@@ -11,7 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -66,7 +66,7 @@ type findings struct {
 }
 
 // newFindings returns the findings of a target, given the hash of its module.
-func newFindings(t Target, module uint64, users *lengths.Traffic, b *status.Board, logger *slog.Logger) *findings {
+func newFindings(t Target, module uint64, users *load.Traffic, b *status.Board, logger *slog.Logger) *findings {
 	return &findings{
 		asked:   askedOf(t, module),
 		id:      collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels},

@@ -12,7 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
-	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
+	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -142,7 +142,7 @@ func (t *task) openSeries(first bool) {
 // its interval.
 func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 	o := collector.SeriesOptions{
-		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: catalogue.KindOf(t.Module).Calls,
+		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: prober.KindOf(t.Module).Calls,
 		Objectives: t.objectives(), Log: v.log,
 	}
 	if first {
@@ -157,13 +157,13 @@ func verdictsOf(m *config.Module) []result.Verdict {
 	if !m.ChecksAnswers() {
 		return nil
 	}
-	return catalogue.KindOf(m).Verdicts
+	return prober.KindOf(m).Verdicts
 }
 
 // KindOf is what the answers of an endpoint to a module are, as far as the
 // configuration shows; "" is not known before a probe.
 func KindOf(e *config.Endpoint, m *config.Module) api.Kind {
-	if catalogue.KindOf(m).Scores {
+	if prober.KindOf(m).Scores {
 		return api.Scoring
 	}
 	if e.API == "" {

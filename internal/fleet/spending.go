@@ -8,8 +8,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
+	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -85,7 +85,7 @@ func spentBy(r *result.Result, price *config.Price, most tokens) schedule.Cost {
 	if t.input < 0 {
 		t = most
 	}
-	t.input = max(t.input, r.PromptBytes/lengths.MaxBytesPerToken)
+	t.input = max(t.input, r.PromptBytes/load.MaxBytesPerToken)
 	return t.cost(price.At(r.Start), r.Tokens.Cached)
 }
 
@@ -114,7 +114,7 @@ func (s *spending) run() tokens {
 func (s *spending) request(turn int) tokens {
 	m := s.module
 	t := tokens{output: s.answerToLength()}
-	if tokens := catalogue.KindOf(m).Tokens; tokens != nil {
+	if tokens := prober.KindOf(m).Tokens; tokens != nil {
 		t.input = tokens(m, s.text)
 	} else {
 		t.input = s.promptToLength()

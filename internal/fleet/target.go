@@ -15,8 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/catalogue"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -87,11 +86,11 @@ func (t Target) countsWaiting() bool { return t.Judged() && t.promised.CountWait
 
 // Tracker returns a tracker of what the results of the target show together; users are those
 // of the endpoint, nil where they are not known.
-func (t Target) Tracker(users *lengths.Traffic) *workload.Tracker {
+func (t Target) Tracker(users *load.Traffic) *workload.Tracker {
 	return workload.NewTracker(time.Now, func() []workload.Estimate {
-		all := catalogue.Estimates(t.Endpoint, t.Module)
+		all := prober.Estimates(t.Endpoint, t.Module)
 		if t.Traffic != nil {
-			lengths.Follow(all, users)
+			load.Follow(all, users)
 		}
 		return all
 	})

@@ -5,25 +5,25 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 )
 
 // traffic has the modules of an endpoint that have traffic ask what the servers of the
 // endpoint count of their users. It is safe for concurrent use.
 type traffic struct {
-	users  *lengths.Traffic
+	users  *load.Traffic
 	askers []asker // set before the first reading
 }
 
 // asker is a Runner whose lengths can be those of users.
-type asker interface{ SetMix(m *lengths.Mix) }
+type asker interface{ SetMix(m *load.Mix) }
 
 // newTraffic returns the traffic of the endpoint of targets; nil where no module asks
 // for it.
 func newTraffic(targets []Target) *traffic {
 	for _, t := range targets {
 		if t.Traffic != nil {
-			return &traffic{users: lengths.NewTraffic(time.Now)}
+			return &traffic{users: load.NewTraffic(time.Now)}
 		}
 	}
 	return nil
@@ -37,7 +37,7 @@ func (t *traffic) follow(of Target, r Runner) {
 }
 
 // of returns what users ask; nil where no module asks for it.
-func (t *traffic) of() *lengths.Traffic {
+func (t *traffic) of() *load.Traffic {
 	if t == nil {
 		return nil
 	}
@@ -76,6 +76,6 @@ func (t *traffic) read(statuses []page.Status) {
 	}
 }
 
-func cumulative(h *page.Histogram) lengths.Cumulative {
-	return lengths.Cumulative{Bounds: h.Bounds, Counts: h.Counts, Count: h.Count}
+func cumulative(h *page.Histogram) load.Cumulative {
+	return load.Cumulative{Bounds: h.Bounds, Counts: h.Counts, Count: h.Count}
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 )
 
 // askedBy keeps what a module is given to draw from.
-type askedBy struct{ latest *lengths.Mix }
+type askedBy struct{ latest *load.Mix }
 
-func (a *askedBy) SetMix(m *lengths.Mix) { a.latest = m }
+func (a *askedBy) SetMix(m *load.Mix) { a.latest = m }
 
 // The pages of servers become the lengths that modules draw from.
 func TestTrafficOfPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &askedBy{}
-		users := &traffic{users: lengths.NewTraffic(time.Now), askers: []asker{a}}
+		users := &traffic{users: load.NewTraffic(time.Now), askers: []asker{a}}
 		lengths := func(n uint64) *page.Histogram {
 			return &page.Histogram{Bounds: []float64{100, 101, 200}, Counts: []uint64{0, n, n}, Count: n}
 		}
@@ -86,7 +86,7 @@ endpoints: [{name: e, url: %s, modules: [typical, other]}]`, w.URL)))); err != n
 	}
 	m := l.members["e"]
 	now := time.Now() // the clock of what users ask
-	m.traffic.users = lengths.NewTraffic(func() time.Time { return now })
+	m.traffic.users = load.NewTraffic(func() time.Time { return now })
 	read := func() { m.scrape.read(t.Context(), schedule.Run{}) }
 	run := func(n int) {
 		for range n {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 )
 
 // several writes several results: a pair, a conversation, bursts, or the lengths
@@ -114,7 +114,7 @@ func (p *page) bursts(results []*result.Result) {
 
 func burstRow(level []*result.Result) []string {
 	var s Summary
-	burst, _ := bursts.Measure(level)
+	burst, _ := load.MeasureBurst(level)
 	s.Add(level...)
 	median := func(metric string) string {
 		if samples := s.samples[metric]; len(samples) > 0 {

@@ -10,8 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 )
 
 // slowBy returns a success of which one measure is over the objective of TestRuns.
@@ -101,11 +100,11 @@ func TestFindings(t *testing.T) {
 	id := result.SeriesID{Module: "burst", Prefix: "cold", Concurrency: "1"}
 	l.open(id, result.SeriesID{Module: "lengths", Prefix: "cold"})
 	version, _ := l.board.Version("e")
-	l.board.SetFindings("e", "lengths", found(&lengths.Finding{Prefill: &lengths.Prefill{
+	l.board.SetFindings("e", "lengths", found(&load.Finding{Prefill: &load.Prefill{
 		TokensPerSecond: workload.Interval{Value: 8000, Lower: 7600, Upper: 8400}, FixedSeconds: workload.Interval{Value: 0.03, Lower: 0.02, Upper: 0.04},
 	}}))
-	l.board.SetFindings("e", "burst", found(&bursts.Finding{
-		Knee: &bursts.Burst{Concurrency: 16}, Bursts: []bursts.Burst{{Concurrency: 1, TokensPerSecond: 40}, {Concurrency: 16, Failed: 2}},
+	l.board.SetFindings("e", "burst", found(&load.BurstFinding{
+		Knee: &load.Burst{Concurrency: 16}, Bursts: []load.Burst{{Concurrency: 1, TokensPerSecond: 40}, {Concurrency: 16, Failed: 2}},
 	}))
 	l.board.SetFindings("nobody", "burst", found())
 	if now, _ := l.board.Version("e"); now <= version {

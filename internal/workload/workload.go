@@ -1,6 +1,6 @@
 // Package workload is what the kinds of workload have in common: what a module may ask, how
 // the answers are judged, and what many results show together. Each kind has a folder of its
-// own here, with all that is known of it; catalogue.Workloads lists them.
+// own here, with all that is known of it; prober.Workloads lists them.
 package workload
 
 import (

@@ -20,7 +20,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/tools/lab/browse/fake"
 )
 
@@ -225,7 +225,7 @@ func hostile() *status.Detail {
 	d.Failure = &status.Failure{At: 1, Module: evil, Outcome: result.Outcome(evil), Message: evil, Advice: evil}
 	d.Outcomes, d.Runs, d.Why = []result.Outcome{result.Outcome(evil)}, evil, evil
 	d.Muted = &status.Muted{Until: 2e9, Reason: evil, State: health.State(evil)}
-	d.Findings = []*status.Module{{Module: evil, Findings: &workload.Findings{All: []workload.Finding{&bursts.Finding{Knee: &bursts.Burst{Concurrency: 4}}}}}}
+	d.Findings = []*status.Module{{Module: evil, Findings: &workload.Findings{All: []workload.Finding{&load.BurstFinding{Knee: &load.Burst{Concurrency: 4}}}}}}
 	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil, State: health.State(evil)}}
 	d.Pages = []*status.Server{{Server: evil, URL: evil, Engine: evil, At: 1, State: page.State(evil), Reason: page.Reason(evil), Error: evil}}
 	d.Gateway = hostileGateway()

@@ -15,8 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 )
 
 // interval is the time between two probes of a series, points how many are kept.
@@ -157,11 +156,11 @@ func findings() []*status.Module {
 	found := func(f workload.Finding) *workload.Findings { return &workload.Findings{All: []workload.Finding{f}} }
 	benefit := of(0.052, 0.047, 0.058)
 	return []*status.Module{
-		{Module: "burst", Findings: found(&bursts.Finding{Knee: &bursts.Burst{Concurrency: 16}, Bursts: []bursts.Burst{
+		{Module: "burst", Findings: found(&load.BurstFinding{Knee: &load.Burst{Concurrency: 16}, Bursts: []load.Burst{
 			{Concurrency: 1, TokensPerSecond: 41}, {Concurrency: 4, TokensPerSecond: 150}, {Concurrency: 16, TokensPerSecond: 420}, {Concurrency: 48, Failed: 2, TokensPerSecond: 510},
 		}})},
-		{Module: "lengths", Findings: found(&lengths.Finding{Prefill: &lengths.Prefill{TokensPerSecond: of(8012, 7630, 8410), FixedSeconds: of(0.031, 0.027, 0.036)}})},
-		{Module: "pairs", Findings: found(&lengths.Finding{Benefit: &benefit, HitRatio: new(0.94)})},
+		{Module: "lengths", Findings: found(&load.Finding{Prefill: &load.Prefill{TokensPerSecond: of(8012, 7630, 8410), FixedSeconds: of(0.031, 0.027, 0.036)}})},
+		{Module: "pairs", Findings: found(&load.Finding{Benefit: &benefit, HitRatio: new(0.94)})},
 	}
 }
 

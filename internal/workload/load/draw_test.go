@@ -1,4 +1,4 @@
-package lengths
+package load
 
 import (
 	"math"

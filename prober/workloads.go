@@ -1,18 +1,16 @@
-// Package catalogue lists the kinds of workload.
-package catalogue
+package prober
 
 import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
-	"github.com/inference-exporter/inference_exporter/internal/workload/bursts"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
-	"github.com/inference-exporter/inference_exporter/internal/workload/lengths"
+	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 )
 
 // Workloads lists the kinds of workload, in the order of the documentation.
 func Workloads() []workload.Workload {
-	return []workload.Workload{lengths.Workload(), bursts.Workload(), drift.Workload(), answers.Workload()}
+	return []workload.Workload{load.Lengths(), load.Bursts(), drift.Workload(), answers.Workload()}
 }
 
 // Estimates returns what draws conclusions from the results of an endpoint and a module: one

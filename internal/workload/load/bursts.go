@@ -1,6 +1,4 @@
-// Package bursts is the workload of requests that start together, or one after the other as
-// those of users do: how many an endpoint carries.
-package bursts
+package load
 
 import (
 	"math"
@@ -13,20 +11,21 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// Workload returns the workload.
-func Workload() workload.Workload {
-	return workload.Workload{Estimate: estimateOf, Metrics: metrics}
+// Bursts is the workload of requests that start together, or one after the other as those of
+// users do: how many an endpoint carries.
+func Bursts() workload.Workload {
+	return workload.Workload{Estimate: burstEstimateOf, Metrics: burstMetrics}
 }
 
-func estimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
+func burstEstimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
 	if len(m.Concurrency) == 0 {
 		return nil
 	}
-	return &Estimate{objectives: series.NewObjectives(e.SLOWith(m)), arrivals: m.Arrivals}
+	return &BurstEstimate{objectives: series.NewObjectives(e.SLOWith(m)), arrivals: m.Arrivals}
 }
 
-// Finding is what the bursts of the latest run came to.
-type Finding struct {
+// BurstFinding is what the bursts of the latest run came to.
+type BurstFinding struct {
 	// Bursts are small ones first.
 	Bursts []Burst
 	// Knee is the smallest burst that missed the objective: more than a tenth of its
@@ -40,28 +39,28 @@ type Finding struct {
 	Arrivals *config.Arrivals
 }
 
-// Estimate keeps the bursts of the latest run.
-type Estimate struct {
+// BurstEstimate keeps the bursts of the latest run.
+type BurstEstimate struct {
 	objectives *series.Objectives // whose TTFT bursts are held against; without one there is no knee
 	arrivals   *config.Arrivals
 	latest     bursts
 }
 
 // Observe implements workload.Estimate.
-func (e *Estimate) Observe(results []*result.Result, _ time.Time) {
+func (e *BurstEstimate) Observe(results []*result.Result, _ time.Time) {
 	e.latest.observe(results, e.objectives)
 }
 
 // Finding implements workload.Estimate.
-func (e *Estimate) Finding(time.Time) workload.Finding {
+func (e *BurstEstimate) Finding(time.Time) workload.Finding {
 	if len(e.latest.latest) == 0 {
 		return nil
 	}
-	return &Finding{Bursts: e.latest.latest, Knee: e.latest.knee, Carried: e.latest.carried, Arrivals: e.arrivals}
+	return &BurstFinding{Bursts: e.latest.latest, Knee: e.latest.knee, Carried: e.latest.carried, Arrivals: e.arrivals}
 }
 
-// document is a Finding in JSON.
-type document struct {
+// burstsDocument is a BurstFinding in JSON.
+type burstsDocument struct {
 	Knee   int             `json:"burst_knee_concurrency,omitempty"`
 	Bursts []burstDocument `json:"bursts,omitempty"`
 }
@@ -74,8 +73,8 @@ type burstDocument struct {
 }
 
 // Document implements workload.Finding.
-func (f *Finding) Document() any {
-	var d document
+func (f *BurstFinding) Document() any {
+	var d burstsDocument
 	if f.Knee != nil {
 		d.Knee = f.Knee.Concurrency
 	}
@@ -86,14 +85,14 @@ func (f *Finding) Document() any {
 }
 
 // Lines implements workload.Finding.
-func (f *Finding) Lines(add func(label, format string, args ...any)) {
+func (f *BurstFinding) Lines(add func(label, format string, args ...any)) {
 	if f.Knee != nil {
 		add("knee", "%d at once miss the objective, at %s tokens/s", f.Knee.Concurrency, result.ThreeDigits(f.Knee.TokensPerSecond))
 	}
 }
 
 // Series implements workload.Several: one for each burst.
-func (f *Finding) Series() [][]workload.Label {
+func (f *BurstFinding) Series() [][]workload.Label {
 	all := make([][]workload.Label, len(f.Bursts))
 	for i, b := range f.Bursts {
 		all[i] = []workload.Label{{Name: "concurrency", Value: strconv.Itoa(b.Concurrency)}}
@@ -101,22 +100,22 @@ func (f *Finding) Series() [][]workload.Label {
 	return all
 }
 
-func metrics() []workload.Metric {
+func burstMetrics() []workload.Metric {
 	burst := func(name, unit, help string, get func(b *Burst) float64) workload.Metric {
 		return workload.Metric{
 			Name: "burst_" + name, Unit: unit, Help: help, Each: []string{"concurrency"},
-			Value: workload.Of(func(f *Finding, i int) float64 { return get(&f.Bursts[i]) }),
+			Value: workload.Of(func(f *BurstFinding, i int) float64 { return get(&f.Bursts[i]) }),
 		}
 	}
-	one := func(name, unit, help string, which func(f *Finding) *Burst, get func(b *Burst) float64) workload.Metric {
-		return workload.Metric{Name: "burst_" + name, Unit: unit, Help: help, Value: workload.Of(func(f *Finding, _ int) float64 {
+	one := func(name, unit, help string, which func(f *BurstFinding) *Burst, get func(b *Burst) float64) workload.Metric {
+		return workload.Metric{Name: "burst_" + name, Unit: unit, Help: help, Value: workload.Of(func(f *BurstFinding, _ int) float64 {
 			if b := which(f); b != nil {
 				return get(b)
 			}
 			return math.NaN()
 		})}
 	}
-	knee, carried := func(f *Finding) *Burst { return f.Knee }, func(f *Finding) *Burst { return f.Carried }
+	knee, carried := func(f *BurstFinding) *Burst { return f.Knee }, func(f *BurstFinding) *Burst { return f.Carried }
 	size := func(b *Burst) float64 { return float64(b.Concurrency) }
 	speed := func(b *Burst) float64 {
 		if b.TokensPerSecond <= 0 {
@@ -140,7 +139,7 @@ func metrics() []workload.Metric {
 		{
 			Name: "arrivals_per_second", Label: "kind", Values: workload.Texts(config.ArrivalProcesses()),
 			Help: "Requests of a run that start per second on average, by the configuration, if they start one after the other instead of all at once: by a Poisson process (poisson) or a recording (recorded). Only for modules with arrivals.",
-			Value: workload.Of(func(f *Finding, i int) float64 {
+			Value: workload.Of(func(f *BurstFinding, i int) float64 {
 				if f.Arrivals == nil || f.Arrivals.Process != config.ArrivalProcesses()[i] {
 					return math.NaN()
 				}
@@ -185,7 +184,7 @@ func (b *bursts) observe(results []*result.Result, objectives *series.Objectives
 		if level[0].Concurrency == 0 {
 			continue
 		}
-		v, ok := Measure(level)
+		v, ok := MeasureBurst(level)
 		if !ok {
 			return
 		}
@@ -203,9 +202,9 @@ func (b *bursts) observe(results []*result.Result, objectives *series.Objectives
 	}
 }
 
-// Measure returns what a burst came to, given the results of its requests; false where it
+// MeasureBurst returns what a burst came to, given the results of its requests; false where it
 // was canceled.
-func Measure(level []*result.Result) (b Burst, ok bool) {
+func MeasureBurst(level []*result.Result) (b Burst, ok bool) {
 	b = Burst{Concurrency: level[0].Concurrency, StartSpread: -1}
 	var firstSent, lastSent, lastEnd time.Time
 	tokens, known := 0, true

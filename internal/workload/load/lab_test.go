@@ -1,11 +1,11 @@
-package bursts
+package load
 
 import (
 	"math"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -20,10 +20,10 @@ type lab struct {
 
 func noon() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }
 
-func newLab(ttft time.Duration) *lab {
+func newLab() *lab {
 	l := &lab{now: noon()}
 	l.tracker = workload.NewTracker(func() time.Time { return l.now }, func() []workload.Estimate {
-		l.estimate = &Estimate{objectives: &series.Objectives{TTFT: ttft}}
+		l.estimate = &Estimate{module: new(config.Module)}
 		return []workload.Estimate{l.estimate}
 	})
 	return l
@@ -48,6 +48,17 @@ func probe(prompt int, ttft time.Duration) *result.Result {
 // with changes a result.
 func with(r *result.Result, change func(*result.Result)) *result.Result {
 	change(r)
+	return r
+}
+
+// cached lets a reply report how much of the prompt was cached.
+func cached(r *result.Result, n int) *result.Result {
+	r.Tokens.Cached = n
+	return r
+}
+
+func warm(r *result.Result) *result.Result {
+	r.Prefix = "warm"
 	return r
 }
 

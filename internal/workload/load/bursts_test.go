@@ -1,4 +1,4 @@
-package bursts
+package load
 
 import (
 	"slices"
@@ -6,7 +6,32 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
+
+// burstLab is an estimate of bursts on a clock that the test sets.
+type burstLab struct {
+	now     time.Time
+	tracker *workload.Tracker
+	last    *BurstFinding
+}
+
+// newBurstLab returns one with an objective of TTFT; 0 is none.
+func newBurstLab(ttft time.Duration) *burstLab {
+	l := &burstLab{now: noon()}
+	l.tracker = workload.NewTracker(func() time.Time { return l.now }, func() []workload.Estimate {
+		return []workload.Estimate{&BurstEstimate{objectives: &series.Objectives{TTFT: ttft}}}
+	})
+	return l
+}
+
+// run observes a run, a second after the one before.
+func (l *burstLab) run(results ...*result.Result) *BurstFinding {
+	l.now = l.now.Add(time.Second)
+	l.last, _ = workload.In[*BurstFinding](l.tracker.Observe(results))
+	return l.last
+}
 
 // request returns one of a burst of n, sent so long after noon, with 100 output
 // tokens in the two seconds after its first. Its connection took 1 ms + 2 ms + 4 ms
@@ -41,7 +66,7 @@ func level(n int, ttft time.Duration, failures ...result.Outcome) []*result.Resu
 func TestBursts(t *testing.T) {
 	f := func(name string, want Burst, run ...*result.Result) {
 		t.Helper()
-		l := newLab(0)
+		l := newBurstLab(0)
 		l.run(run...)
 		if l.last == nil || len(l.last.Bursts) != 1 || l.last.Knee != nil {
 			t.Fatalf("%s: %+v", name, l.last)
@@ -76,7 +101,7 @@ func TestBursts(t *testing.T) {
 }
 
 func TestLatestBursts(t *testing.T) {
-	l := newLab(time.Second)
+	l := newBurstLab(time.Second)
 	l.run(append(append(level(1, 100*ms), level(4, 200*ms)...), level(16, 2*time.Second)...)...)
 	if f := l.last; len(f.Bursts) != 3 || f.Bursts[1].Concurrency != 4 || !near(f.Bursts[1].TokensPerSecond, 400/2.2) || f.Knee == nil {
 		t.Fatalf("three levels: %+v", f)
@@ -96,7 +121,7 @@ func TestKnee(t *testing.T) {
 	const objective = time.Second
 	f := func(name string, want int, levels ...[]*result.Result) {
 		t.Helper()
-		l := newLab(objective)
+		l := newBurstLab(objective)
 		var run []*result.Result
 		for _, v := range levels {
 			run = append(run, v...)
@@ -140,11 +165,11 @@ func TestKnee(t *testing.T) {
 	f("the first fails for another reason", 0, level(1, ms, result.Unauthorized))
 	f("and one for that reason among others", 0, level(4, ms, result.RateLimited, result.TLSError))
 
-	l := newLab(0)
+	l := newBurstLab(0)
 	if l.run(level(4, time.Hour)...); l.last.Knee != nil {
 		t.Errorf("without an objective: %+v", l.last.Knee)
 	}
-	l = newLab(objective)
+	l = newBurstLab(objective)
 	l.run(append(level(1, ms), level(4, 2*objective)...)...)
 	if k := l.last.Knee; !near(k.TokensPerSecond, 100) { // 400 tokens in 2 s + 2 s
 		t.Errorf("%v tokens/s at the knee, want 100", k.TokensPerSecond)
@@ -153,7 +178,7 @@ func TestKnee(t *testing.T) {
 
 // A wrong answer is no failure of the server under load.
 func TestWrongAnswersInBursts(t *testing.T) {
-	l := newLab(300 * ms)
+	l := newBurstLab(300 * ms)
 	l.run(level(4, 100*ms, result.CheckFailed, result.CheckFailed, result.CheckFailed)...)
 	if b := l.last.Bursts[0]; b.Failed != 0 || b.TokensPerSecond == 0 || l.last.Knee != nil {
 		t.Errorf("%+v, knee %+v; want none failed, some tokens and no knee", b, l.last.Knee)
@@ -165,7 +190,7 @@ func TestCarried(t *testing.T) {
 	const objective = time.Second
 	f := func(name string, objective time.Duration, want *Burst, levels ...[]*result.Result) {
 		t.Helper()
-		l := newLab(objective)
+		l := newBurstLab(objective)
 		l.run(slices.Concat(levels...)...)
 		got := l.last.Carried
 		if (got == nil) != (want == nil) || got != nil && (got.Concurrency != want.Concurrency || !near(got.TokensPerSecond, want.TokensPerSecond)) {
@@ -181,8 +206,8 @@ func TestCarried(t *testing.T) {
 	f("no objective", 0, nil, level(1, ms))
 }
 
-func TestCanceledSaysNothing(t *testing.T) {
-	l := newLab(time.Second)
+func TestCanceledBurstSaysNothing(t *testing.T) {
+	l := newBurstLab(time.Second)
 	l.run(request(1, 0, time.Millisecond))
 	f := l.run(with(request(1, 0, 9*time.Second), func(r *result.Result) { r.Outcome = result.Canceled }))
 	if f == nil || f.Knee != nil || f.Bursts[0].Failed != 0 {
