@@ -25,7 +25,7 @@ func Tool() api.Tool {
 
 // StructuredQuestion is what to ask for one answer that meets StructuredSchema. It
 // names the members, for servers that tell the model nothing of the schema.
-const StructuredQuestion = `The book "Emma" by Jane Austen was published in 1815. workload.Answer with a JSON object with the members title, author, year (a number) and language (its code).`
+const StructuredQuestion = `The book "Emma" by Jane Austen was published in 1815. Answer with a JSON object with the members title, author, year (a number) and language (its code).`
 
 // StructuredSchema is the schema of the answer. OpenAI demands that every member is
 // required and that there are no others.

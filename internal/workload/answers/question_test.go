@@ -1,6 +1,7 @@
 package answers
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -132,7 +133,7 @@ func TestQuestions(t *testing.T) {
 			t.Errorf("question %q is there twice", q.ID)
 		}
 		ids[q.ID], texts[q.Text] = true, true
-		if !strings.Contains(q.Text, "? workload.Answer with ") && !strings.Contains(q.Text, ". workload.Answer with ") {
+		if !strings.Contains(q.Text, "? Answer with ") && !strings.Contains(q.Text, ". Answer with ") {
 			t.Errorf("%s does not say how to answer: %s", q.ID, q.Text)
 		}
 		if got := q.Judge(q.Right()); got != result.VerdictCorrect {
@@ -296,5 +297,17 @@ func BenchmarkHostile(b *testing.B) {
 				q.Judge(text)
 			}
 		})
+	}
+}
+
+// A question with another text is another question: answers to it are compared over
+// months, and servers see the text. The sum is of the texts of version 0.1.0.
+func TestQuestionTextsAreFrozen(t *testing.T) {
+	sum := sha256.New()
+	for _, q := range Questions() {
+		fmt.Fprintf(sum, "%s\x00%s\x00", q.ID, q.Text)
+	}
+	if got := fmt.Sprintf("%x", sum.Sum(nil)[:8]); got != "7dbb68cab698ca58" {
+		t.Errorf("sum %s: a new text needs a new ID", got)
 	}
 }
