@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -202,31 +201,31 @@ func waitingRows() []row {
 }
 
 // SetStep shows a step of the series, instead of an earlier one of the same metric.
-func (s *Series) SetStep(step estimate.Step) {
+func (s *Series) SetStep(step series.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := s.values
-	v.steps = append(slices.DeleteFunc(v.steps, func(other estimate.Step) bool { return other.Metric == step.Metric }), step)
+	v.steps = append(slices.DeleteFunc(v.steps, func(other series.Step) bool { return other.Metric == step.Metric }), step)
 }
 
 // stepRows are the latest lasting changes of latencies.
 func stepRows() []row {
-	latencies := []estimate.Metric{estimate.MetricTTFT, estimate.MetricTPOT}
+	latencies := []series.Metric{series.MetricTTFT, series.MetricTPOT}
 	return []row{
 		{
 			Name: "probe_step_ratio", Unit: "ratio", Label: "metric", Values: labelValues(latencies),
 			Help:  "Level of a latency after the latest step divided by the level before it: 1.2 is 20 % slower. A step is a change of at least 10 % that lasts, beyond noise and daily cycle. Absent before the first step.",
-			Value: ofStep(latencies, func(s *estimate.Step) float64 { return s.After / s.Before }),
+			Value: ofStep(latencies, func(s *series.Step) float64 { return s.After / s.Before }),
 		},
 		{
 			Name: "probe_step_ratio_lower", Label: "metric", Values: labelValues(latencies),
 			Help:  "Lower bound of inference_probe_step_ratio, with 95 % confidence.",
-			Value: ofStep(latencies, func(s *estimate.Step) float64 { return s.Lower }),
+			Value: ofStep(latencies, func(s *series.Step) float64 { return s.Lower }),
 		},
 		{
 			Name: "probe_step_ratio_upper", Label: "metric", Values: labelValues(latencies),
 			Help:  "Upper bound of inference_probe_step_ratio, with 95 % confidence.",
-			Value: ofStep(latencies, func(s *estimate.Step) float64 { return s.Upper }),
+			Value: ofStep(latencies, func(s *series.Step) float64 { return s.Upper }),
 		},
 	}
 }
@@ -234,16 +233,16 @@ func stepRows() []row {
 // stepTimeRow is when latencies and failures last changed.
 func stepTimeRow() row {
 	return row{
-		Name: "probe_step_timestamp_seconds", Unit: "seconds", Label: "metric", Values: labelValues(estimate.Metrics()),
+		Name: "probe_step_timestamp_seconds", Unit: "seconds", Label: "metric", Values: labelValues(series.Metrics()),
 		Help:  "Unix time of the first probe after the latest step: a lasting change of a latency (ttft, tpot) by at least 10 %, or of the share of probes that fail (failures) by at least 5 percentage points. Absent before the first step.",
-		Value: ofStep(estimate.Metrics(), func(s *estimate.Step) float64 { return unixSeconds(s.At) }),
+		Value: ofStep(series.Metrics(), func(s *series.Step) float64 { return unixSeconds(s.At) }),
 	}
 }
 
 // ofStep returns what a row shows of the latest step of each metric.
-func ofStep(metrics []estimate.Metric, get func(s *estimate.Step) float64) func(v *values, i int) float64 {
+func ofStep(metrics []series.Metric, get func(s *series.Step) float64) func(v *values, i int) float64 {
 	return func(v *values, i int) float64 {
-		j := slices.IndexFunc(v.steps, func(s estimate.Step) bool { return s.Metric == metrics[i] })
+		j := slices.IndexFunc(v.steps, func(s series.Step) bool { return s.Metric == metrics[i] })
 		if j < 0 {
 			return math.NaN()
 		}

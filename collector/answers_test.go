@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -255,12 +254,12 @@ func TestSteps(t *testing.T) {
 		}
 	}
 	has(t, p, absent)
-	step := func(m estimate.Metric, at int64, before, after float64) {
-		s.SetStep(estimate.Step{At: time.Unix(at, 0), Metric: m, Before: before, After: after, Lower: 1.25, Upper: 1.75})
+	step := func(m series.Metric, at int64, before, after float64) {
+		s.SetStep(series.Step{At: time.Unix(at, 0), Metric: m, Before: before, After: after, Lower: 1.25, Upper: 1.75})
 	}
-	step(estimate.MetricTTFT, 1000, 1, 4)
-	step(estimate.MetricFailures, 1500, 0, 0.5)
-	step(estimate.MetricTTFT, 2000, 0.5, 0.75)
+	step(series.MetricTTFT, 1000, 1, 4)
+	step(series.MetricFailures, 1500, 0, 0.5)
+	step(series.MetricTTFT, 2000, 0.5, 0.75)
 	has(t, p, map[string]string{
 		`probe_step_timestamp_seconds metric="ttft"`:     "2000",
 		`probe_step_timestamp_seconds metric="tpot"`:     "",

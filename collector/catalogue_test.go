@@ -26,7 +26,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -93,8 +92,8 @@ func full(t *testing.T) *Exposition {
 	})
 	s.Observe(r)
 	judge(s, r)
-	for _, m := range estimate.Metrics() {
-		s.SetStep(estimate.Step{At: epoch, Metric: m, Before: 0.5, After: 0.75, Lower: 1.25, Upper: 1.75})
+	for _, m := range series.Metrics() {
+		s.SetStep(series.Step{At: epoch, Metric: m, Before: 0.5, After: 0.75, Lower: 1.25, Upper: 1.75})
 	}
 	sized("v", SeriesOptions{}).Observe(embedded())
 	p.Findings(FindingsID{Endpoint: "e", Module: "m"}).Set(everyFinding("m"))
@@ -249,9 +248,9 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../internal/discovery", "Reason", labelValues(discovery.Reasons())...)
 	f("../internal/page", "Reason", labelValues(scrapeReasons())...)
 	f("../internal/page", "State", labelValues(states())...)
-	f("../internal/estimate", "Metric", labelValues(estimate.Metrics())...)
+	f("../internal/series", "Metric", labelValues(series.Metrics())...)
 	f("../internal/workload/drift", "Source", labelValues(drift.Sources())...)
-	f("../internal/estimate", "TTFTPart", labelValues(estimate.TTFTPartNames())...)
+	f("../internal/page", "TTFTPart", labelValues(page.TTFTPartNames())...)
 	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
 	f("../gpu", "Vendor", labelValues(gpu.Vendors())...)
 	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)

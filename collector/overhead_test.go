@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -359,8 +358,8 @@ func TestOverheadOfManyProbes(t *testing.T) {
 }
 
 // allTTFTParts are parts all of which are known: 1 s of each, in the order of their names.
-func allTTFTParts() *estimate.TTFTParts {
-	p := &estimate.TTFTParts{TTFT: 15, Probes: 3}
+func allTTFTParts() *page.TTFTParts {
+	p := &page.TTFTParts{TTFT: 15, Probes: 3}
 	for i := range p.Seconds {
 		p.Seconds[i] = new(float64(i + 1))
 	}

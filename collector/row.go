@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -214,8 +214,8 @@ type values struct {
 	floats     []float64    // gauges, and sums, by slot
 	histograms []*histogram // nil before the first observation
 
-	slo   *slo            // nil without objectives
-	steps []estimate.Step // the latest of each metric
+	slo   *slo          // nil without objectives
+	steps []series.Step // the latest of each metric
 }
 
 // newValues returns the state of a new series.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -59,7 +58,7 @@ type servedEndpoint struct {
 	servers  map[string]*server // by name; nil is none
 	states   [numStates]int     // servers by index in states
 	overhead overhead
-	parts    *estimate.TTFTParts // nil is not known
+	parts    *page.TTFTParts // nil is not known
 }
 
 // server is what is known of one server. Its blocks are rebuilt only when a

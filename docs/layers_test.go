@@ -26,7 +26,7 @@ func layers() [][]string {
 		{"internal/series", "internal/workload"},
 		{"internal/workload/*"}, // each kind of workload
 		{"internal/simulator"},
-		{"internal/discovery", "internal/page", "internal/estimate", "internal/compare", "internal/health", "prober", "internal/testlab"},
+		{"internal/discovery", "internal/page", "internal/compare", "internal/health", "prober", "internal/testlab"},
 		{"gpu/amd", "internal/explain"},
 		{"collector", "internal/report", "internal/schedule", "internal/status", "internal/tracing"},
 		{"internal/fleet", "internal/otlp"},

@@ -98,7 +98,7 @@ type Speed struct {
 	TTFT, TPOT, E2E Latency
 }
 
-// Part is a part of the time to first token, named as estimate.TTFTPartNames does.
+// Part is a part of the time to first token, named as page.TTFTPartNames does.
 type Part struct {
 	Name    string
 	Seconds float64
@@ -151,7 +151,7 @@ type GPU struct {
 type Change struct {
 	At     time.Time
 	Module string
-	// What is the source of the change, as in estimate.Sources.
+	// What is the source of the change, as in drift.Sources.
 	What string
 }
 
@@ -170,7 +170,7 @@ type Step struct {
 // StepMetric is what a step is in.
 type StepMetric string
 
-// The metrics, as in estimate.Metrics.
+// The metrics, as in series.Metrics.
 const (
 	StepTTFT     StepMetric = "ttft"
 	StepTPOT     StepMetric = "tpot"

@@ -11,8 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
@@ -37,7 +37,7 @@ type savedLearned struct {
 	Asked uint64 `json:"asked"`
 	// At is when it was saved.
 	At      time.Time              `json:"at"`
-	Steps   *estimate.Steps        `json:"steps,omitempty"`
+	Steps   *series.Steps          `json:"steps,omitempty"`
 	Tracker *workload.SavedTracker `json:"tracker,omitempty"`
 }
 
@@ -197,7 +197,7 @@ func (t *task) savedSteps(i int, now time.Time) *savedLearned {
 
 // copyOfSteps returns a copy of the steps of one series; nil without probes. A result is
 // published before or after it.
-func (t *task) copyOfSteps(i int) *estimate.Steps {
+func (t *task) copyOfSteps(i int) *series.Steps {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i >= len(t.series) {

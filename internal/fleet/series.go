@@ -7,7 +7,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
@@ -63,7 +62,7 @@ type variantSeries struct {
 	health *health.Series
 	status *status.Probes
 	// steps is nil for bursts, too, which are a load of our own making.
-	steps *estimate.Steps
+	steps *series.Steps
 }
 
 // of returns the series that a result belongs to.
@@ -123,7 +122,7 @@ func (t *task) openSeries(first bool) {
 	for i, v := range variantsOf(t.Module) {
 		of, id, isFirst := variantSeries{variant: v}, v.id(t.id()), first && i == 0
 		if v.concurrency == 0 {
-			of.steps = new(estimate.Steps)
+			of.steps = new(series.Steps)
 		}
 		of.health = t.Health.OpenSeries(id, health.SeriesOptions{
 			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout), Objectives: t.objectives(), First: isFirst,

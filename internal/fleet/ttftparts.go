@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
-	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/status"
@@ -19,7 +17,7 @@ import (
 // of its servers and of its gateway show. It is safe for concurrent use.
 type ttftParts struct {
 	endpoint string
-	split    estimate.TTFTSplit
+	split    page.TTFTSplit
 	servers  *collector.Servers
 	board    *status.Board
 	gateway  atomic.Pointer[gateway] // in front of the servers; nil is none
@@ -42,11 +40,7 @@ func (p *ttftParts) disturbed() {
 
 // read takes in the pages of the servers, and the latest ones of the gateway.
 func (p *ttftParts) read(statuses []page.Status) {
-	if all := page.NewTotal(statuses); all != nil {
-		p.split.ReadServers(all.At, all.Servers, observed(all, config.QueueTime), observed(all, config.PrefillTime))
-	} else {
-		p.split.ReadServers(time.Time{}, nil, nil, nil)
-	}
+	p.split.ReadServers(page.NewTotal(statuses))
 	if g := p.gateway.Load(); g != nil {
 		p.readGateway(g.latest())
 	}
@@ -57,16 +51,8 @@ func (p *ttftParts) read(statuses []page.Status) {
 // nothing.
 func (p *ttftParts) readGateway(statuses []page.Status) {
 	if all := page.NewTotal(statuses); all != nil {
-		p.split.ReadGateway(all.At, all.Servers, observed(all, config.QueueTime))
+		p.split.ReadGateway(all)
 	}
-}
-
-// observed returns what a distribution of all pages held; nil where one of them lacks it.
-func observed(t *page.Total, q config.Quantity) *estimate.Total {
-	if h := t.Histograms[q]; h != nil {
-		return &estimate.Total{Count: h.Count, Sum: h.Sum}
-	}
-	return nil
 }
 
 // front returns the gateway in front of the endpoint; nil is none.
@@ -87,7 +73,7 @@ func (p *ttftParts) evidence(now time.Time) []explain.Part {
 		return nil
 	}
 	var all []explain.Part
-	for i, name := range estimate.TTFTPartNames() {
+	for i, name := range page.TTFTPartNames() {
 		if v := parts.Seconds[i]; v != nil {
 			all = append(all, explain.Part{Name: string(name), Seconds: *v})
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
@@ -72,7 +72,7 @@ type partsCase struct {
 	input    int // tokens of a prompt
 	at       int // probes at once
 	rounds   int
-	largest  estimate.TTFTPart
+	largest  page.TTFTPart
 }
 
 func partsCases() []partsCase {
@@ -83,16 +83,16 @@ func partsCases() []partsCase {
 	delayed := slots(8)
 	delayed.FixedDelay = 300 * ms
 	return []partsCase{
-		{"idle", &simulator.GatewayOptions{}, 2, slots(8), 600, 1, 5, estimate.PartPrefill},
-		{"gateway queue", &simulator.GatewayOptions{Limit: 1}, 2, slots(8), 200, 6, 2, estimate.PartGatewayQueue},
-		{"engine queue", &simulator.GatewayOptions{}, 1, slots(1), 200, 6, 2, estimate.PartEngineQueue},
-		{"both queues", &simulator.GatewayOptions{Limit: 3}, 1, slots(1), 200, 6, 2, estimate.PartEngineQueue},
-		{"long prefill", &simulator.GatewayOptions{Routing: simulator.PrefixAware}, 2, slots(8), 2500, 1, 4, estimate.PartPrefill},
-		{"slow network", &simulator.GatewayOptions{NetworkDelay: 300 * ms}, 2, slots(8), 200, 1, 4, estimate.PartNetwork},
-		{"idle, no gateway", nil, 1, slots(8), 600, 1, 5, estimate.PartPrefill},
-		{"engine queue, no gateway", nil, 1, slots(1), 200, 6, 2, estimate.PartEngineQueue},
-		{"long prefill, no gateway", nil, 1, slots(8), 2500, 1, 4, estimate.PartPrefill},
-		{"slow network, no gateway", nil, 1, delayed, 200, 1, 4, estimate.PartNetwork},
+		{"idle", &simulator.GatewayOptions{}, 2, slots(8), 600, 1, 5, page.PartPrefill},
+		{"gateway queue", &simulator.GatewayOptions{Limit: 1}, 2, slots(8), 200, 6, 2, page.PartGatewayQueue},
+		{"engine queue", &simulator.GatewayOptions{}, 1, slots(1), 200, 6, 2, page.PartEngineQueue},
+		{"both queues", &simulator.GatewayOptions{Limit: 3}, 1, slots(1), 200, 6, 2, page.PartEngineQueue},
+		{"long prefill", &simulator.GatewayOptions{Routing: simulator.PrefixAware}, 2, slots(8), 2500, 1, 4, page.PartPrefill},
+		{"slow network", &simulator.GatewayOptions{NetworkDelay: 300 * ms}, 2, slots(8), 200, 1, 4, page.PartNetwork},
+		{"idle, no gateway", nil, 1, slots(8), 600, 1, 5, page.PartPrefill},
+		{"engine queue, no gateway", nil, 1, slots(1), 200, 6, 2, page.PartEngineQueue},
+		{"long prefill, no gateway", nil, 1, slots(8), 2500, 1, 4, page.PartPrefill},
+		{"slow network, no gateway", nil, 1, delayed, 200, 1, 4, page.PartNetwork},
 	}
 }
 
@@ -175,7 +175,7 @@ func (c *partsCase) test(t *testing.T) {
 	c.compare(t, l.page(), seen.truth(t, c, gateway, replicas[0].Server()))
 }
 
-// truth returns the means of the parts in the order of estimate.TTFTPartNames.
+// truth returns the means of the parts in the order of page.TTFTPartNames.
 func (a *asked) truth(t *testing.T, c *partsCase, g *simulator.Gateway, s *simulator.Server) (mean [5]float64) {
 	t.Helper()
 	add := func(i int, d time.Duration) { mean[i] += d.Seconds() / float64(len(a.all)) }
@@ -207,8 +207,8 @@ func (a *asked) truth(t *testing.T, c *partsCase, g *simulator.Gateway, s *simul
 func (c *partsCase) compare(t *testing.T, p metricsPage, truth [5]float64) {
 	t.Helper()
 	const family = "inference_endpoint_ttft_part_seconds"
-	whole, sum, largest := 0.0, 0.0, estimate.TTFTPart("")
-	for i, name := range estimate.TTFTPartNames() {
+	whole, sum, largest := 0.0, 0.0, page.TTFTPart("")
+	for i, name := range page.TTFTPartNames() {
 		whole += truth[i]
 		sum += p.Sum(family, "part", string(name))
 		if largest == "" || p.Sum(family, "part", string(name)) > p.Sum(family, "part", string(largest)) {
@@ -219,10 +219,10 @@ func (c *partsCase) compare(t *testing.T, p metricsPage, truth [5]float64) {
 	if math.Abs(sum-whole) > 0.05*whole {
 		t.Errorf("the parts are %.4f s together, want %.4f", sum, whole)
 	}
-	for i, name := range estimate.TTFTPartNames() {
+	for i, name := range page.TTFTPartNames() {
 		got := p.Sum(family, "part", string(name))
 		t.Logf("%s: %.4f, true %.4f", name, got, truth[i])
-		if wanted := c.gateway != nil || name != estimate.PartGatewayQueue; p.Has(family, "part", string(name)) != wanted {
+		if wanted := c.gateway != nil || name != page.PartGatewayQueue; p.Has(family, "part", string(name)) != wanted {
 			t.Errorf("%s is on the page: %t", name, !wanted)
 		}
 		if math.Abs(got-truth[i]) > 0.05*whole {

@@ -180,7 +180,7 @@ func (s *scratch) again(c *mapping, samples []sample) {
 
 // judge sets whether the backend of a snapshot is ready, where the page says so: it
 // is then one of one or none of one.
-func (c *mapping) judge(one *Snapshot, results []result) {
+func (c *mapping) judge(one *Snapshot, results []yield) {
 	delete(one.Values, config.Backends)
 	delete(one.Values, config.BackendsReady)
 	for _, ready := range c.ready {

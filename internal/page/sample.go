@@ -326,7 +326,7 @@ type scratch struct {
 	bad      []bool    // by source, cannot be read from this page
 	models   models    // of the samples
 	role     string    // of the server, as in a snapshot
-	results  []result  // by source
+	results  []yield   // by source
 	cells    []cell
 	backends map[uint64]string // of a gateway, by the set of a sample
 }

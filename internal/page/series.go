@@ -228,9 +228,9 @@ func (r *Reader) fold(m *mapping, most int) {
 	}))
 }
 
-// result is what a source yields on a page; values are as in series, nil where
+// yield is what a source yields on a page; values are as in series, nil where
 // the source is not there.
-type result struct {
+type yield struct {
 	bounds []float64
 	values []float64
 	rank   float64 // as that of a series
@@ -302,10 +302,10 @@ func (r *Reader) counters(c *mapping, s *scratch) {
 }
 
 // sum returns the total of the cells of a source.
-func (r *Reader) sum(cells []cell, largest bool, s *scratch) result {
+func (r *Reader) sum(cells []cell, largest bool, s *scratch) yield {
 	only := &cells[0]
 	if r.totals[only.source] == nil && len(cells) == 1 && !only.gone && only.offset == nil {
-		return result{bounds: only.bounds, values: s.list(only.last...)}
+		return yield{bounds: only.bounds, values: s.list(only.last...)}
 	}
 	return r.total(only.source).of(cells, largest, s)
 }
@@ -326,10 +326,10 @@ func (r *Reader) total(source int32) *total {
 // of returns the total of the cells of a source. There is none where no series
 // is on the page, or where they have different bounds. It never falls, whatever
 // the order in which numbers are added and rounded.
-func (t *total) of(cells []cell, largest bool, s *scratch) result {
+func (t *total) of(cells []cell, largest bool, s *scratch) yield {
 	live := slices.IndexFunc(cells, func(c cell) bool { return !c.gone })
 	if live < 0 {
-		return result{}
+		return yield{}
 	}
 	bounds := cells[live].bounds
 	values := s.zeros(len(cells[live].last))
@@ -340,7 +340,7 @@ func (t *total) of(cells []cell, largest bool, s *scratch) result {
 			if c.gone {
 				continue
 			}
-			return result{}
+			return yield{}
 		}
 		copy(one, c.last)
 		combine(one, c.offset, false)
@@ -348,12 +348,12 @@ func (t *total) of(cells []cell, largest bool, s *scratch) result {
 	}
 	if t.latest == nil || !slices.Equal(t.bounds, bounds) {
 		*t = total{bounds: bounds, latest: slices.Clone(values)}
-		return result{bounds: bounds, values: values}
+		return yield{bounds: bounds, values: values}
 	}
 	combine(values, t.rest, largest)
 	combine(values, t.latest, true)
 	copy(t.latest, values)
-	return result{bounds: bounds, values: values}
+	return yield{bounds: bounds, values: values}
 }
 
 // zeros returns a slice of n zeros that lives as long as the scratch is not used

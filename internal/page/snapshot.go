@@ -1,6 +1,7 @@
 // Package page reads the metrics pages of inference servers into one vocabulary:
 // queue, KV cache, prefix-cache hits, tokens and latency histograms. What a series
-// of an engine means is in a mapping, one file for each engine, and not in code.
+// of an engine means is in a mapping, one file for each engine, and not in code. With probes,
+// the pages divide the time to first token into its parts.
 package page
 
 import (

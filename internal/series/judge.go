@@ -1,6 +1,7 @@
 // Package series keeps what is kept of the probes of a series: how each met the
 // objectives, which is judged here and nowhere else, and one log of the latest of them,
-// from which windows, charts, runs, uptime and what is usual are read.
+// from which windows, charts, runs, uptime and what is usual are read, and when the level of
+// latencies and failures changed for good.
 package series
 
 import (

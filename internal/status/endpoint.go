@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -45,8 +44,8 @@ type endpoint struct {
 	load     *Load
 	notes    []Change // the latest last
 	events   events
-	findings []*Module           // few, for each endpoint has them
-	parts    *estimate.TTFTParts // nil is not known
+	findings []*Module       // few, for each endpoint has them
+	parts    *page.TTFTParts // nil is not known
 
 	version uint64 // of the latest change
 	row     *Row   // nil is to be rebuilt; never changed

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
@@ -172,7 +171,7 @@ const maxBesideText = 1024
 func validSteps(all []Step, now time.Time) []Step {
 	all = slices.DeleteFunc(all, func(s Step) bool {
 		tooLong := func(text string) bool { return len(text) > maxBesideText }
-		return !slices.Contains(estimate.Metrics(), s.Metric) || s.At > unixSeconds(now) || len(s.Beside) > maxBeside || slices.ContainsFunc(s.Beside, tooLong)
+		return !slices.Contains(series.Metrics(), s.Metric) || s.At > unixSeconds(now) || len(s.Beside) > maxBeside || slices.ContainsFunc(s.Beside, tooLong)
 	})
 	return all[max(0, len(all)-maxSteps):]
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // recordsOf returns what a board saves, as lines of JSON.
@@ -87,9 +87,9 @@ func TestStepsSurviveARestart(t *testing.T) {
 	l := newLab(t)
 	p := l.open(cold("m"))[0]
 	l.board.Note("e", "m", "another answer")
-	p.AddStep(estimate.Step{At: l.now, Metric: estimate.MetricTTFT, Before: 0.2, After: 0.3, Lower: 1.4, Upper: 1.6})
+	p.AddStep(series.Step{At: l.now, Metric: series.MetricTTFT, Before: 0.2, After: 0.3, Lower: 1.4, Upper: 1.6})
 	before := text(t, l.detail("e").Series[0].Steps)
-	p.AddStep(estimate.Step{At: l.now.Add(time.Hour), Metric: estimate.MetricFailures, After: 0.25})
+	p.AddStep(series.Step{At: l.now.Add(time.Hour), Metric: series.MetricFailures, After: 0.25})
 	l.restart()
 	l.open(cold("m"))
 	after := l.detail("e")

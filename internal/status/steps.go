@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 const (
@@ -23,8 +23,8 @@ const (
 
 // Step is a lasting change of the level of a metric of a series.
 type Step struct {
-	At     float64         `json:"at"`
-	Metric estimate.Metric `json:"metric"`
+	At     float64       `json:"at"`
+	Metric series.Metric `json:"metric"`
 	// Before and After are seconds, or the share of the probes that failed.
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
@@ -37,7 +37,7 @@ type Step struct {
 }
 
 // AddStep adds a step of the series, which has just been confirmed.
-func (p *Probes) AddStep(s estimate.Step) {
+func (p *Probes) AddStep(s series.Step) {
 	e := p.endpoint
 	restarts := e.board.restartsKept()
 	e.mu.Lock()
@@ -96,7 +96,7 @@ func (s *Step) text() string {
 	}
 	var text string
 	switch s.Metric {
-	case estimate.MetricFailures:
+	case series.MetricFailures:
 		text = fmt.Sprintf("failures %s from %.0f to %.0f %% of the probes", verb, 100*s.Before, 100*s.After)
 	default:
 		text = fmt.Sprintf("%s %s for good, from %.3g to %.3g s", strings.ToUpper(string(s.Metric)), verb, s.Before, s.After)

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/estimate"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // A step is on the page of its series, the latest first, beside what changed then: names
@@ -38,8 +38,8 @@ func TestSteps(t *testing.T) {
 	l.pass(time.Hour)
 	l.board.Note("e", "m", "long after")
 
-	p.AddStep(estimate.Step{At: at, Metric: estimate.MetricTTFT, Before: 0.2, After: 0.3, Lower: 1.4, Upper: 1.6})
-	p.AddStep(estimate.Step{At: at.Add(20 * time.Minute), Metric: estimate.MetricFailures, Before: 0, After: 0.25})
+	p.AddStep(series.Step{At: at, Metric: series.MetricTTFT, Before: 0.2, After: 0.3, Lower: 1.4, Upper: 1.6})
+	p.AddStep(series.Step{At: at.Add(20 * time.Minute), Metric: series.MetricFailures, Before: 0, After: 0.25})
 	got := l.detail("e").Series[0].Steps
 	expectJSON(t, got, `[
 		{"at": 1767331445, "metric": "failures", "before": 0, "after": 0.25},
@@ -56,7 +56,7 @@ func TestSteps(t *testing.T) {
 	}
 
 	for i := range 20 {
-		p.AddStep(estimate.Step{At: at.Add(time.Duration(i) * time.Hour), Metric: estimate.MetricTPOT, Before: 2, After: 1, Lower: 0.4, Upper: 0.6})
+		p.AddStep(series.Step{At: at.Add(time.Duration(i) * time.Hour), Metric: series.MetricTPOT, Before: 2, After: 1, Lower: 0.4, Upper: 0.6})
 	}
 	if got := l.detail("e").Series[0].Steps; len(got) != 8 || got[0].At != unixSeconds(at.Add(19*time.Hour)) {
 		t.Errorf("%d steps, the latest at %v", len(got), got[0].At)
@@ -79,7 +79,7 @@ func TestAddressesAndRestartsBesideSteps(t *testing.T) {
 		}
 	}
 	beside := func() []string {
-		p.AddStep(estimate.Step{At: l.now, Metric: estimate.MetricTTFT, Before: 0.2, After: 0.3, Lower: 1.4, Upper: 1.6})
+		p.AddStep(series.Step{At: l.now, Metric: series.MetricTTFT, Before: 0.2, After: 0.3, Lower: 1.4, Upper: 1.6})
 		return l.detail("e").Series[0].Steps[0].Beside
 	}
 	for range 20 {

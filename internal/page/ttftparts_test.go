@@ -1,10 +1,11 @@
-package estimate
+package page
 
 import (
 	"math"
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -35,8 +36,13 @@ func (s *split) probe(ttft, connect time.Duration, gateway, queue, prefill float
 }
 
 func (s *split) read() {
-	s.ReadServers(s.now, []string{"a"}, &Total{s.requests, s.queue}, &Total{s.requests, s.prefill})
-	s.ReadGateway(s.now, []string{"g"}, &Total{s.requests, s.gateway})
+	total := func(name string, queue, prefill float64) *Total {
+		return &Total{At: s.now, Servers: []string{name}, Histograms: map[config.Quantity]*Histogram{
+			config.QueueTime: {Count: s.requests, Sum: queue}, config.PrefillTime: {Count: s.requests, Sum: prefill},
+		}}
+	}
+	s.ReadServers(total("a", s.queue, s.prefill))
+	s.ReadGateway(total("g", s.gateway, 0))
 }
 
 func untold() api.ServerTimes { return api.ServerTimes{Queue: -1, Prefill: -1, Decode: -1} }

@@ -1,4 +1,4 @@
-package estimate
+package series
 
 import (
 	"math"
@@ -38,7 +38,7 @@ type series struct {
 
 func newSeries(c climate, seed uint64) *series {
 	s := &series{climate: c, rand: rand.New(rand.NewPCG(seed, 1))}
-	s.now = noon().Add(time.Duration(s.rand.Int64N(int64(24 * time.Hour))))
+	s.now = epoch().Add(time.Duration(s.rand.Int64N(int64(24 * time.Hour))))
 	return s
 }
 
@@ -190,7 +190,7 @@ func TestLargeSteps(t *testing.T) {
 // What comes every day at the same time is a step in the first days only.
 func TestDailyJobIsLearnt(t *testing.T) {
 	s := newSeries(climate{interval: time.Minute, sigma: 0.1}, 1)
-	s.now = noon()
+	s.now = epoch()
 	counts := make([]int, 10)
 	for day := range counts {
 		found := s.ask(14*60, 1)                 // until two in the morning
@@ -208,7 +208,7 @@ func TestDailyJobIsLearnt(t *testing.T) {
 // Latencies that do not count, and probes that were canceled, make no step.
 func TestStepsOfUncounted(t *testing.T) {
 	var s Steps
-	now := noon()
+	now := epoch()
 	for i := range 300 {
 		r := result.Result{Outcome: result.Success, Start: now}
 		r.Timing.TTFT, r.Timing.TPOT = 100*ms+time.Duration(i%7)*ms, result.Absent

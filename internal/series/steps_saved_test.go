@@ -1,4 +1,4 @@
-package estimate
+package series
 
 import (
 	"encoding/json"
@@ -108,8 +108,8 @@ func TestStepsThatCannotBe(t *testing.T) {
 		if bad == string(good) {
 			t.Fatalf("%s: the same", what)
 		}
-		next := Steps{last: noon()}
-		if err := json.Unmarshal([]byte(bad), &next); err == nil || !next.last.Equal(noon()) || next.probes != nil {
+		next := Steps{last: epoch()}
+		if err := json.Unmarshal([]byte(bad), &next); err == nil || !next.last.Equal(epoch()) || next.probes != nil {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}

@@ -1,10 +1,11 @@
-package estimate
+package page
 
 import (
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
@@ -71,12 +72,6 @@ type TTFTParts struct {
 	Excess float64
 }
 
-// Total is what a histogram held: how many observations, and their sum in seconds.
-type Total struct {
-	Count uint64
-	Sum   float64
-}
-
 // TTFTSplit divides the time to first token of the probes of one endpoint, by what the pages
 // of its servers and of its gateway show in the same time. The zero value is ready. It is
 // safe for concurrent use.
@@ -108,9 +103,11 @@ type pageMeans struct {
 	last    pageTotal
 }
 
+// pageTotal is how many observations a histogram had at a time, and their sum.
 type pageTotal struct {
-	at time.Time
-	Total
+	at    time.Time
+	count uint64
+	sum   float64
 }
 
 // Observe adds a probe of the endpoint. One that is not timed counts as a request alone.
@@ -141,28 +138,33 @@ func seconds32(d time.Duration) float32 {
 }
 
 // ReadGateway takes in how long requests waited at the gateway by the pages of its
-// replicas; nil is not known.
-func (s *TTFTSplit) ReadGateway(at time.Time, pages []string, queue *Total) {
+// replicas.
+func (s *TTFTSplit) ReadGateway(all *Total) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read(pageGatewayQueue, at, pages, queue)
+	s.read(pageGatewayQueue, all, config.QueueTime)
 }
 
 // ReadServers takes in how long requests waited at the servers and how long their
-// prefill took, over all servers; nil is not known.
-func (s *TTFTSplit) ReadServers(at time.Time, servers []string, queue, prefill *Total) {
+// prefill took, over all servers; nil where no page was read.
+func (s *TTFTSplit) ReadServers(all *Total) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read(pageEngineQueue, at, servers, queue)
-	s.read(pagePrefill, at, servers, prefill)
+	s.read(pageEngineQueue, all, config.QueueTime)
+	s.read(pagePrefill, all, config.PrefillTime)
 }
 
-func (s *TTFTSplit) read(page int, at time.Time, servers []string, t *Total) {
-	if s.pages == nil && t != nil {
+// read takes in a distribution of all pages, or that one of them lacks it.
+func (s *TTFTSplit) read(page int, all *Total, q config.Quantity) {
+	var h *Histogram
+	if all != nil {
+		h = all.Histograms[q]
+	}
+	if s.pages == nil && h != nil {
 		s.pages = new([numPageParts]pageMeans)
 	}
 	if s.pages != nil {
-		s.pages[page].read(at, servers, t)
+		s.pages[page].read(all, h)
 	}
 }
 
@@ -176,18 +178,18 @@ func (s *TTFTSplit) Restart() {
 
 // read adds a reading. Where the servers are others than before, or one was restarted,
 // the window begins again.
-func (p *pageMeans) read(at time.Time, servers []string, t *Total) {
-	if t == nil || len(servers) == 0 {
+func (p *pageMeans) read(all *Total, h *Histogram) {
+	if h == nil || len(all.Servers) == 0 {
 		*p = pageMeans{}
 		return
 	}
-	next := pageTotal{at, *t}
-	if !slices.Equal(p.servers, servers) || next.Count < p.last.Count || next.Sum < p.last.Sum {
-		p.servers, p.starts = slices.Clone(servers), nil
+	next := pageTotal{all.At, h.Count, h.Sum}
+	if !slices.Equal(p.servers, all.Servers) || next.count < p.last.count || next.sum < p.last.sum {
+		p.servers, p.starts = slices.Clone(all.Servers), nil
 	}
 	p.last = next
-	p.starts = stats.DropOld(p.starts, func(o pageTotal) bool { return at.Sub(o.at) > TTFTWindow })
-	if n := len(p.starts); n == 0 || at.Sub(p.starts[n-1].at) >= TTFTWindow/ttftStarts {
+	p.starts = stats.DropOld(p.starts, func(o pageTotal) bool { return all.At.Sub(o.at) > TTFTWindow })
+	if n := len(p.starts); n == 0 || all.At.Sub(p.starts[n-1].at) >= TTFTWindow/ttftStarts {
 		p.starts = append(p.starts, next)
 	}
 }
@@ -199,8 +201,8 @@ func (p *pageMeans) since(from time.Time) (mean float64, requests uint64) {
 		if s.at.After(from) {
 			continue
 		}
-		if n := p.last.Count - s.Count; n > 0 {
-			return max(0, p.last.Sum-s.Sum) / float64(n), n
+		if n := p.last.count - s.count; n > 0 {
+			return max(0, p.last.sum-s.sum) / float64(n), n
 		}
 		break
 	}
