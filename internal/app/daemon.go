@@ -62,7 +62,8 @@ type daemon struct {
 	discovery *discovery.Finder
 	probing   *schedule.Scheduler // nil where endpoints are not probed
 	scraping  *schedule.Scheduler // nil where servers' pages are not read
-	hardware  *hardware           // nil where GPUs are not read
+	devices   *schedule.Scheduler // nil where GPUs are not read
+	hardware  *hardware           // the same
 	fleet     *fleet.Fleet
 	self      *collector.Self
 	health    *health.Monitor
@@ -96,6 +97,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		d.scraping = schedule.New(schedule.Options{InFlight: scrapesInFlight, Logger: env.logger})
 	}
 	if o.collectors.gpu {
+		d.devices = schedule.New(schedule.Options{Logger: env.logger})
 		var err error
 		if d.hardware, err = newHardware(env, o.collectors, len(cfg.GPUs.Pages) > 0, registry, probes); err != nil {
 			return nil, err
@@ -111,7 +113,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		Observers: []fleet.Observer{d.traces, d.pushes}, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	}
 	if d.hardware != nil {
-		parts.GPUs = d.hardware.snapshots
+		parts.GPUs, parts.GPUScraping, parts.GPUPages = d.hardware.snapshots, d.devices, d.hardware.pages
 	}
 	d.fleet = fleet.New(parts)
 	d.self.WatchBudget(d.fleet.BudgetUsed)
@@ -223,7 +225,7 @@ func (d *daemon) parts() []func(context.Context) error {
 // schedulers returns those in use.
 func (d *daemon) schedulers() []*schedule.Scheduler {
 	var used []*schedule.Scheduler
-	for _, s := range []*schedule.Scheduler{d.probing, d.scraping} {
+	for _, s := range []*schedule.Scheduler{d.probing, d.scraping, d.devices} {
 		if s != nil {
 			used = append(used, s)
 		}

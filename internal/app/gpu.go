@@ -12,7 +12,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/amd"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
-	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
@@ -29,7 +28,7 @@ type hardware struct {
 func newHardware(env environment, in collectors, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
 	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger}}
 	var err error
-	if h.pages, err = page.NewGPUPages(page.GPUPageOptions{UserAgent: fleet.UserAgent(), Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
+	if h.pages, err = page.NewGPUPages(page.GPUPageOptions{Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
 		return nil, err
 	}
 	r.MustRegister(collector.NewGPUPages(h.pages.Statuses))
@@ -89,7 +88,7 @@ func (h *hardware) parts() []func(context.Context) error {
 	if h.pods != nil {
 		parts = append(parts, h.pods.Run)
 	}
-	return append(parts, h.pages.Run)
+	return parts
 }
 
 // copies logs which sources have GPUs that another one reads as well.

@@ -18,7 +18,7 @@ func TestGPUPagesAlone(t *testing.T) {
 		http.ServeFile(w, r, filepath.Join("..", "..", "internal", "page", "testdata", "pages", "accelerators", "dcgm-exporter.txt"))
 	}))
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--no-collector.server", "--gpu.sysfs="+t.TempDir(),
-		"--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf("gpus: {pages: {cards: {urls: [%q]}}}\n", dcgm)))
+		"--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf("gpus: {pages: {cards: {urls: [%q], interval: 1s}}}\n", dcgm)))
 	_, text := p.waitFor("GPUs of a page", func(got metricsPage) bool {
 		return got.Sum("inference_gpu_page_up", "source", "cards") == 1 && got.Has("inference_gpu_info") && !isStarting(got)
 	})

@@ -146,11 +146,8 @@ func (d *daemon) activate(cfg *config.Config) error {
 	if err := d.discovery.Apply(cfg); err != nil {
 		return err // it has changed nothing
 	}
-	if err := d.applyGPUPages(cfg); err != nil {
-		return errors.Join(err, d.discovery.Apply(d.active.config()))
-	}
 	if err := d.applyEndpoints(cfg); err != nil {
-		return errors.Join(err, d.discovery.Apply(d.active.config()), d.applyGPUPages(d.active.config()))
+		return errors.Join(err, d.discovery.Apply(d.active.config()))
 	}
 	d.traces.use(cfg.Tracing, spans)
 	d.metrics.SetCompact(cfg.Metrics.Compact)
@@ -162,14 +159,6 @@ func (d *daemon) activate(cfg *config.Config) error {
 		d.hardware.setBandwidth(fleet.Bandwidths(cfg))
 	}
 	return nil
-}
-
-// applyGPUPages makes the pages of the configuration those that GPUs are read from.
-func (d *daemon) applyGPUPages(cfg *config.Config) error {
-	if d.hardware == nil {
-		return nil
-	}
-	return d.hardware.pages.Set(cfg.GPUs.Pages)
 }
 
 // applyEndpoints makes the endpoints of the configuration, and those that are

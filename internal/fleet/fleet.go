@@ -33,11 +33,13 @@ import (
 // Options are the parts that a fleet connects.
 type Options struct {
 	// Probing and Scraping start the probes of endpoints and the readings of
-	// their servers' pages; nil is none of them.
-	Probing, Scraping *schedule.Scheduler
-	Probes            *collector.Probes
-	Servers           *collector.Servers
-	Self              *collector.Self
+	// their servers' pages; nil is none of them. GPUScraping starts the readings of
+	// pages of accelerators, which GPUPages keeps; both or none of them are nil.
+	Probing, Scraping, GPUScraping *schedule.Scheduler
+	GPUPages                       *page.GPUPages
+	Probes                         *collector.Probes
+	Servers                        *collector.Servers
+	Self                           *collector.Self
 	// Gateways shows the pages of gateways. Default: they are read and not shown.
 	Gateways *collector.Gateways
 	Health   *health.Monitor
@@ -68,9 +70,12 @@ type Fleet struct {
 	modules  map[string]*config.Module
 	hashes   map[string]uint64 // of the modules that members are built with
 	members  members
-	gateways *gateways
-	refused  map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
-	active   atomic.Pointer[members]   // for other goroutines
+	gateways named
+	gpuPages named
+	// gatewayMappings are what the mappings of gateways are of.
+	gatewayMappings map[string]*config.GatewayMapping
+	refused         map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
+	active          atomic.Pointer[members]   // for other goroutines
 }
 
 // members are those of a plan, by the endpoint's name. They are never changed once they
@@ -87,7 +92,7 @@ type Plan struct {
 
 // New returns a fleet without endpoints, which must be closed.
 func New(o Options) *Fleet {
-	f := &Fleet{Options: o, dialer: prober.NewDialer(), budgets: newBudgets(config.Budget{}), gateways: new(gateways)}
+	f := &Fleet{Options: o, dialer: prober.NewDialer(), budgets: newBudgets(config.Budget{})}
 	if f.Gateways == nil {
 		f.Gateways = collector.NewGateways()
 	}
@@ -133,8 +138,13 @@ func (f *Fleet) Apply(p Plan) error {
 	}
 	modules := keepEqual(f.modules, p.Config.Modules)
 	f.hashes = moduleHashes(modules)
-	nextGateways, freshGateways, err := f.newGateways(p.Config)
+	nextGateways, err := f.newGateways(p.Config)
 	if err != nil {
+		return err
+	}
+	nextGPUPages, err := f.newGPUPages(p.Config)
+	if err != nil {
+		nextGateways.closeOthers(f.gateways)
 		return err
 	}
 	next, fresh, err := f.build(p, modules, mappings)
@@ -142,18 +152,20 @@ func (f *Fleet) Apply(p Plan) error {
 		for _, m := range fresh {
 			m.close()
 		}
-		closeGateways(freshGateways)
+		nextGateways.closeOthers(f.gateways)
+		nextGPUPages.closeOthers(f.gpuPages)
 		return err
 	}
 	f.useGateways(nextGateways)
+	f.useGPUPages(nextGPUPages)
 	for _, m := range next {
 		if m.parts != nil {
-			m.parts.gateway.Store(nextGateways.byName[m.endpoint.Gateway])
+			m.parts.gateway.Store(nextGateways.of(m.endpoint.Gateway))
 		}
 	}
 	gone := maps.Clone(f.members)
 	maps.DeleteFunc(gone, func(name string, m *member) bool { return next[name] == m })
-	f.members, f.modules, f.mappings, f.engines = next, modules, mappings, p.Config.Engines
+	f.members, f.modules, f.mappings, f.engines, f.gatewayMappings = next, modules, mappings, p.Config.Engines, p.Config.GatewayMappings
 	for name, m := range gone {
 		f.remove(name, m)
 	}
@@ -314,12 +326,15 @@ func (f *Fleet) schedule() {
 			})
 		}
 	}
-	scrapes = append(scrapes, f.gateways.jobs()...)
+	scrapes = append(scrapes, f.gateways.jobs("\x00gateway\x00")...)
 	if f.Probing != nil {
 		f.Probing.Update(probes)
 	}
 	if f.Scraping != nil {
 		f.Scraping.Update(scrapes)
+	}
+	if f.GPUScraping != nil {
+		f.GPUScraping.Update(f.gpuPages.jobs(""))
 	}
 }
 
@@ -330,9 +345,8 @@ func (f *Fleet) Close() {
 	for _, m := range f.members {
 		m.close()
 	}
-	for _, g := range f.gateways.byName {
-		g.close()
-	}
+	f.gateways.closeOthers(named{})
+	f.gpuPages.closeOthers(named{})
 	_ = f.dialer.Close()
 }
 
@@ -372,7 +386,7 @@ type member struct {
 	traffic  *traffic    // nil where no module asks what users ask
 	parts    *ttftParts  // nil where pages are not read
 	tasks    []*task
-	scrape   *scrape // nil where pages are not read
+	scrape   *source // nil where pages are not read
 }
 
 // newMember builds the probers and the readers of an endpoint and touches
@@ -439,20 +453,9 @@ func (f *Fleet) addScrape(m *member) error {
 	if err != nil {
 		return err
 	}
-	var from time.Time
-	if f.Probing != nil {
-		from = time.Now().Add(modelPatience)
-	}
-	m.scrape = &scrape{
-		lifecycle: newLifecycle(e.Close), reader: e, identity: m.identity, servers: f.Servers, board: f.Board, from: from,
-		id: serversID(m.endpoint), memory: m.memory, traffic: m.traffic, parts: m.parts,
-		log: serverLog{logger: f.Logger.With("endpoint", m.endpoint.Name), section: "engines"},
-	}
+	m.scrape = f.readServers(m, e)
 	return nil
 }
-
-// modelPatience is how long readings wait for the model that a first probe finds.
-const modelPatience = 45 * time.Second
 
 // serversID identifies the servers of an endpoint before any of them was asked.
 func serversID(e *config.Endpoint) collector.ServersID {

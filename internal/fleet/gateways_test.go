@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 )
 
@@ -56,7 +58,7 @@ func TestGateways(t *testing.T) {
 	apply(text(r))
 	first := l.gateways.byName["r"]
 	first.read(t.Context(), schedule.Run{})
-	page := gatewayLines(t, l.Fleet)
+	lines := gatewayLines(t, l.Fleet)
 	name := strings.TrimPrefix(router.URL, "http://")
 	for _, line := range []string{
 		`inference_endpoint_gateway_info{endpoint="e1",gateway="r"} 1`,
@@ -66,14 +68,14 @@ func TestGateways(t *testing.T) {
 		`inference_gateway_backends_ready{gateway="r",server="` + name + `",software="vllm-router"} 1`,
 		`inference_gateway_backend_ready{backend="b",gateway="r",server="` + name + `",software="vllm-router"} 0`,
 	} {
-		if !strings.Contains(page, line+"\n") {
+		if !strings.Contains(lines, line+"\n") {
 			t.Errorf("no line %s", line)
 		}
 	}
 	if reads.Load() != 1 || keyed.Load() != 1 {
 		t.Errorf("%d readings, %d with the gateway's own key at its page, want 1 and 1", reads.Load(), keyed.Load())
 	}
-	if got := len(first.latest()); got != 1 {
+	if got := len(first.gateway.latest()); got != 1 {
 		t.Errorf("%d statuses, want 1", got)
 	}
 
@@ -81,7 +83,7 @@ func TestGateways(t *testing.T) {
 	if l.gateways.byName["r"] != first {
 		t.Error("a reload replaced a gateway that did not change")
 	}
-	if jobs := l.gateways.jobs(); len(jobs) != 2 {
+	if jobs := l.gateways.jobs(""); len(jobs) != 2 {
 		t.Errorf("%d jobs, want 2", len(jobs))
 	}
 	apply("endpoints: [{name: e1, url: \"http://127.0.0.1:1\"}]")
@@ -91,6 +93,46 @@ func TestGateways(t *testing.T) {
 	first.read(t.Context(), schedule.Run{})
 	if reads.Load() != 1 {
 		t.Error("a gateway that is gone was read")
+	}
+}
+
+// Pages of accelerators are read by their scheduler; a reload keeps those that did not
+// change, and what is gone is gone from what is shown.
+func TestGPUPages(t *testing.T) {
+	var reads atomic.Int32
+	dcgm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reads.Add(1)
+		fmt.Fprint(w, "# TYPE DCGM_FI_DEV_GPU_TEMP gauge\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-a\",Hostname=\"n1\"} 40\n")
+	}))
+	defer dcgm.Close()
+	l := newLab(t)
+	var err error
+	if l.GPUPages, err = page.NewGPUPages(page.GPUPageOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	apply := func(format string) {
+		t.Helper()
+		if err := l.Apply(planOf(parse(t, fmt.Sprintf("gpus: {pages: {"+format+"}}", dcgm.URL)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply("a: {urls: [%q]}")
+	first := l.gpuPages.byName["a"]
+	if s := l.GPUPages.Snapshots(); len(s) != 1 || s[0].State != gpu.StateStarting {
+		t.Errorf("before the first reading: %+v", s)
+	}
+	first.read(t.Context(), schedule.Run{})
+	apply("a: {urls: [%q]}, b: {urls: [\"http://127.0.0.1:1\"]}")
+	if l.gpuPages.byName["a"] != first || len(l.gpuPages.jobs("")) != 2 {
+		t.Error("the reader of an unchanged page was replaced")
+	}
+	if s := l.GPUPages.Snapshots(); len(s) != 2 || s[0].State != gpu.StateUp || len(s[0].Devices) != 1 || s[1].State != gpu.StateStarting {
+		t.Errorf("after a reload: %+v", s)
+	}
+	apply("b: {urls: [%q]}")
+	first.read(t.Context(), schedule.Run{})
+	if s := l.GPUPages.Snapshots(); reads.Load() != 1 || len(s) != 1 || s[0].Source != "b" || !s[0].Remote {
+		t.Errorf("%d readings, snapshots %+v, want 1 and that of b", reads.Load(), s)
 	}
 }
 

@@ -147,7 +147,11 @@ func (i *identity) learn(r *result.Result) {
 // Observe implements Observer.
 func (i *identity) Observe(o *Observation) { i.learn(o.Result) }
 
+// get returns what is known; nothing of nil.
 func (i *identity) get() page.Known {
+	if i == nil {
+		return page.Known{}
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.known

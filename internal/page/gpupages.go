@@ -2,12 +2,10 @@ package page
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,8 +18,6 @@ import (
 
 // GPUPageOptions are what all pages of accelerators share.
 type GPUPageOptions struct {
-	// UserAgent is sent with every request.
-	UserAgent string
 	// Logger gets a line when a page becomes readable or ceases to be. Default: none.
 	Logger *slog.Logger
 	// Secrets are what no text of a page may repeat, beside those of the page's own settings.
@@ -38,55 +34,18 @@ type GPUPageStatus struct {
 	Devices int
 }
 
-// gpuPages reads the pages of one name of the configuration.
+// gpuPages is what the pages of one name of the configuration show.
 type gpuPages struct {
 	name     string
-	cfg      *config.MetricsPages
 	mappings *Mappings
 	logger   *slog.Logger
-	endpoint *Endpoint
 	secrets  *safetext.Secrets
-	stop     context.CancelFunc // nil before it runs
 	current  atomic.Pointer[gpu.Snapshot]
 	statuses atomic.Pointer[[]GPUPageStatus]
 }
 
-func newGPUPages(name string, cfg *config.MetricsPages, mappings *Mappings, o GPUPageOptions) (*gpuPages, error) {
-	e, err := New(cfg.Endpoint(name), Options{Mappings: mappings, UserAgent: o.UserAgent, Secrets: o.Secrets})
-	if err != nil {
-		return nil, fmt.Errorf("page %q of GPUs: %w", name, err)
-	}
-	r := &gpuPages{
-		name: name, cfg: cfg, mappings: mappings, logger: o.Logger.With("page", name), endpoint: e,
-		secrets: o.Secrets.With(config.Secrets(cfg)...),
-	}
-	r.current.Store(&gpu.Snapshot{Source: name, Remote: true, State: gpu.StateStarting})
-	r.statuses.Store(new([]GPUPageStatus))
-	return r, nil
-}
-
-// run reads the pages until ctx ends.
-func (r *gpuPages) run(ctx context.Context) {
-	defer r.endpoint.Close()
-	tick := time.NewTicker(time.Duration(r.cfg.Interval))
-	defer tick.Stop()
-	for {
-		r.poll(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// poll reads all pages once and publishes what they show.
-func (r *gpuPages) poll(ctx context.Context) {
-	start := time.Now()
-	all := r.endpoint.Scrape(ctx, Known{})
-	if ctx.Err() != nil {
-		return
-	}
+// set takes in a reading of all pages.
+func (r *gpuPages) set(all []Status) {
 	before := r.current.Load()
 	s := &gpu.Snapshot{Source: r.name, Remote: true, At: before.At, Duration: before.Duration, Failures: before.Failures, State: gpu.StateFailed}
 	statuses := make([]GPUPageStatus, len(all))
@@ -98,7 +57,7 @@ func (r *gpuPages) poll(ctx context.Context) {
 			st.Software, st.Devices = snap.Engine, len(snap.Devices)
 			s.Devices = append(s.Devices, snap.Devices...)
 			s.Driver = snap.Driver
-			s.State, s.At, s.Duration = gpu.StateUp, start, time.Since(start)
+			s.State, s.At, s.Duration = gpu.StateUp, all[0].At, time.Since(all[0].At)
 		} else if st.Err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", st.Server, st.Err))
 		}
@@ -146,82 +105,53 @@ func (r *gpuPages) log(before, now []GPUPageStatus) {
 	}
 }
 
-// GPUPages reads all pages of accelerators of a configuration.
+// GPUPages is what all pages of accelerators of a configuration show. It is safe for
+// concurrent use.
 type GPUPages struct {
+	// Mappings say how to read the pages.
+	Mappings *Mappings
 	options  GPUPageOptions
-	mappings *Mappings
 
 	mu     sync.Mutex
-	ctx    context.Context // of Run; nil before
 	byName map[string]*gpuPages
-	ended  sync.WaitGroup
 }
 
-// NewGPUPages returns readers of no pages. An error is one of the built-in mappings.
+// NewGPUPages returns what no pages show. An error is one of the built-in mappings.
 func NewGPUPages(o GPUPageOptions) (*GPUPages, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	mappings, err := newAcceleratorMappings()
 	if err != nil {
 		return nil, err
 	}
-	return &GPUPages{options: o, mappings: mappings, byName: map[string]*gpuPages{}}, nil
+	return &GPUPages{Mappings: mappings, options: o, byName: map[string]*gpuPages{}}, nil
 }
 
-// Set makes these the pages that are read. Those that are as before go on. After an error
-// all are as before.
-func (rs *GPUPages) Set(pages map[string]*config.MetricsPages) error {
+// Open adds the pages of a name, which were not read yet.
+func (rs *GPUPages) Open(name string, cfg *config.MetricsPages) {
+	r := &gpuPages{
+		name: name, mappings: rs.Mappings, logger: rs.options.Logger.With("page", name),
+		secrets: rs.options.Secrets.With(config.Secrets(cfg)...),
+	}
+	r.current.Store(&gpu.Snapshot{Source: name, Remote: true, State: gpu.StateStarting})
+	r.statuses.Store(new([]GPUPageStatus))
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	next := map[string]*gpuPages{}
-	var errs []error
-	for name, cfg := range pages {
-		if old := rs.byName[name]; old != nil && reflect.DeepEqual(old.cfg, cfg) {
-			next[name] = old
-			continue
-		}
-		r, err := newGPUPages(name, cfg, rs.mappings, rs.options)
-		errs = append(errs, err)
-		next[name] = r
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for name, old := range rs.byName {
-		if next[name] != old && old.stop != nil {
-			old.stop()
-		}
-	}
-	rs.byName = next
-	for _, r := range rs.byName {
-		rs.start(r)
-	}
-	return nil
+	rs.byName[name] = r
 }
 
-// start lets a reader read, unless it does or Run has not begun.
-func (rs *GPUPages) start(r *gpuPages) {
-	if rs.ctx == nil || r.stop != nil {
-		return
-	}
-	ctx, stop := context.WithCancel(rs.ctx)
-	r.stop = stop
-	rs.ended.Go(func() { r.run(ctx) })
+// Set takes in a reading of all pages of a name that is open, one at a time.
+func (rs *GPUPages) Set(name string, all []Status) {
+	rs.mu.Lock()
+	r := rs.byName[name]
+	rs.mu.Unlock()
+	r.set(all)
 }
 
-// Run reads the pages until ctx ends.
-func (rs *GPUPages) Run(ctx context.Context) error {
+// Remove removes the pages of a name.
+func (rs *GPUPages) Remove(name string) {
 	rs.mu.Lock()
-	rs.ctx = ctx
-	for _, r := range rs.byName {
-		rs.start(r)
-	}
-	rs.mu.Unlock()
-	<-ctx.Done()
-	rs.mu.Lock()
-	rs.ctx = nil // so that Set starts no more
-	rs.mu.Unlock()
-	rs.ended.Wait()
-	return nil
+	defer rs.mu.Unlock()
+	delete(rs.byName, name)
 }
 
 // Snapshots returns the latest readings, by name.

@@ -55,18 +55,28 @@ func gpuPageOf(t *testing.T, hosts ...*gpuHost) *config.MetricsPages {
 	return page
 }
 
-func readerOf(t *testing.T, page *config.MetricsPages) *gpuPages {
+// gpuReader reads pages of accelerators.
+type gpuReader struct {
+	*gpuPages
+	endpoint *Endpoint
+}
+
+func (r *gpuReader) poll(ctx context.Context) { r.set(r.endpoint.Scrape(ctx, Known{})) }
+
+func readerOf(t *testing.T, page *config.MetricsPages, secrets ...string) *gpuReader {
 	t.Helper()
-	rs, err := NewGPUPages(GPUPageOptions{})
+	known := safetext.NewSecrets(secrets...)
+	all, err := NewGPUPages(GPUPageOptions{Secrets: known})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := rs.Set(map[string]*config.MetricsPages{"cards": page}); err != nil {
+	all.Open("cards", page)
+	e, err := New(page.Endpoint("cards"), Options{Mappings: all.Mappings, Secrets: known})
+	if err != nil {
 		t.Fatal(err)
 	}
-	r := rs.byName["cards"]
-	t.Cleanup(r.endpoint.Close)
-	return r
+	t.Cleanup(e.Close)
+	return &gpuReader{all.byName["cards"], e}
 }
 
 const twoCards = `# TYPE DCGM_FI_DEV_GPU_TEMP gauge
@@ -130,42 +140,6 @@ func TestSoftware(t *testing.T) {
 		if got := (*r.statuses.Load())[0].Reason; got != want {
 			t.Errorf("%s: reason %q, want %q", software, got, want)
 		}
-	}
-}
-
-// Readers go on over a new configuration unless theirs changed, and all end with Run.
-func TestGPUPages(t *testing.T) {
-	a, b := newGPUHost(t, twoCards), newGPUHost(t, strings.ReplaceAll(twoCards, "GPU-", "GPU-2"))
-	rs, err := NewGPUPages(GPUPageOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages := map[string]*config.MetricsPages{"a": gpuPageOf(t, a)}
-	if err := rs.Set(pages); err != nil {
-		t.Fatal(err)
-	}
-	first := rs.byName["a"]
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- rs.Run(ctx) }()
-	if err := rs.Set(map[string]*config.MetricsPages{"a": gpuPageOf(t, a), "b": gpuPageOf(t, b)}); err != nil {
-		t.Fatal(err)
-	}
-	if rs.byName["a"] != first {
-		t.Error("the reader of an unchanged page was replaced")
-	}
-	if got := len(rs.Snapshots()); got != 2 {
-		t.Errorf("%d snapshots, want 2", got)
-	}
-	if err := rs.Set(map[string]*config.MetricsPages{"b": gpuPageOf(t, b)}); err != nil {
-		t.Fatal(err)
-	}
-	if got := rs.Snapshots(); len(got) != 1 || got[0].Source != "b" || !got[0].Remote {
-		t.Errorf("snapshots %v, want that of b", got)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -283,15 +257,7 @@ func TestTextsOfAPageAreCleaned(t *testing.T) {
 	h := newGPUHost(t, "DCGM_FI_DEV_FB_USED{GPU_I_ID=\"1\","+strings.Join(labels, ",")+"} 40\n")
 	page := gpuPageOf(t, h)
 	page.HTTP.Authorization = &promconfig.Authorization{Type: "Bearer", Credentials: own}
-	rs, err := NewGPUPages(GPUPageOptions{Secrets: safetext.NewSecrets(configured)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rs.Set(map[string]*config.MetricsPages{"cards": page}); err != nil {
-		t.Fatal(err)
-	}
-	r := rs.byName["cards"]
-	t.Cleanup(r.endpoint.Close)
+	r := readerOf(t, page, configured)
 	r.poll(t.Context())
 	s := r.current.Load()
 	if len(s.Devices) != 1 || len(s.Devices[0].MIG) != 1 {

@@ -154,16 +154,18 @@ func gpusOfPage(t *testing.T, file string) []prometheus.Collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	logged := &firstLine{came: make(chan struct{})}
-	rs, err := pages.NewGPUPages(pages.GPUPageOptions{Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	rs, err := pages.NewGPUPages(pages.GPUPageOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cards := &config.MetricsPages{Interval: model.Duration(time.Hour), Timeout: model.Duration(time.Minute), URLs: []config.PageURL{{URL: u}}}
-	if err := rs.Set(map[string]*config.MetricsPages{"cards": cards}); err != nil {
+	reader, err := pages.New(cards.Endpoint("cards"), pages.Options{Mappings: rs.Mappings})
+	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, rs.Run, logged)
+	defer reader.Close()
+	rs.Open("cards", cards)
+	rs.Set("cards", reader.Scrape(t.Context(), pages.Known{}))
 	return []prometheus.Collector{collector.NewGPU(rs.Snapshots), collector.NewGPUPages(rs.Statuses)}
 }
 

@@ -1,0 +1,239 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
+)
+
+// source reads the pages of the servers of one endpoint, of one gateway, or of accelerators
+// whenever the scheduler says so.
+type source struct {
+	lifecycle
+	reader Reader
+	// identity is what probes identified; nil is nothing. Readings begin at from while the
+	// model is not known, which is a label of all values of servers.
+	identity *identity
+	from     time.Time
+	// take publishes what became of a reading of all pages.
+	take func(known page.Known, statuses []page.Status)
+
+	cfg     *config.MetricsPages // nil of servers
+	gateway *gateway             // nil of others
+}
+
+// read reads all pages once and publishes their values.
+func (s *source) read(ctx context.Context, _ schedule.Run) schedule.Report {
+	known := s.identity.get()
+	if known.Model == "" && time.Now().Before(s.from) {
+		return schedule.Report{}
+	}
+	var statuses []page.Status
+	s.run(ctx, func(ctx context.Context) { statuses = s.reader.Scrape(ctx, known) }, func() {
+		if ctx.Err() == nil && !hasShortage(statuses) { // else ended by us, or for a lack of ours, which says nothing of the other side
+			s.take(known, statuses)
+		}
+	})
+	return schedule.Report{}
+}
+
+// readServers prepares the reading of the pages of a member's servers.
+func (f *Fleet) readServers(m *member, r Reader) *source {
+	id, log := serversID(m.endpoint), pageLog{logger: f.Logger.With("endpoint", m.endpoint.Name), section: "engines"}
+	s := &source{lifecycle: newLifecycle(r.Close), reader: r, identity: m.identity}
+	if f.Probing != nil {
+		s.from = time.Now().Add(modelPatience)
+	}
+	s.take = func(known page.Known, statuses []page.Status) {
+		id.Model = known.Model
+		there := present(statuses)
+		f.Servers.Set(id, there)
+		m.parts.read(there)
+		f.Board.SetServers(id.Endpoint, there)
+		m.memory.read(there)
+		m.traffic.read(there)
+		log.all(statuses)
+	}
+	return s
+}
+
+// modelPatience is how long readings wait for the model that a first probe finds.
+const modelPatience = 45 * time.Second
+
+// named are the sources that have names of their own in the configuration: gateways, or
+// the pages of accelerators. They are never changed once they are in use.
+type named struct {
+	mappings *page.Mappings
+	byName   map[string]*source
+}
+
+// newNamed returns the sources of a section of the configuration, with those of before in
+// place of equal ones. It touches nothing else; an error leaves nothing to close.
+func (f *Fleet) newNamed(section string, before named, m *page.Mappings, pages map[string]*config.MetricsPages) (named, error) {
+	next := named{m, make(map[string]*source, len(pages))}
+	var errs []error
+	for name, cfg := range pages {
+		if old := before.byName[name]; old != nil && before.mappings == m && reflect.DeepEqual(old.cfg, cfg) {
+			next.byName[name] = old
+			continue
+		}
+		reader, err := f.Network.Reader(cfg.Endpoint(name), m)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s %q: %w", section, name, err))
+			continue
+		}
+		next.byName[name] = &source{lifecycle: newLifecycle(reader.Close), reader: reader, cfg: cfg}
+	}
+	if err := errors.Join(errs...); err != nil {
+		next.closeOthers(before)
+		return named{}, err
+	}
+	return next, nil
+}
+
+// closeOthers closes the sources that are not those of kept.
+func (n named) closeOthers(kept named) {
+	for name, s := range n.byName {
+		if kept.byName[name] != s {
+			s.close()
+		}
+	}
+}
+
+// replace makes next the sources that are read: it closes those that are not among them,
+// calls gone for each name that goes, and fresh for each source that is new.
+func (n *named) replace(next named, gone func(name string), fresh func(name string, s *source)) {
+	n.closeOthers(next)
+	for name := range n.byName {
+		if next.byName[name] == nil {
+			gone(name)
+		}
+	}
+	for name, s := range next.byName {
+		if n.byName[name] != s {
+			fresh(name, s)
+		}
+	}
+	*n = next
+}
+
+// of returns the gateway of a name; nil is none.
+func (n named) of(name string) *gateway {
+	if s := n.byName[name]; s != nil {
+		return s.gateway
+	}
+	return nil
+}
+
+// jobs returns the readings for the scheduler.
+func (n named) jobs(prefix string) []schedule.Job {
+	var jobs []schedule.Job
+	for name, s := range n.byName {
+		jobs = append(jobs, schedule.Job{Key: prefix + name, Host: s.cfg.Endpoint(name).URL.Host, Interval: time.Duration(s.cfg.Interval), Run: s.read})
+	}
+	return jobs
+}
+
+// newGPUPages returns the pages of accelerators of a configuration, as newNamed does.
+func (f *Fleet) newGPUPages(cfg *config.Config) (named, error) {
+	if f.GPUPages == nil {
+		return named{}, nil
+	}
+	return f.newNamed("page of GPUs", f.gpuPages, f.GPUPages.Mappings, cfg.GPUs.Pages)
+}
+
+// useGPUPages makes these the pages of accelerators that are read.
+func (f *Fleet) useGPUPages(next named) {
+	f.gpuPages.replace(next, func(name string) { f.GPUPages.Remove(name) }, func(name string, s *source) {
+		f.GPUPages.Open(name, s.cfg)
+		s.take = func(_ page.Known, statuses []page.Status) { f.GPUPages.Set(name, statuses) }
+	})
+}
+
+// present returns the statuses that are published.
+func present(statuses []page.Status) []page.Status {
+	return slices.DeleteFunc(slices.Clone(statuses), func(st page.Status) bool { return st.Absent })
+}
+
+// hasShortage reports whether a page could not be read for a lack of this machine's.
+func hasShortage(statuses []page.Status) bool {
+	return slices.ContainsFunc(statuses, func(st page.Status) bool { return foreign.IsShortage(st.Err) })
+}
+
+// lacksFile reports whether a page was not asked for want of a file of this machine.
+func lacksFile(st *page.Status) bool {
+	_, ok := errors.AsType[*foreign.FileError](st.Err)
+	return ok
+}
+
+// pageLog logs what changes from one reading of pages to the next. It is used by one
+// reading at a time.
+type pageLog struct {
+	logger     *slog.Logger
+	section    string                 // of the configuration, with the mappings
+	states     map[string]serverState // of the last reading, by server
+	incomplete map[string]string      // quantities that were missing, by server
+}
+
+// all reports servers that come, go or change their state, and quantities
+// that a page no longer shows.
+func (s *pageLog) all(statuses []page.Status) {
+	states := make(map[string]serverState, len(statuses))
+	incomplete := map[string]string{}
+	for i := range statuses {
+		st := &statuses[i]
+		states[st.Server] = stateOf(st)
+		if before, seen := s.states[st.Server]; !seen || before != stateOf(st) {
+			s.one(st, seen)
+		}
+		if st.Snapshot == nil || len(st.Snapshot.Missing) == 0 {
+			continue
+		}
+		missing := fmt.Sprint(st.Snapshot.Missing)
+		incomplete[st.Server] = missing
+		if s.incomplete[st.Server] != missing {
+			s.logger.Warn("the server's page lacks quantities that this engine always showed; if it renamed them, set them under "+s.section,
+				"server", st.Server, "engine", st.Snapshot.Engine, "missing", missing)
+		}
+	}
+	for server := range s.states {
+		if _, ok := states[server]; !ok {
+			s.logger.Warn("server is gone", "server", server)
+		}
+	}
+	s.states, s.incomplete = states, incomplete
+}
+
+// serverState is a state and why it is so.
+type serverState struct {
+	state  page.State
+	reason page.Reason
+	absent bool
+}
+
+func stateOf(st *page.Status) serverState { return serverState{st.State, st.Reason, st.Absent} }
+
+func (s *pageLog) one(st *page.Status, seen bool) {
+	switch {
+	case st.State == page.Up && seen:
+		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)
+	case st.State == page.Up:
+		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
+	case st.Absent && lacksFile(st):
+		s.logger.Warn("server's page not read: a required file is unusable", "server", st.Server, "url", st.URL, "err", st.Err)
+	case st.Absent:
+		s.logger.Info("not a server metrics page", "server", st.Server, "url", st.URL, "reason", string(st.Reason), "err", st.Err)
+	default:
+		s.logger.Warn("cannot read the server's page", "server", st.Server, "url", st.URL, "state", string(st.State),
+			"reason", string(st.Reason), "err", st.Err)
+	}
+}
