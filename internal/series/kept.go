@@ -119,9 +119,9 @@ type keptEvent struct {
 	merged, reasoning bool
 }
 
-// keep returns what is kept of a result. Its events are dropped when they take
-// more than half of the allowance.
-func keep(o *Observation, allowance int) *Kept {
+// keep returns what is kept of a result, and of that what it may share with the probe
+// before. Its events are dropped when they take more than half of the allowance.
+func keep(o *Observation, allowance int) (*Kept, keptAlike) {
 	r := o.Result
 	t, d := &r.Tokens, &r.Decoded
 	k := &Kept{
@@ -131,10 +131,6 @@ func keep(o *Observation, allowance int) *Kept {
 		decoded: [4]int32{int32(d.First), int32(d.Last), int32(d.Tokens), int32(d.FirstTokens)},
 		length:  int32(r.Length), concurrency: int32(r.Concurrency), status: int32(r.Status), merged: int32(r.MergedEvents()),
 		flags: keptFlags{r.Reused, r.Buffered, r.Imprecise, r.NoEndMarker, r.NoFinish, r.MoreEvents, r.MaxTokensIgnored},
-		alike: &keptAlike{
-			api: r.API, engine: r.Engine, model: r.Model, prefix: r.Prefix, finish: r.Finish, kind: r.Kind,
-			clock: r.Clock, source: t.Source, answer: r.Answer, certNotAfter: r.CertNotAfter,
-		},
 	}
 	a := &r.Answer
 	bytes := keptBytes + len(r.Model) + len(a.Prompt) + len(a.Hash) + len(a.Model) + len(a.Fingerprint) + len(a.Text)
@@ -155,16 +151,21 @@ func keep(o *Observation, allowance int) *Kept {
 		k.events = keepEvents(r.Events)
 		bytes += eventBytes * len(k.events)
 	}
-	k.bytes = int32(bytes + keptAlikeBytes)
-	return k
+	k.bytes = int32(bytes)
+	return k, keptAlike{
+		api: r.API, engine: r.Engine, model: r.Model, prefix: r.Prefix, finish: r.Finish, kind: r.Kind,
+		clock: r.Clock, source: t.Source, answer: r.Answer, certNotAfter: r.CertNotAfter,
+	}
 }
 
-// shareWith has the probe share with another one what both have.
-func (k *Kept) shareWith(other *Kept) {
-	if *k.alike == *other.alike {
-		k.alike = other.alike
-		k.bytes -= keptAlikeBytes
+// setAlike sets what is shared with the probe before, nil for none, where that is equal.
+func (k *Kept) setAlike(alike *keptAlike, before *Kept) {
+	if before != nil && *before.alike == *alike {
+		k.alike = before.alike
+		return
 	}
+	k.alike = new(*alike)
+	k.bytes += keptAlikeBytes
 }
 
 // nanoseconds returns t as a Unix time, 0 for the zero time.
@@ -278,9 +279,6 @@ func (k *Kept) Result() *result.Result {
 
 // keep adds a probe and drops old ones, or their events; l.mu is held.
 func (l *Log) keep(k *Kept, allowance int) {
-	if n := len(l.kept); n > 0 {
-		k.shareWith(l.kept[n-1])
-	}
 	l.kept = append(l.kept, k)
 	l.keptBytes += k.bytes
 	for len(l.kept) > maxKept || int(l.keptBytes) > allowance && len(l.kept) > minKept {
@@ -332,6 +330,11 @@ func (l *Log) Kept() []*Kept {
 func (l *Log) Last() *Kept {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.newest()
+}
+
+// newest is Last; l.mu is held.
+func (l *Log) newest() *Kept {
 	if len(l.kept) == 0 {
 		return nil
 	}

@@ -106,7 +106,7 @@ func TestKeptLargeProbes(t *testing.T) {
 func TestKeptEvents(t *testing.T) {
 	for events, kept := range map[int]int{0: 0, 192: 192, 193: 0} {
 		o := Observe(answer(epoch(), events), nil, false, false)
-		if k := keep(&o, 2*(keptBytes+len("llama")+192*8)); len(k.events) != kept {
+		if k, _ := keep(&o, 2*(keptBytes+len("llama")+192*8)); len(k.events) != kept {
 			t.Errorf("%d events: kept %d, want %d", events, len(k.events), kept)
 		}
 	}
@@ -139,12 +139,12 @@ func TestKeptEventsThatDoNotFit(t *testing.T) {
 		r := answer(epoch(), 3)
 		r.Events = append(r.Events, e)
 		o := Observe(r, nil, false, false)
-		if k := keep(&o, 1<<20); k.events != nil {
+		if k, _ := keep(&o, 1<<20); k.events != nil {
 			t.Errorf("%+v is kept", e)
 		}
 	}
 	o := Observe(answer(epoch(), 3), nil, false, false)
-	if k := keep(&o, 1<<20); len(k.events) != 3 {
+	if k, _ := keep(&o, 1<<20); len(k.events) != 3 {
 		t.Error("events that fit are not kept")
 	}
 }

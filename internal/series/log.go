@@ -123,9 +123,10 @@ func (l *Log) Add(o *Observation) {
 		r.marks |= inWindow
 	}
 	allowance := l.pool.allowance()
-	k := keep(o, allowance)
+	k, alike := keep(o, allowance)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	k.setAlike(&alike, l.newest())
 	l.keep(k, allowance)
 	l.add(o.Start, r)
 	if o.IsSample() {
@@ -234,12 +235,15 @@ func (l *Log) point(r *record, outcomes []result.Outcome) Point {
 }
 
 // Points returns the latest n probes, at most 480, the latest last.
-func (l *Log) Points(n int) []Point {
+func (l *Log) Points(n int) []Point { return l.PointsIn(nil, n) }
+
+// PointsIn is Points in the room of a slice, where that has enough.
+func (l *Log) PointsIn(room []Point, n int) []Point {
 	outcomes := result.Outcomes()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n = min(n, maxPoints, l.len()-l.waits)
-	points := make([]Point, n)
+	points := slices.Grow(room[:0], n)[:n]
 	for r := range l.latest() {
 		if n == 0 {
 			break

@@ -159,7 +159,8 @@ func (p *Probes) window(now time.Time) *Window {
 func (p *Probes) fill(row *Row) {
 	e := p.endpoint
 	row.Module, row.SLO, row.Window = p.id.Module, p.options.Objectives, p.window(e.board.now())
-	points := p.log.Points(rowOutcomes + 1)
+	var room [rowOutcomes + 1]series.Point
+	points := p.log.PointsIn(room[:], len(room))
 	row.Outcomes, row.Runs = outcomesOf(points[max(0, len(points)-rowOutcomes):]), p.runsOf(points)
 	kept := p.log.Kept()
 	for i, k := range slices.Backward(kept) {
