@@ -13,7 +13,7 @@ func TestLeastRecentlyUsedBlockIsEvictedFirst(t *testing.T) {
 		t.Helper()
 		owned, ok := p.takeShared(found, tokens)
 		if !ok {
-			t.Fatalf("no room for %d tokens with %d blocks free", tokens, p.free.Len())
+			t.Fatalf("no room for %d tokens with %d blocks free", tokens, p.free)
 		}
 		for i, h := range hashes {
 			p.publish(owned[i], h)

@@ -82,11 +82,11 @@ type record struct {
 
 // add notes an event that the next write completes.
 func (r *record) add(e *event) {
-	r.update(func(now *Record) {
-		if len(now.Events) < maxEvents {
-			now.Events = append(now.Events, Event{Kind: e.kind, Tokens: e.tokens})
-		}
-	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.r.Events) < maxEvents {
+		r.r.Events = append(r.r.Events, Event{Kind: e.kind, Tokens: e.tokens})
+	}
 }
 
 // stamp gives the events that were added since the last write their instant.

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"container/list"
 	"slices"
 	"time"
 )
@@ -184,32 +183,50 @@ func (r *replica) sample(q *sequence, now time.Time) {
 // until it is taken, least recently used first.
 type blockPool struct {
 	size    int
-	blocks  []block
+	blocks  []block        // the last one is the head of the free list
 	cached  map[uint64]int // hash to block
-	free    list.List      // of the blocks without a reference, by index
+	free    int            // blocks without a reference
 	evicted uint64         // blocks whose content was given up
 }
 
 type block struct {
-	hash uint64 // 0 is no cached content
-	refs int
-	free *list.Element // where refs is 0
+	hash       uint64 // 0 is no cached content
+	refs       int
+	prev, next int // in the free list, while refs is 0
 }
 
 func newBlockPool(blocks, size int) *blockPool {
-	p := &blockPool{size: size, blocks: make([]block, blocks), cached: make(map[uint64]int)}
-	for i := range p.blocks {
-		p.blocks[i].free = p.free.PushBack(i)
+	p := &blockPool{size: size, blocks: make([]block, blocks+1), cached: make(map[uint64]int)}
+	p.blocks[blocks] = block{prev: blocks, next: blocks}
+	for i := range blocks {
+		p.pushFree(i)
 	}
 	return p
 }
 
-func (p *blockPool) inUse() int { return len(p.blocks) - p.free.Len() }
+// head is the index of the head of the free list.
+func (p *blockPool) head() int { return len(p.blocks) - 1 }
+
+func (p *blockPool) pushFree(i int) {
+	h := p.head()
+	last := p.blocks[h].prev
+	p.blocks[i].prev, p.blocks[i].next = last, h
+	p.blocks[last].next, p.blocks[h].prev = i, i
+	p.free++
+}
+
+func (p *blockPool) removeFree(i int) {
+	b := &p.blocks[i]
+	p.blocks[b.prev].next, p.blocks[b.next].prev = b.next, b.prev
+	p.free--
+}
+
+func (p *blockPool) inUse() int { return p.head() - p.free }
 
 // evictable is the number of blocks not in use whose content can be found.
 func (p *blockPool) evictable() int {
 	n := 0
-	for _, b := range p.blocks {
+	for _, b := range p.blocks[:p.head()] {
 		if b.refs == 0 && b.hash != 0 {
 			n++
 		}
@@ -240,12 +257,12 @@ func (p *blockPool) takeShared(found []int, tokens int) ([]int, bool) {
 			unused++
 		}
 	}
-	if p.needed(tokens)-len(found) > p.free.Len()-unused {
+	if p.needed(tokens)-len(found) > p.free-unused {
 		return nil, false
 	}
 	for _, i := range found {
 		if p.blocks[i].refs == 0 {
-			p.free.Remove(p.blocks[i].free)
+			p.removeFree(i)
 		}
 		p.blocks[i].refs++
 	}
@@ -255,11 +272,12 @@ func (p *blockPool) takeShared(found []int, tokens int) ([]int, bool) {
 // grow adds blocks until tokens fit; it changes nothing if there are too few.
 func (p *blockPool) grow(owned []int, tokens int) ([]int, bool) {
 	need := p.needed(tokens) - len(owned)
-	if need > p.free.Len() {
+	if need > p.free {
 		return owned, false
 	}
 	for range need {
-		i := p.free.Remove(p.free.Front()).(int)
+		i := p.blocks[p.head()].next
+		p.removeFree(i)
 		if h := p.blocks[i].hash; h != 0 {
 			delete(p.cached, h)
 			p.evicted++
@@ -285,7 +303,7 @@ func (p *blockPool) release(owned []int) {
 		i := owned[n]
 		p.blocks[i].refs--
 		if p.blocks[i].refs == 0 {
-			p.blocks[i].free = p.free.PushBack(i)
+			p.pushFree(i)
 		}
 	}
 }
