@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
-
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
 // Bounds of texts that become label values or go into requests, in bytes.
@@ -108,7 +106,7 @@ func (e *Endpoint) checkModules(r *report, p path, modules map[string]*Module) {
 	for i, name := range e.Modules {
 		switch {
 		case modules[name] == nil:
-			r.errorf(p.index(i), "unknown module %s%s", quote(name), nearest.Hint(name, "known", slices.Sorted(maps.Keys(modules))))
+			r.errorf(p.index(i), "unknown module %s%s", quote(name), Hint(name, "known", slices.Sorted(maps.Keys(modules))))
 		case slices.Contains(e.Modules[:i], name):
 			r.errorf(p.index(i), "module %s is listed twice", quote(name))
 		}

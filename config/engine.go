@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
 // Engine says how to read the metrics page of one server software: which of its
@@ -305,7 +303,7 @@ func checkQuantity(r *report, p path, q Quantity, here []Quantity, known vocabul
 	for i, k := range here {
 		words[i] = string(k)
 	}
-	r.errorf(p, "unknown quantity %s; the nearest are %s (%s lists all)", quote(string(q)), strings.Join(nearest.Names(string(q), words, 3), ", "), known.docs)
+	r.errorf(p, "unknown quantity %s; the nearest are %s (%s lists all)", quote(string(q)), strings.Join(NearestNames(string(q), words, 3), ", "), known.docs)
 }
 
 // sectionOf returns the key of a mapping that a quantity has its sources under.

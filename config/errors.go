@@ -13,7 +13,6 @@ import (
 	promconfig "github.com/prometheus/common/config"
 	"gopkg.in/yaml.v3"
 
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -255,10 +254,10 @@ func (d *decoder) unknownKey(e pair, p path, keys map[string][]int) {
 		d.hide(at, p.key(name))
 		d.errorAt(e.line, at, "want a space after the colon")
 	case d.isKeyLike(e.key):
-		d.errorAt(e.line, at, "unknown key %s%s", quote(e.key), nearest.Hint(e.key, "known here", known))
+		d.errorAt(e.line, at, "unknown key %s%s", quote(e.key), Hint(e.key, "known here", known))
 	default:
 		d.hide(at, p)
-		d.errorAt(e.line, at, "unknown key%s", nearest.Hint(e.key, "known here", known))
+		d.errorAt(e.line, at, "unknown key%s", Hint(e.key, "known here", known))
 	}
 }
 

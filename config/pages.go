@@ -6,8 +6,6 @@ import (
 	"slices"
 
 	"github.com/prometheus/common/model"
-
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
 // MetricsPages are the metrics pages of software that is read beside the servers, such as
@@ -77,7 +75,7 @@ func (g *GPUs) check(r *report, p path) {
 
 func checkGateway(r *report, p path, name string, gateways map[string]*MetricsPages) {
 	if name != "" && gateways[name] == nil {
-		r.errorf(p, "unknown gateway %s%s", quote(name), nearest.Hint(name, "known under gateways", slices.Sorted(maps.Keys(gateways))))
+		r.errorf(p, "unknown gateway %s%s", quote(name), Hint(name, "known under gateways", slices.Sorted(maps.Keys(gateways))))
 	}
 }
 

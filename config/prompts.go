@@ -11,7 +11,6 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
 )
 
 // Bounds of a file with prompts.
@@ -210,7 +209,7 @@ func keysIn(v *fastjson.Value, known ...string) (map[string]*fastjson.Value, err
 		switch {
 		case err != nil:
 		case !slices.Contains(known, key):
-			err = fmt.Errorf("unknown key %s%s", quote(key), nearest.Hint(key, "known here", known))
+			err = fmt.Errorf("unknown key %s%s", quote(key), Hint(key, "known here", known))
 		case seen[key]:
 			err = fmt.Errorf("%s: duplicate key", key)
 		}

@@ -16,13 +16,13 @@ import (
 func layers() [][]string {
 	return [][]string{
 		{
-			"alerts", "internal/page/testdata/pages/servers", "gpu/internal/nvmlsymbols",
-			"internal/fakenvml", "internal/foreign", "internal/nearest", "internal/safetext", "internal/stats",
+			"alerts", "internal/page/testdata/pages/servers",
+			"internal/fakenvml", "internal/foreign", "internal/safetext", "internal/stats",
 			"prober/stream",
 		},
-		{"gpu", "gpu/pods", "internal/cli", "internal/store", "prober/api", "prober/cloudauth"},
+		{"gpu", "gpu/pods", "internal/store", "prober/api", "prober/cloudauth"},
 		{"config", "prober/detect"},
-		{"internal/result"},
+		{"internal/cli", "internal/result"},
 		{"internal/series", "internal/workload"},
 		{"internal/workload/*"}, // each kind of workload
 		{"internal/simulator"},

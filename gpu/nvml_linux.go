@@ -2,6 +2,9 @@
 
 package gpu
 
+// #cgo LDFLAGS: -ldl
+import "C" // with nvml_symbols_linux.c
+
 import (
 	"fmt"
 	"math"
@@ -9,9 +12,6 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-
-	// Without it a function that the driver does not have ends the process.
-	_ "github.com/inference-exporter/inference_exporter/gpu/internal/nvmlsymbols"
 )
 
 // nvmlDefault is the name under which a driver installs its library.

@@ -162,7 +162,7 @@ func TestNVMLSymbols(t *testing.T) {
 	}
 	for _, s := range symbols {
 		if strings.HasPrefix(s.Name, "nvml") {
-			t.Errorf("%s is a dynamic symbol: internal/nvmlsymbols must define it, hidden", s.Name)
+			t.Errorf("%s is a dynamic symbol: nvml_symbols_linux.c must define it, hidden", s.Name)
 		}
 	}
 }

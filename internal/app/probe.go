@@ -20,7 +20,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/compare"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -208,7 +207,7 @@ func nameHint(cfg *config.Config, target string) string {
 		names[i] = e.Name
 	}
 	hint := ""
-	if meant := nearest.Guess(target, names); meant != "" {
+	if meant := config.Guess(target, names); meant != "" {
 		hint = fmt.Sprintf("; did you mean %q?", meant)
 	}
 	if len(cfg.Discovery) > 0 {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
+	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // wholeNumber is the value of a flag that takes an integer. Kingpin's own also takes 1.5,
@@ -92,7 +92,7 @@ func set(v kingpin.Value, text *string, app *kingpin.Application, command *kingp
 	}
 	switch n := len(options); {
 	case n > maxListed:
-		return fmt.Errorf("unknown; the nearest of %d are %s", n, strings.Join(nearest.Names(*text, options, 3), ", "))
+		return fmt.Errorf("unknown; the nearest of %d are %s", n, strings.Join(config.NearestNames(*text, options, 3), ", "))
 	case n > 0:
 		return fmt.Errorf("want one of %s", strings.Join(options, ", "))
 	}
@@ -238,7 +238,7 @@ func flagWords(flags []*kingpin.FlagModel) (words []string) {
 // unknown returns the error of an unknown word, with what was likely meant or, where that is
 // not known, how to get help.
 func unknown(text, word string, known []string, help string) error {
-	if meant := nearest.Guess(word, known); meant != "" {
+	if meant := config.Guess(word, known); meant != "" {
 		return fmt.Errorf("%s: did you mean %q?", text, meant)
 	}
 	return fmt.Errorf("%s, try %s", text, help)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -71,7 +70,7 @@ func checkEngines(cfg *config.Config) []*config.Error {
 	known, mistakes := page.Check(cfg.Engines)
 	for _, e := range sections(cfg) {
 		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
-			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q%s", name, nearest.Hint(name, "known", known)))
+			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q%s", name, config.Hint(name, "known", known)))
 		}
 	}
 	return mistakes
@@ -84,7 +83,7 @@ func checkGateways(cfg *config.Config) []*config.Error {
 		if software := cfg.Gateways[name].Software; software != "" && !slices.Contains(known, software) {
 			mistakes = append(mistakes, &config.Error{
 				Path: config.Key("gateways", name) + ".software",
-				Msg:  fmt.Sprintf("unknown gateway software %.64q%s", software, nearest.Hint(software, "known", known)),
+				Msg:  fmt.Sprintf("unknown gateway software %.64q%s", software, config.Hint(software, "known", known)),
 			})
 		}
 	}
@@ -224,7 +223,7 @@ func checkGPUPages(cfg *config.Config) []*config.Error {
 		if software != "" && !slices.Contains(known, software) {
 			mistakes = append(mistakes, &config.Error{
 				Path: config.Key("gpus.pages", name) + ".software",
-				Msg:  fmt.Sprintf("unknown software %.64q%s", software, nearest.Hint(software, "known", known)),
+				Msg:  fmt.Sprintf("unknown software %.64q%s", software, config.Hint(software, "known", known)),
 			})
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
@@ -100,12 +99,12 @@ func (t Target) Tracker(users *load.Traffic) *workload.Tracker {
 func NewTarget(e *config.Endpoint, modules map[string]*config.Module, module, apiName, model string) (Target, error) {
 	m, ok := modules[module]
 	if !ok {
-		return Target{}, fmt.Errorf("unknown module %.64q%s", module, nearest.Hint(module, "known", slices.Sorted(maps.Keys(modules))))
+		return Target{}, fmt.Errorf("unknown module %.64q%s", module, config.Hint(module, "known", slices.Sorted(maps.Keys(modules))))
 	}
 	own := *e
 	if apiName != "" {
 		if _, ok := api.Lookup(apiName); !ok {
-			return Target{}, fmt.Errorf("unknown api %.64q%s", apiName, nearest.Hint(apiName, "known", api.Names()))
+			return Target{}, fmt.Errorf("unknown api %.64q%s", apiName, config.Hint(apiName, "known", api.Names()))
 		}
 		own.API = apiName
 	}

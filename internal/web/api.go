@@ -12,7 +12,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/inference-exporter/inference_exporter/internal/nearest"
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
@@ -132,7 +132,7 @@ func (a *api) noEndpoint(w http.ResponseWriter, name string) {
 		for _, row := range a.Status.Fleet().Endpoints {
 			names = append(names, row.Name)
 		}
-		if meant := nearest.Guess(name, names); meant != "" {
+		if meant := config.Guess(name, names); meant != "" {
 			text += fmt.Sprintf("; did you mean %q?", meant)
 		}
 	}

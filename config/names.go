@@ -1,5 +1,4 @@
-// Package nearest finds the names that a misspelled one is likest to.
-package nearest
+package config
 
 import (
 	"cmp"
@@ -11,9 +10,9 @@ import (
 // maxWord bounds what is compared of a word, in bytes: longer than any name.
 const maxWord = 128
 
-// Names returns the n of known that differ least from a word, the nearest first: those that
-// contain it or that it contains come before the others.
-func Names(word string, known []string, n int) []string {
+// NearestNames returns the n of known that differ least from a word, the nearest first: those
+// that contain it or that it contains come before the others.
+func NearestNames(word string, known []string, n int) []string {
 	word = word[:min(len(word), maxWord)]
 	apart := func(known string) int {
 		n := edits(word, known)

@@ -1,4 +1,4 @@
-package nearest
+package config
 
 import (
 	"slices"
@@ -30,13 +30,13 @@ func TestNames(t *testing.T) {
 	known := []string{"requests_running", "requests_waiting", "kv_cache_usage_ratio", "ttft"}
 	f := func(word string, want ...string) {
 		t.Helper()
-		if got := Names(word, known, len(want)); !slices.Equal(got, want) {
+		if got := NearestNames(word, known, len(want)); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", word, got, want)
 		}
 	}
 	f("request_waiting", "requests_waiting", "requests_running", "ttft")
 	f("running", "requests_running", "ttft", "requests_waiting") // a name that contains the word first
-	if got := Names("x", known[:1], 3); !slices.Equal(got, known[:1]) {
+	if got := NearestNames("x", known[:1], 3); !slices.Equal(got, known[:1]) {
 		t.Errorf("got %q of one", got)
 	}
 }

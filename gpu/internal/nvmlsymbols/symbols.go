@@ -1,6 +1,0 @@
-//go:build linux && cgo
-
-package nvmlsymbols
-
-// #cgo LDFLAGS: -ldl
-import "C"
