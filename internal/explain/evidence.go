@@ -3,6 +3,7 @@ package explain
 import (
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
@@ -15,11 +16,7 @@ type Evidence struct {
 	Endpoint string
 	// Engine is the server software.
 	Engine string
-	State  health.State
-	// Since is when the state began.
-	Since time.Time
-	// Failing counts the probes since then, while some fail; nil is not known.
-	Failing *Tally
+	Condition
 	// NoKey says that the configuration of the endpoint has no key.
 	NoKey bool
 	// Probes are the latest probes that count for the state, in the order of their
@@ -34,7 +31,8 @@ type Evidence struct {
 	Servers   *Servers
 	// Gateway is the gateway that the endpoint is joined to; nil is none, or not yet read.
 	Gateway *GatewayPages
-	GPUs    []GPU
+	// GPUs are the cards that the endpoint runs on.
+	GPUs []*gpu.DeviceSnapshot
 	// Changes are changes of what should stay the same.
 	Changes []Change
 	// Steps are the latest lasting changes of latencies and failures of the modules.
@@ -43,6 +41,15 @@ type Evidence struct {
 	Corruptions []Corruption
 	Exporter    Exporter
 	Common      *Shared
+}
+
+// Condition is the state of an endpoint without regard to a mute.
+type Condition struct {
+	State health.State
+	// Since is when the state began.
+	Since time.Time
+	// Failing counts the probes since then, while some fail; nil is not known.
+	Failing *Tally
 }
 
 // Tally counts the probes of an incident: of how many Failed did, and in how many Spells
@@ -133,19 +140,6 @@ type Servers struct {
 
 // Level is a value now and as it usually is; nil is not known.
 type Level struct{ Now, Usual *float64 }
-
-// GPU is a card that the endpoint runs on.
-type GPU struct {
-	UUID, Name string
-	// Lost means that it no longer answers.
-	Lost bool
-	// Throttle are the reasons for reduced clocks that are no normal part of full load.
-	Throttle []string
-	// Utilization is the ratio of time in which it was busy.
-	Utilization *float64
-	// Neighbours are programs beside the largest one that use it.
-	Neighbours []string
-}
 
 // Change is a change of something that should stay the same.
 type Change struct {

@@ -1,6 +1,7 @@
 // Package explain names the cause of what ails an endpoint: a table of rules over
 // what probes, servers' pages, GPUs, other endpoints and the exporter itself show at
-// one instant. It asks nothing and keeps nothing: equal evidence gives equal findings.
+// one instant. A Memory keeps what is needed of an endpoint and gathers it as Evidence; equal
+// evidence gives equal findings.
 package explain
 
 import (

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -43,7 +44,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // of returns evidence of an endpoint in a state since a minute ago.
 func of(state health.State, probes ...Probe) *Evidence {
-	return &Evidence{At: noon, Endpoint: "e", State: state, Since: noon.Add(-time.Minute), Probes: probes, Succeeded: true}
+	return &Evidence{At: noon, Endpoint: "e", Condition: Condition{State: state, Since: noon.Add(-time.Minute)}, Probes: probes, Succeeded: true}
 }
 
 // many returns probes that ended in the same way, one every 5 s, the latest now.
@@ -91,6 +92,12 @@ var (
 	calmTPOT = [3]float64{0.02, 0.02, 0.05}
 )
 
+// card returns the card of an endpoint that shows this.
+func card(shown *gpu.DeviceSnapshot) []*gpu.DeviceSnapshot {
+	shown.UUID = "GPU-1"
+	return []*gpu.DeviceSnapshot{shown}
+}
+
 // with changes evidence.
 func with(e *Evidence, change func(*Evidence)) *Evidence {
 	change(e)
@@ -136,7 +143,7 @@ func constructed() []struct {
 		}), []Cause{ProcessGone}},
 		{"GPU lost, engine hung", with(of(health.Down, many(6, failed(result.TimeoutFirstToken, 0))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Running: now(3), Waiting: now(0), Stuck: 2 * time.Minute}
-			e.GPUs = []GPU{{UUID: "GPU-1", Lost: true}}
+			e.GPUs = card(&gpu.DeviceSnapshot{})
 		}), []Cause{Hung}},
 		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
 		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, GatewayFault}},
@@ -161,10 +168,10 @@ func constructed() []struct {
 			e.Servers = &Servers{Known: 1, Up: 1, Hits: levels(0.05, 0.7), Waiting: now(0), Running: levels(4, 4), TTFT: levels(1.9, 0.18)}
 		}), []Cause{PrefixCacheLost, PrefillSlow}},
 		{"GPU throttled by heat, slow tokens", with(slow(calmTTFT, [3]float64{0.08, 0.02, 0.05}), func(e *Evidence) {
-			e.GPUs = []GPU{{UUID: "GPU-1", Throttle: []string{"hw_thermal"}}}
+			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Readings: []gpu.Reading{{Kind: gpu.ClockEventActive, Label: "hw_thermal", Value: 1}}})
 		}), []Cause{DecodeSlow}},
 		{"neighbour on the card, slow prompts and tokens", with(slow(late, [3]float64{0.08, 0.02, 0.05}), func(e *Evidence) {
-			e.GPUs = []GPU{{UUID: "GPU-1", Neighbours: []string{"python3 (pid 7)"}}}
+			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Processes: []gpu.ProcessReading{{PID: 1, Name: "vllm", MemoryUsed: 7e10}, {PID: 7, Name: "python3", SMUtilization: 0.3}}})
 		}), []Cause{DecodeSlow, PrefillSlow}},
 		{"probes imprecise on a starved machine", with(slow(late, calmTPOT), func(e *Evidence) {
 			for i := range e.Probes {
@@ -273,7 +280,7 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 		{"up again after an outage", of(health.Up, append(many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
 		{"up with a full KV cache, requests waiting and one buffered answer", with(of(health.Up, append(many(1, Probe{Outcome: result.Success, Buffered: true}), many(5, answered(time.Second))...)...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(0.99), Preemptions: now(2), Waiting: now(9)}
-			e.GPUs = []GPU{{UUID: "GPU-1", Throttle: []string{"hw_thermal"}}}
+			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Readings: []gpu.Reading{{Kind: gpu.ClockEventActive, Label: "hw_thermal", Value: 1}}})
 		}), Healthy},
 		{"up with an old change of the model", with(of(health.Up, many(3, answered(time.Second))...), func(e *Evidence) {
 			e.Changes = []Change{{At: noon.Add(-3 * time.Hour), What: "model"}}

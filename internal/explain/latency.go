@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
@@ -289,23 +290,23 @@ func matchDecodeSlow(f *facts) *match {
 
 // throttled reports whether a GPU of the endpoint is held back, or shared.
 func (f *facts) throttled() bool {
-	return slices.ContainsFunc(f.GPUs, func(g GPU) bool { return len(g.Throttle)+len(g.Neighbours) > 0 })
+	return slices.ContainsFunc(f.GPUs, func(d *gpu.DeviceSnapshot) bool { return len(throttle(d))+len(neighbours(d.Processes)) > 0 })
 }
 
 // withGPUs adds what the GPUs of the endpoint show.
 func (m *match) withGPUs(f *facts) {
-	for _, g := range f.GPUs {
-		name := strings.TrimSpace(g.Name + " " + g.UUID)
+	for _, d := range f.GPUs {
+		name, reduced := strings.TrimSpace(d.Name+" "+d.UUID), throttle(d)
 		switch {
-		case g.Lost:
+		case !d.Up:
 			m.evidence = append(m.evidence, name+" no longer answers")
 			m.runbook = "InferenceGPULost"
-		case len(g.Throttle) > 0:
-			m.evidence = append(m.evidence, name+" has reduced clocks: "+strings.Join(g.Throttle, ", "))
+		case len(reduced) > 0:
+			m.evidence = append(m.evidence, name+" has reduced clocks: "+strings.Join(reduced, ", "))
 			m.runbook = "InferenceGPUThrottled"
 		}
-		if len(g.Neighbours) > 0 {
-			m.evidence = append(m.evidence, name+" is used by others too: "+strings.Join(g.Neighbours, ", "))
+		if others := neighbours(d.Processes); len(others) > 0 {
+			m.evidence = append(m.evidence, name+" is used by others too: "+strings.Join(others, ", "))
 		}
 	}
 }

@@ -1,12 +1,16 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
@@ -36,32 +40,46 @@ func newExplainer(o *Options, active *atomic.Pointer[members]) *explainer {
 	return x
 }
 
-// endpointState is the state of an endpoint without regard to a mute, and when it began.
-type endpointState struct {
-	state   health.State
-	since   time.Time
-	failing *explain.Tally // nil where none fails
-}
-
 // stateOf returns the state of an endpoint as it is and as it would be without a mute;
 // nil for an endpoint that is not there.
-func (x *explainer) stateOf(name string) (*health.Status, endpointState) {
+func (x *explainer) stateOf(name string) (*health.Status, explain.Condition) {
 	e := x.Health.Endpoint(name)
 	if e == nil {
-		return nil, endpointState{}
+		return nil, explain.Condition{}
 	}
 	s := e.Status()
-	state := endpointState{state: s.Unmuted, since: s.UnmutedSince}
+	c := explain.Condition{State: s.Unmuted, Since: s.UnmutedSince}
 	if s.Failed > 0 {
-		state.failing = &explain.Tally{Failed: s.Failed, Of: s.Probes, Spells: s.Spells}
+		c.Failing = &explain.Tally{Failed: s.Failed, Of: s.Probes, Spells: s.Spells}
 	}
-	return s, state
+	return s, c
+}
+
+// evidence returns what is known of a member, but for what other endpoints show.
+func (x *explainer) evidence(m *member, c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
+	e := &explain.Evidence{At: now, Condition: c, Engine: m.identity.get().Engine, TTFTParts: m.parts.evidence(now)}
+	for _, f := range m.findings {
+		e.AddFindings(f.id.Module, f.latest())
+	}
+	m.memory.Complete(e, explain.Senses{GPUs: gpus, Gateway: m.parts.front(), Steps: x.steps})
+	return e
+}
+
+// steps returns the steps of a series in the terms of the rules.
+func (x *explainer) steps(of *explain.Series) []explain.Step {
+	var all []explain.Step
+	for _, s := range x.Board.Steps(of.ID) {
+		all = append(all, explain.Step{
+			At: s.Time(), Module: of.Title, Metric: explain.StepMetric(s.Metric), Before: s.Before, After: s.After, Beside: s.Beside,
+		})
+	}
+	return all
 }
 
 // explain returns what is known of an endpoint; false without one of this name.
 func (x *explainer) explain(name string) (*explain.Report, bool) {
 	m := (*x.active.Load())[name]
-	status, state := x.stateOf(name)
+	status, c := x.stateOf(name)
 	if m == nil || status == nil {
 		return nil, false
 	}
@@ -70,7 +88,7 @@ func (x *explainer) explain(name string) (*explain.Report, bool) {
 	if now.Sub(found.at).Abs() > causesAge {
 		found = x.find(now)
 	}
-	e := m.memory.evidence(state, now, x.Board.Steps, x.gpuSnapshots())
+	e := x.evidence(m, c, now, x.gpuSnapshots())
 	e.Common = found.shared[name]
 	report := explained(e)
 	report.State, report.Since = string(status.State), unixSeconds(status.Since)
@@ -99,20 +117,20 @@ func (x *explainer) find(now time.Time) *causes {
 	found := &causes{at: now, top: map[string]explain.Cause{}}
 	active := *x.active.Load()
 	for _, name := range slices.Sorted(maps.Keys(active)) {
-		m := active[name].memory
-		_, s := x.stateOf(name)
-		p := explain.Peer{Endpoint: name, Since: s.since, Well: m.lastWell(), Factors: factorsOf(m.endpoint)}
-		switch s.state {
+		m := active[name]
+		_, c := x.stateOf(name)
+		p := explain.Peer{Endpoint: name, Since: c.Since, Well: m.memory.LastWell(), Factors: factorsOf(m.endpoint)}
+		switch c.State {
 		case "":
 			continue // it went meanwhile
 		case health.Up:
 			p.Cause = explain.Healthy
 		default:
-			p.Cause = explain.Explain(m.evidence(s, now, x.Board.Steps, gpus))[0].Cause
-			if s.state != health.Waiting || p.Cause != explain.Unknown {
+			p.Cause = explain.Explain(x.evidence(m, c, now, gpus))[0].Cause
+			if c.State != health.Waiting || p.Cause != explain.Unknown {
 				found.top[name] = p.Cause
 			}
-			if s.state == health.Waiting || s.state == health.Stale && m.lastWell().IsZero() {
+			if c.State == health.Waiting || c.State == health.Stale && p.Well.IsZero() {
 				p.Cause = "" // never probed: it does not fail
 			}
 		}
@@ -129,8 +147,8 @@ func (x *explainer) find(now time.Time) *causes {
 // cause returns the likeliest cause of what ails an endpoint, as it was found last; ""
 // while it is up. It looks for it where the state is newer than that.
 func (x *explainer) cause(name string) explain.Cause {
-	_, s := x.stateOf(name)
-	switch s.state {
+	_, c := x.stateOf(name)
+	switch c.State {
 	case "", health.Up:
 		return ""
 	case health.Waiting:
@@ -154,7 +172,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 			gpus := f.explains.gpuSnapshots()
 			for name, m := range *f.active.Load() {
 				f.Board.SetCause(name, found.top[name])
-				for _, change := range m.memory.clockChanges(gpus) {
+				for _, change := range m.memory.ClockChanges(gpus) {
 					f.Board.AddEvent(name, change)
 				}
 			}
@@ -162,4 +180,26 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// factorsOf returns what an endpoint may have in common with others.
+func factorsOf(e *config.Endpoint) []explain.Factor {
+	host := e.URL.Hostname()
+	all := []explain.Factor{{Kind: "gateway", Value: cmp.Or(e.Gateway, e.URL.Host)}, {Kind: "host", Value: host}}
+	if e.Hardware != nil {
+		for _, uuid := range e.Hardware.UUIDs {
+			all = append(all, explain.Factor{Kind: "gpu", Value: uuid})
+		}
+	}
+	for name, value := range e.Labels {
+		if value != "" && slices.Contains(explain.Kinds(), name) {
+			all = append(all, explain.Factor{Kind: name, Value: value})
+		}
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		if _, domain, ok := strings.Cut(host, "."); ok {
+			all = append(all, explain.Factor{Kind: "dns", Value: domain})
+		}
+	}
+	return all
 }

@@ -3,11 +3,13 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
-	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
@@ -31,8 +33,8 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		return nil, err
 	}
 	defer pages.Close()
-	m := &memory{endpoint: t.Endpoint, identity: &identity{known: page.Known{Model: t.Endpoint.Model}}}
 	began := time.Now()
+	m := &once{memory: explain.NewMemory(t.Endpoint), identity: identity{known: page.Known{Model: t.Endpoint.Model}}, logs: map[result.SeriesID]*series.Log{}}
 	for range times {
 		stop := m.watch(ctx, pages)
 		results := p.Run(ctx, 0)
@@ -42,14 +44,23 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		}
 		m.take(results)
 	}
-	return explained(m.evidence(m.ownState(began), time.Now(), nil, nil)), nil
+	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: m.memory.StateOfProbes(began), Since: began}, Engine: m.identity.get().Engine}
+	m.memory.Complete(e, explain.Senses{})
+	return explained(e), nil
+}
+
+// once is what is known of an endpoint that is asked a few times.
+type once struct {
+	memory   *explain.Memory
+	identity identity
+	logs     map[result.SeriesID]*series.Log
 }
 
 // watch reads pages every second until stop is called, and once then.
-func (m *memory) watch(ctx context.Context, pages Reader) (stop func()) {
+func (o *once) watch(ctx context.Context, pages Reader) (stop func()) {
 	read := func() {
-		statuses := pages.Scrape(ctx, m.identity.get())
-		m.read(present(statuses))
+		statuses := pages.Scrape(ctx, o.identity.get())
+		o.memory.Read(present(statuses))
 	}
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -71,55 +82,40 @@ func (m *memory) watch(ctx context.Context, pages Reader) (stop func()) {
 }
 
 // take takes the results of a run.
-func (m *memory) take(all Results) {
+func (o *once) take(all Results) {
 	for _, rung := range all {
 		if rung.Skip != nil {
-			m.skip(rung.Skip.Reason, rung.Skip.Text, time.Now())
+			o.memory.Skip(rung.Skip.Reason, rung.Skip.Text, time.Now())
 		}
 		for _, r := range rung.Results {
-			m.identity.learn(r)
-			m.keep(observe(rung.Target, r, false, false))
-		}
-	}
-}
-
-// keep adds a result to a log of its own.
-func (m *memory) keep(o *Observation) {
-	log := new(series.Log)
-	if r := m.of(variantOf(o.Result).id(o.Target.id())); r != nil {
-		log = r.log
-	}
-	log.Add(&o.Observation)
-	m.observe(o, log)
-}
-
-// ownState is the state by the kept probes alone.
-func (m *memory) ownState(began time.Time) endpointState {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := endpointState{state: health.Waiting, since: began}
-	probes, failed, slow := 0, 0, false
-	for _, r := range m.series {
-		latest := r.latest()
-		for i := range latest {
-			probes++
-			if latest[i].Failed() {
-				failed++
+			o.identity.learn(r)
+			of := variantOf(r).id(rung.Target.id())
+			if o.logs[of] == nil {
+				o.logs[of] = new(series.Log)
 			}
+			seen := observe(rung.Target, r, false, false)
+			o.logs[of].Add(&seen.Observation)
+			seen.remember(o.memory, o.logs[of])
 		}
-		now := r.speed(latest, began)
-		slow = slow || now.IsSlow()
 	}
-	switch {
-	case probes == 0:
-	case failed == probes:
-		s.state = health.Down
-	case failed > 0:
-		s.state = health.Degraded
-	case slow:
-		s.state = health.Slow
-	default:
-		s.state = health.Up
+}
+
+// remember adds the result, which is in a log, to what explains the state of its endpoint.
+func (o *Observation) remember(m *explain.Memory, log *series.Log) {
+	id := variantOf(o.Result).id(o.Target.id())
+	m.Observe(&o.Observation, explain.Series{ID: id, Title: titleOf(id, o.Target.Module), Objectives: o.Target.objectives(), Log: log})
+}
+
+// titleOf names a series so that those of a module differ.
+func titleOf(id result.SeriesID, m *config.Module) string {
+	parts := []string{id.Module}
+	if len(variantsOf(m)) > 1 && len(m.Concurrency) == 0 {
+		parts = append(parts, id.Prefix)
 	}
-	return s
+	for _, length := range []string{id.InputTokens, id.OutputTokens} {
+		if length != "" {
+			parts = append(parts, length)
+		}
+	}
+	return strings.Join(parts, " ")
 }

@@ -172,7 +172,7 @@ func (f *Fleet) Apply(p Plan) error {
 	for _, m := range fresh {
 		if before := gone[m.endpoint.Name]; before != nil {
 			if sameTarget(before.endpoint, m.endpoint) {
-				m.memory.adopt(before.memory, m.seriesIDs())
+				m.memory.Adopt(before.memory, m.seriesIDs())
 				f.learned.carry(before, time.Now())
 			}
 			before.letGo() // one by one, so that not all are there twice
@@ -381,7 +381,7 @@ func (s spec) check() error {
 type member struct {
 	spec
 	identity *identity
-	memory   *memory
+	memory   *explain.Memory
 	findings []*findings // by index in targets
 	traffic  *traffic    // nil where no module asks what users ask
 	parts    *ttftParts  // nil where pages are not read
@@ -400,9 +400,8 @@ func (f *Fleet) newMember(s spec) (*member, error) {
 	if f.Scraping != nil {
 		m.parts = &ttftParts{endpoint: s.endpoint.Name, servers: f.Servers, board: f.Board}
 	}
-	m.memory = &memory{endpoint: s.endpoint, identity: m.identity}
+	m.memory = explain.NewMemory(s.endpoint)
 	err := f.addTasks(m)
-	m.memory.findings, m.memory.parts = m.findings, m.parts
 	if err == nil {
 		err = f.addScrape(m)
 	}

@@ -8,14 +8,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // gatewayLines returns the lines of the page of gateways.
@@ -75,7 +79,7 @@ func TestGateways(t *testing.T) {
 	if reads.Load() != 1 || keyed.Load() != 1 {
 		t.Errorf("%d readings, %d with the gateway's own key at its page, want 1 and 1", reads.Load(), keyed.Load())
 	}
-	if got := len(first.gateway.latest()); got != 1 {
+	if got := len(first.gateway.Latest()); got != 1 {
 		t.Errorf("%d statuses, want 1", got)
 	}
 
@@ -146,5 +150,43 @@ func TestGatewayMistakes(t *testing.T) {
 	want := "gateway_mappings.m: no sentinels; a new mapping needs series that no other engine has\ngateways.g.software: unknown gateway software \"nosuch\"; known: "
 	if text := strings.Join(got, "\n"); !strings.HasPrefix(text, want) {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+}
+
+// readyBackends is a reading of a gateway's page that reports so many ready backends of
+// three.
+func readyBackends(at time.Time, ready float64) []page.Status {
+	return []page.Status{{Server: "g", At: at, State: page.Up, Snapshot: &page.Snapshot{
+		At: at, Engine: "acme", Values: map[config.Quantity]float64{config.Backends: 3, config.BackendsReady: ready},
+	}}}
+}
+
+// How many backends are usually ready is known after five readings of the past, and is
+// that of most of them.
+func TestUsuallyReadyBackends(t *testing.T) {
+	g := explain.NewGateway("g")
+	usuallyReady := func() (usual *float64, why string) {
+		g.View(func(statuses []page.Status, uses *page.GatewayUses, ready *float64) {
+			usual, why = ready, status.NewGateway("g", "", statuses, uses, ready).Why
+		})
+		return usual, why
+	}
+	if usual, _ := usuallyReady(); usual != nil {
+		t.Error("usual before the first reading")
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, ready := range []float64{3, 3, 2, 3, 3} {
+		g.Add(readyBackends(at.Add(time.Duration(i)*15*time.Second), ready))
+		if usual, _ := usuallyReady(); usual != nil {
+			t.Errorf("usual with %d earlier readings", i)
+		}
+	}
+	g.Add(readyBackends(at.Add(75*time.Second), 2))
+	usual, why := usuallyReady()
+	if usual == nil || *usual != 3 {
+		t.Fatalf("usually %v, want 3", usual)
+	}
+	if want := "2 of 3 backends ready, usually 3"; why != want {
+		t.Errorf("%q, want %q", why, want)
 	}
 }

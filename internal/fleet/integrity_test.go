@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -21,7 +22,11 @@ func TestCorruptionIsReported(t *testing.T) {
 		id: id, tracker: (Target{Endpoint: new(config.Endpoint), Rung: config.Rung{Module: new(config.Module)}}).Tracker(nil), logger: slog.New(slog.NewTextHandler(&log, nil)),
 		series: collector.NewProbes(time.Now).Findings(id),
 	}
-	m := &memory{findings: []*findings{f}}
+	corruptions := func() []explain.Corruption {
+		var e explain.Evidence
+		e.AddFindings("m", f.latest())
+		return e.Corruptions
+	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	observe := func(n int, found ...result.Sign) {
 		for range n {
@@ -29,12 +34,12 @@ func TestCorruptionIsReported(t *testing.T) {
 			at = at.Add(time.Minute)
 		}
 	}
-	expect := func(what string, lines, corruptions int) {
+	expect := func(what string, lines, want int) {
 		t.Helper()
 		if n := strings.Count(log.String(), "of corruption"); n != lines {
 			t.Errorf("%s: %d lines, want %d: %s", what, n, lines, log.String())
 		}
-		if all := m.corruptions(); len(all) != corruptions {
+		if all := corruptions(); len(all) != want {
 			t.Errorf("%s: %+v", what, all)
 		}
 	}
@@ -47,7 +52,7 @@ func TestCorruptionIsReported(t *testing.T) {
 	observe(1, result.SignToken)
 	observe(10)
 	expect("two", 1, 1)
-	if c := m.corruptions()[0]; c.Module != "m" || c.What != "special tokens" || c.Share != "2 of 32, usually 0 %" || !c.Since.Equal(since) {
+	if c := corruptions()[0]; c.Module != "m" || c.What != "special tokens" || c.Share != "2 of 32, usually 0 %" || !c.Since.Equal(since) {
 		t.Errorf("%+v", c)
 	}
 	observe(400)

@@ -74,6 +74,13 @@ func newFindings(t Target, module uint64, users *load.Traffic, b *status.Board, 
 	}
 }
 
+// latest returns what the results show by now; nil before the first run.
+func (f *findings) latest() *workload.Findings {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
 // observe publishes what the results of one run add.
 func (f *findings) observe(results []*result.Result) {
 	f.mu.Lock()

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // source reads the pages of the servers of one endpoint, of one gateway, or of accelerators
@@ -28,7 +30,7 @@ type source struct {
 	take func(known page.Known, statuses []page.Status)
 
 	cfg     *config.MetricsPages // nil of servers
-	gateway *gateway             // nil of others
+	gateway *explain.Gateway     // nil of others
 }
 
 // read reads all pages once and publishes their values.
@@ -59,7 +61,7 @@ func (f *Fleet) readServers(m *member, r Reader) *source {
 		f.Servers.Set(id, there)
 		m.parts.read(there)
 		f.Board.SetServers(id.Endpoint, there)
-		m.memory.read(there)
+		m.memory.Read(there)
 		m.traffic.read(there)
 		log.all(statuses)
 	}
@@ -127,7 +129,7 @@ func (n *named) replace(next named, gone func(name string), fresh func(name stri
 }
 
 // of returns the gateway of a name; nil is none.
-func (n named) of(name string) *gateway {
+func (n named) of(name string) *explain.Gateway {
 	if s := n.byName[name]; s != nil {
 		return s.gateway
 	}
@@ -141,6 +143,42 @@ func (n named) jobs(prefix string) []schedule.Job {
 		jobs = append(jobs, schedule.Job{Key: prefix + name, Host: s.cfg.Endpoint(name).URL.Host, Interval: time.Duration(s.cfg.Interval), Run: s.read})
 	}
 	return jobs
+}
+
+// newGateways returns the gateways of a configuration, as newNamed does.
+func (f *Fleet) newGateways(cfg *config.Config) (next named, err error) {
+	if f.Scraping == nil || len(cfg.Gateways) == 0 {
+		return named{}, nil
+	}
+	mappings := f.gateways.mappings
+	if mappings == nil || !reflect.DeepEqual(f.gatewayMappings, cfg.GatewayMappings) {
+		if mappings, err = page.NewGatewayMappings(cfg.GatewayMappings); err != nil {
+			return named{}, err
+		}
+	}
+	return f.newNamed("gateway", f.gateways, mappings, cfg.Gateways)
+}
+
+// useGateways makes these the gateways that are read.
+func (f *Fleet) useGateways(next named) {
+	f.gateways.replace(next, func(name string) {
+		f.Gateways.Remove(name)
+		f.Board.RemoveGateway(name)
+	}, func(name string, s *source) {
+		log := pageLog{logger: f.Logger.With("gateway", name), section: "gateway_mappings"}
+		show := func(statuses []page.Status, uses *page.GatewayUses, usuallyReady *float64) {
+			f.Board.SetGateway(status.NewGateway(name, s.cfg.Software, statuses, uses, usuallyReady))
+		}
+		s.gateway = explain.NewGateway(name)
+		s.take = func(_ page.Known, statuses []page.Status) {
+			there := present(statuses)
+			s.gateway.Add(there)
+			f.Gateways.Set(name, s.cfg.Software, there)
+			s.gateway.View(show)
+			log.all(statuses)
+		}
+		s.gateway.View(show)
+	})
 }
 
 // newGPUPages returns the pages of accelerators of a configuration, as newNamed does.

@@ -11,6 +11,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -55,8 +56,8 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`)
 			t.Errorf("%s: a step at %v, want %v", metric, got, at.Unix())
 		}
 	}
-	l.members["e"].memory.observe(observe(l.members["e"].tasks[0].Target, served(now, time.Second), false, false), series[0].log)
-	e := l.members["e"].memory.evidence(endpointState{}, now, l.Board.Steps, nil)
+	observe(l.members["e"].tasks[0].Target, served(now, time.Second), false, false).remember(l.members["e"].memory, series[0].log)
+	e := l.explains.evidence(l.members["e"], explain.Condition{}, now, nil)
 	if len(e.Steps) != 2 || e.Steps[0].Module != "m" || e.Steps[0].After < e.Steps[0].Before {
 		t.Errorf("steps to explain by: %+v", e.Steps)
 	}

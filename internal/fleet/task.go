@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -24,7 +25,7 @@ type task struct {
 	findings *findings
 	learned  *learned
 	identity *identity
-	memory   *memory
+	memory   *explain.Memory
 	traffic  *traffic   // nil where no module asks what users ask
 	parts    *ttftParts // nil where pages are not read
 	series   rungSeries // set before the first run
@@ -64,7 +65,7 @@ func (t *task) observe(o *Observation) {
 	endpointObserver{t.Probes}.Observe(o)
 	serverObserver{t.Servers}.Observe(o)
 	t.identity.Observe(o)
-	t.memory.observe(o, t.series.of(o.Result).log)
+	o.remember(t.memory, t.series.of(o.Result).log)
 	selfObserver{t.Self}.Observe(o)
 	for _, observer := range t.Options.Observers {
 		observer.Observe(o)
@@ -181,7 +182,7 @@ func (t *task) skipped(reason result.SkipReason, text string) {
 	t.series[0].metrics.Skip(reason)
 	t.series[0].health.Skip(reason, text)
 	t.Self.Missed(reason)
-	t.memory.skip(reason, text, time.Now())
+	t.memory.Skip(reason, text, time.Now())
 }
 
 // logger returns a logger with what identifies the target.

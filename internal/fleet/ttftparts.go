@@ -20,7 +20,7 @@ type ttftParts struct {
 	split    page.TTFTSplit
 	servers  *collector.Servers
 	board    *status.Board
-	gateway  atomic.Pointer[gateway] // in front of the servers; nil is none
+	gateway  atomic.Pointer[explain.Gateway] // in front of the servers; nil is none
 }
 
 // Observe implements Observer. Bursts are no probes, and scoring has no first token.
@@ -42,7 +42,7 @@ func (p *ttftParts) disturbed() {
 func (p *ttftParts) read(statuses []page.Status) {
 	p.split.ReadServers(page.NewTotal(statuses))
 	if g := p.gateway.Load(); g != nil {
-		p.readGateway(g.latest())
+		p.readGateway(g.Latest())
 	}
 	p.publish()
 }
@@ -56,7 +56,7 @@ func (p *ttftParts) readGateway(statuses []page.Status) {
 }
 
 // front returns the gateway in front of the endpoint; nil is none.
-func (p *ttftParts) front() *gateway {
+func (p *ttftParts) front() *explain.Gateway {
 	if p == nil {
 		return nil
 	}

@@ -1,41 +1,33 @@
-package fleet
+package explain
 
 import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/explain"
-	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// A reload that changes an endpoint keeps what is known of the modules that stay, and
-// nothing where it is another target.
-func TestMemoryOutlastsAReload(t *testing.T) {
-	l := newLab(t)
-	url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
-	probes := func(want int, succeeded bool, settings string) {
-		t.Helper()
-		l.mustApply(fmt.Sprintf("{name: e, url: %s%s, model: simulated-8b}", url, settings))
-		m := l.members["e"].memory
-		n := 0
-		for _, r := range m.series {
-			n += len(r.latest())
+// A name that was never seen is another model from then on, until an earlier one is back.
+func TestServedModel(t *testing.T) {
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	var s servedModel
+	for i, step := range []struct {
+		model string
+		since int // minutes after noon; -1 is no change
+	}{{"", -1}, {"a", -1}, {"a", -1}, {"b", 3}, {"", 3}, {"b", 3}, {"a", -1}, {"b", 3}, {"c", 8}, {"b", -1}} {
+		s.note(&result.Result{Start: noon.Add(time.Duration(i) * time.Minute), Model: step.model}, "m")
+		var want []Change
+		if step.since >= 0 {
+			want = []Change{{At: noon.Add(time.Duration(step.since) * time.Minute), Module: "m", What: "model"}}
 		}
-		if n != want || m.well.IsZero() == succeeded {
-			t.Errorf("with %q: %d probes are known, want %d; the latest success was at %s", settings, n, want, m.well)
+		if got := s.changes(); !slices.Equal(got, want) {
+			t.Errorf("step %d, %q: %v, want %v", i, step.model, got, want)
 		}
 	}
-	probes(0, false, "")
-	l.probe()
-	probes(1, true, "")
-	probes(1, true, ", labels: {team: search}")
-	probes(0, false, "/v1")
-	l.probe()
-	probes(0, true, "/v1, modules: [rag]")
 }
 
 // Of the processes on a card those like the largest are the server, and of the reasons
@@ -61,15 +53,13 @@ func TestGPUsOfAnEndpoint(t *testing.T) {
 		{UUID: "GPU-c", Up: true},
 	}}}
 	e := &config.Endpoint{Hardware: &config.Hardware{UUIDs: []string{"GPU-a", "GPU-b"}}}
-	got := gpusOf(e, s)
-	want := []explain.GPU{
-		{UUID: "GPU-a", Name: "H100", Throttle: []string{"hw_thermal"}, Neighbours: []string{"train.py (pid 3, 31 % of the multiprocessors)"}},
-		{UUID: "GPU-b", Lost: true},
+	var got []string
+	for _, d := range gpusOf(e, s) {
+		got = append(got, fmt.Sprint(d.UUID, d.Up, throttle(d), neighbours(d.Processes)))
 	}
-	if !slices.EqualFunc(got, want, func(a, b explain.GPU) bool {
-		return a.UUID == b.UUID && a.Name == b.Name && a.Lost == b.Lost && slices.Equal(a.Throttle, b.Throttle) && slices.Equal(a.Neighbours, b.Neighbours)
-	}) {
-		t.Errorf("got %+v, want %+v", got, want)
+	want := []string{"GPU-atrue [hw_thermal] [train.py (pid 3, 31 % of the multiprocessors)]", "GPU-bfalse [] []"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := gpusOf(&config.Endpoint{}, s); got != nil {
 		t.Errorf("of an endpoint without hardware: %+v", got)
@@ -79,7 +69,7 @@ func TestGPUsOfAnEndpoint(t *testing.T) {
 // Clocks that begin or cease to be reduced are changes; those that were so from the
 // beginning, and of other cards, are none.
 func TestClockChanges(t *testing.T) {
-	m := &memory{endpoint: &config.Endpoint{Hardware: &config.Hardware{UUIDs: []string{"GPU-a", "GPU-b"}}}}
+	m := NewMemory(&config.Endpoint{Hardware: &config.Hardware{UUIDs: []string{"GPU-a", "GPU-b"}}})
 	reduced := func(reasons map[string]string) gpu.Snapshots {
 		s := &gpu.Snapshot{}
 		for _, uuid := range []string{"GPU-a", "GPU-b", "GPU-c"} {
@@ -101,18 +91,8 @@ func TestClockChanges(t *testing.T) {
 		{reduced(map[string]string{"GPU-b": "hw_power_brake"}), []string{"clocks of GPU-a no longer reduced", "clocks of GPU-b reduced: hw_power_brake"}},
 		{reduced(map[string]string{"GPU-b": "hw_slowdown"}), []string{"clocks of GPU-b reduced: hw_slowdown"}},
 	} {
-		if got := m.clockChanges(step.s); !slices.Equal(got, step.want) {
+		if got := m.ClockChanges(step.s); !slices.Equal(got, step.want) {
 			t.Errorf("step %d: %q, want %q", i, got, step.want)
-		}
-	}
-}
-
-// Endpoints have their gateway in common by its name, and those without one the host.
-func TestFactorOfAGateway(t *testing.T) {
-	cfg := parse(t, "gateways: {router: {urls: [\"http://router:9090\"]}}\nendpoints: [{url: \"http://a:8000\", gateway: router}, {url: \"http://b:8000\"}]")
-	for i, want := range []string{"router", "b:8000"} {
-		if got := factorsOf(cfg.Endpoints[i]); got[0] != (explain.Factor{Kind: "gateway", Value: want}) {
-			t.Errorf("got %+v, want the gateway %s", got, want)
 		}
 	}
 }

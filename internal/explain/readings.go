@@ -1,12 +1,14 @@
-package fleet
+package explain
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
@@ -57,8 +59,8 @@ type readings struct {
 	since    int // readings since the latest of past
 }
 
-// read takes a reading of all pages.
-func (m *memory) read(statuses []page.Status) {
+// Read takes a reading of all pages.
+func (m *Memory) Read(statuses []page.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.readings == nil {
@@ -158,11 +160,11 @@ func (n *reading) rates(before, now *page.Total) {
 
 // evidence returns what the servers show now, and usually showed before an instant; nil
 // where no page is known. The interval is that of the readings.
-func (r *readings) evidence(before time.Time, interval time.Duration) *explain.Servers {
+func (r *readings) evidence(before time.Time, interval time.Duration) *Servers {
 	if len(r.statuses) == 0 || len(r.latest) == 0 {
 		return nil
 	}
-	s := &explain.Servers{Known: len(r.statuses), Stuck: stuck(r.statuses, stuckReadings*interval)}
+	s := &Servers{Known: len(r.statuses), Stuck: stuck(r.statuses, stuckReadings*interval)}
 	s.Up, s.Lost = lostServers(r.statuses)
 	for _, st := range r.statuses {
 		if st.Snapshot != nil && st.Snapshot.Started.After(s.Started) {
@@ -172,7 +174,7 @@ func (r *readings) evidence(before time.Time, interval time.Duration) *explain.S
 	if up := r.level(levelUp, before); up.Usual != nil {
 		s.Usual = int(math.Round(*up.Usual))
 	}
-	for i, into := range map[int]**explain.Level{
+	for i, into := range map[int]**Level{
 		levelRunning: &s.Running, levelWaiting: &s.Waiting, levelKVUsage: &s.KVUsage, levelPreemptions: &s.Preemptions,
 		levelGenerated: &s.Generated, levelHits: &s.Hits, levelTTFT: &s.TTFT, levelQueue: &s.Queue, levelPrefill: &s.Prefill,
 		levelInterToken: &s.InterToken,
@@ -185,7 +187,7 @@ func (r *readings) evidence(before time.Time, interval time.Duration) *explain.S
 }
 
 // level returns a quantity now and as it was before an instant, by medians.
-func (r *readings) level(i int, before time.Time) explain.Level {
+func (r *readings) level(i int, before time.Time) Level {
 	var now, usual []float64
 	last := r.latest[len(r.latest)-1].at
 	for _, n := range slices.Backward(r.latest) {
@@ -198,7 +200,7 @@ func (r *readings) level(i int, before time.Time) explain.Level {
 			usual = append(usual, v)
 		}
 	}
-	return explain.Level{Now: stats.MedianOf(now, 1), Usual: stats.MedianOf(usual, minPastReadings)}
+	return Level{Now: stats.MedianOf(now, 1), Usual: stats.MedianOf(usual, minPastReadings)}
 }
 
 // patienceOfPages is how long a page may take to show a request.
@@ -206,10 +208,10 @@ const patienceOfPages = 500 * time.Millisecond
 
 // idle reports whether no request ran and none waited at the servers while one of the
 // probes waited that timed out; nil where no reading was made then.
-func (r *readings) idle(probes []explain.Probe) *bool {
+func (r *readings) idle(probes []Probe) *bool {
 	seen := false
 	for _, n := range r.latest {
-		waited := slices.ContainsFunc(probes, func(p explain.Probe) bool {
+		waited := slices.ContainsFunc(probes, func(p Probe) bool {
 			return p.Outcome.IsTimeout() && n.at.Sub(p.At) > patienceOfPages && n.at.Before(p.At.Add(p.Duration))
 		})
 		requests := float64(n.values[levelRunning] + n.values[levelWaiting])
@@ -245,4 +247,123 @@ func stuck(statuses []page.Status, least time.Duration) time.Duration {
 		}
 	}
 	return longest
+}
+
+// lostServers returns how many servers are known and up, and names those that do not
+// answer.
+func lostServers(statuses []page.Status) (up int, lost []string) {
+	for i := range statuses {
+		switch st := &statuses[i]; st.State {
+		case page.Up:
+			up++
+		case page.Down:
+			lost = append(lost, fmt.Sprintf("%s: %s: %v", st.Server, st.Reason, st.Err))
+		}
+	}
+	return up, lost
+}
+
+// Gateway is what the pages of a gateway showed last, and usually show. It is safe for
+// concurrent use.
+type Gateway struct {
+	name string
+
+	mu       sync.Mutex
+	statuses []page.Status // of the latest reading of each page; nil before the first
+	uses     page.GatewayUses
+	levels   readings // of which levelUp is the backends that are ready
+	wasRead  bool     // a page was
+}
+
+// NewGateway returns a gateway whose pages were not read yet.
+func NewGateway(name string) *Gateway { return &Gateway{name: name} }
+
+// Add takes in a reading of all pages.
+func (g *Gateway) Add(statuses []page.Status) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.statuses = statuses
+	now := page.NewTotal(statuses)
+	if now == nil {
+		return
+	}
+	before := g.uses.Latest()
+	g.wasRead = true
+	g.uses.Add(now)
+	next := newReading(now.At)
+	for q, i := range map[config.Quantity]int{config.RequestsWaiting: levelWaiting, config.BackendsReady: levelUp} {
+		if v, ok := now.Values[q]; ok {
+			next.values[i] = float32(v)
+		}
+	}
+	if now.Follows(before) {
+		next.set(levelQueue, now.Mean(before, config.QueueTime))
+	}
+	g.levels.latest = stats.AppendLatest(g.levels.latest, next, latestReadings)
+	g.levels.sample(next)
+}
+
+// Latest returns what became of the latest reading of each page; nil before the first.
+func (g *Gateway) Latest() []page.Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.statuses
+}
+
+// View calls a function with what the pages show, which it may not keep, and with how many
+// backends are usually ready; nil where that is not known.
+func (g *Gateway) View(view func(statuses []page.Status, uses *page.GatewayUses, usuallyReady *float64)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	view(g.statuses, &g.uses, g.usuallyReady())
+}
+
+// usuallyReady returns how many backends were ready in most readings of the last day; nil
+// where that is not known.
+func (g *Gateway) usuallyReady() *float64 {
+	if len(g.levels.latest) == 0 {
+		return nil
+	}
+	usual := g.levels.level(levelUp, g.levels.latest[len(g.levels.latest)-1].at).Usual
+	if usual == nil {
+		return nil
+	}
+	return new(math.Round(*usual))
+}
+
+// evidence returns what the pages show now, and usually showed before an instant; nil
+// before the first reading, and without a gateway.
+func (g *Gateway) evidence(before time.Time) *GatewayPages {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.statuses == nil {
+		return nil
+	}
+	e := &GatewayPages{Name: g.name, Known: len(g.statuses), WasRead: g.wasRead}
+	e.Up, e.Lost = lostServers(g.statuses)
+	if e.Up == 0 {
+		return e
+	}
+	latest := g.uses.Latest()
+	if v, ok := latest.Values[config.Backends]; ok {
+		e.Backends = &v
+	}
+	for i, into := range map[int]**Level{levelUp: &e.Ready, levelWaiting: &e.Waiting, levelQueue: &e.Queue} {
+		if l := g.levels.level(i, before); l.Now != nil {
+			*into = &l
+		}
+	}
+	for _, backend := range slices.Sorted(maps.Keys(latest.Backends)) {
+		if ready, ok := latest.Backends[backend].Values[config.BackendsReady]; ok && ready == 0 {
+			e.NotReady = append(e.NotReady, backend)
+		}
+		if use := g.uses.Backend(backend); use.IsFailing() {
+			e.Failing = append(e.Failing, fmt.Sprintf("backend %s of the gateway %s: %.0f of %.0f requests failed in the last %s",
+				backend, g.name, *use.Failed, *use.Requests, g.uses.Span().Round(time.Second)))
+		}
+	}
+	return e
 }

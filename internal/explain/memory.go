@@ -1,0 +1,396 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+)
+
+const (
+	// recentProbes is how many probes of a series are kept to explain a state, and
+	// paceProbes how many of the latest answers make the latency of now; it takes
+	// minPace.
+	recentProbes, paceProbes, minPace = 12, 5, 3
+	// recentSkips is how long a skipped run counts.
+	recentSkips = 15 * time.Minute
+)
+
+// Memory is what is kept of one endpoint to explain its state, beside what the status
+// page keeps. It is safe for concurrent use.
+type Memory struct {
+	endpoint *config.Endpoint
+
+	mu       sync.Mutex
+	series   []*Series // in the order in which they had their first result
+	skips    []skipped // the latest, the oldest first
+	well     time.Time // start of the latest probe that succeeded; zero is never
+	served   servedModel
+	readings *readings         // nil before the first
+	clocks   map[string]string // why those of GPUs were reduced last, by UUID; "" is not
+}
+
+// NewMemory returns that of an endpoint of which nothing is known.
+func NewMemory(e *config.Endpoint) *Memory { return &Memory{endpoint: e} }
+
+// Series is one series of an endpoint.
+type Series struct {
+	ID result.SeriesID
+	// Title names it so that those of a module differ.
+	Title string
+	// Objectives may be nil.
+	Objectives *series.Objectives
+	Log        *series.Log
+}
+
+// latest returns the probes of the series that explain its state, the oldest first.
+func (s *Series) latest() []Probe {
+	var all []Probe
+	for _, k := range s.Log.Recent(recentProbes) {
+		all = append(all, NewProbe(s.Title, k.Result(), k.Reason()))
+	}
+	return all
+}
+
+// skipped is a run that was due and did not happen.
+type skipped struct {
+	at     time.Time
+	reason result.SkipReason
+	text   string
+}
+
+// maxSkips bounds the skipped runs that are kept.
+const maxSkips = 32
+
+// Observe takes a result that is in the log of its series. Bursts are a load of our own, and
+// so is what ran beside one.
+func (m *Memory) Observe(o *series.Observation, s Series) {
+	if o.Outcome == result.Canceled || o.Disturbed || o.Concurrency > 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := slices.IndexFunc(m.series, func(r *Series) bool { return r.ID == s.ID }); i >= 0 {
+		m.series[i] = &s
+	} else {
+		m.series = append(m.series, &s)
+	}
+	if o.Outcome == result.Success {
+		m.well = o.Start
+		m.served.note(o.Result, s.Title)
+	}
+}
+
+// Adopt takes over what the memory of the same endpoint with other settings has of the
+// series that stay.
+func (m *Memory) Adopt(before *Memory, stay []result.SeriesID) {
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range before.series {
+		if slices.Contains(stay, r.ID) {
+			m.series = append(m.series, r)
+		}
+	}
+	m.skips, m.well, m.readings, m.clocks = before.skips, before.well, before.readings, before.clocks
+	m.served = before.served
+}
+
+// LastWell returns when the latest probe started that succeeded; zero is never.
+func (m *Memory) LastWell() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.well
+}
+
+// Skip takes a run that was left out; text is what to change, "" where that is known
+// from the reason.
+func (m *Memory) Skip(reason result.SkipReason, text string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.skips = stats.AppendLatest(m.skips, skipped{now, reason, text}, maxSkips)
+}
+
+// Senses are what Complete reads beside the memory. What is nil is not known.
+type Senses struct {
+	GPUs    gpu.Snapshots
+	Gateway *Gateway
+	// Steps returns those of a series.
+	Steps func(s *Series) []Step
+}
+
+// Complete adds what is known of the endpoint to evidence that has the time, the state, the
+// findings and the parts of TTFT.
+func (m *Memory) Complete(e *Evidence, s Senses) {
+	e.Endpoint, e.Engine, e.NoKey = m.endpoint.Name, cmp.Or(e.Engine, m.endpoint.Servers.Engine), !m.endpoint.HasKey()
+	e.GPUs = gpusOf(m.endpoint, s.GPUs)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.Changes = append(e.Changes, m.served.changes()...)
+	latest := make([][]Probe, len(m.series))
+	for i, r := range m.series {
+		latest[i] = r.latest()
+	}
+	began := e.nowBegan(latest)
+	var from time.Time // of the latencies of now: what was answered before it failed is past
+	if e.State != health.Up && e.State != health.Slow {
+		from = began
+	}
+	for i, r := range m.series {
+		e.Probes = append(e.Probes, latest[i]...)
+		speed := r.speed(latest[i], from)
+		speed.TTFT.Usual, speed.TPOT.Usual = r.Log.Usual(began)
+		e.Speeds = append(e.Speeds, speed)
+		if s.Steps != nil {
+			e.Steps = append(e.Steps, s.Steps(r)...)
+		}
+	}
+	slices.SortStableFunc(e.Probes, func(a, b Probe) int { return a.At.Compare(b.At) })
+	e.Succeeded = !m.well.IsZero()
+	if m.readings != nil {
+		e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval))
+	}
+	if e.Servers != nil {
+		e.Servers.Idle = m.readings.idle(e.Probes)
+	}
+	e.Gateway = s.Gateway.evidence(began)
+	e.Exporter = m.exporter(e.At)
+}
+
+// AddFindings adds what many results of a module show: the latest changes of what should
+// stay the same, and the signs of corruption that more answers have than usual.
+func (e *Evidence) AddFindings(module string, all *workload.Findings) {
+	if found, ok := workload.In[*drift.Finding](all); ok {
+		for i, source := range drift.Sources() {
+			if at := found.LastChange[i]; !at.IsZero() {
+				e.Changes = append(e.Changes, Change{At: at, Module: module, What: string(source)})
+			}
+		}
+	}
+	if found, ok := workload.In[*answers.Finding](all); ok {
+		for i, finding := range result.Signs() {
+			if s := &found.Signs[i]; s.IsRaised() {
+				e.Corruptions = append(e.Corruptions, Corruption{Module: module, What: finding.Description(), Share: s.String(), Since: s.Since})
+			}
+		}
+	}
+}
+
+// StateOfProbes returns the state by the probes that are kept alone, which began then.
+func (m *Memory) StateOfProbes(began time.Time) health.State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	probes, failed, slow := 0, 0, false
+	for _, r := range m.series {
+		latest := r.latest()
+		for i := range latest {
+			probes++
+			if latest[i].Failed() {
+				failed++
+			}
+		}
+		now := r.speed(latest, began)
+		slow = slow || now.IsSlow()
+	}
+	switch {
+	case probes == 0:
+		return health.Waiting
+	case failed == probes:
+		return health.Down
+	case failed > 0:
+		return health.Degraded
+	case slow:
+		return health.Slow
+	}
+	return health.Up
+}
+
+// nowBegan returns when that began which the latencies of now are of: with the state, and
+// while the endpoint is up with the latest answers.
+func (e *Evidence) nowBegan(latest [][]Probe) time.Time {
+	began := e.Since
+	if e.State == health.Up || began.IsZero() {
+		began = time.Time{}
+		for _, probes := range latest {
+			if len(probes) == 0 {
+				continue
+			}
+			if at := probes[max(0, len(probes)-paceProbes)].At; began.IsZero() || at.Before(began) {
+				began = at
+			}
+		}
+	}
+	return began
+}
+
+// speed returns the latencies of the latest answers since an instant.
+func (s *Series) speed(probes []Probe, from time.Time) Speed {
+	var ttft, tpot, whole []float64
+	for i := len(probes) - 1; i >= 0 && len(whole) < paceProbes; i-- {
+		p := &probes[i]
+		if p.Failed() || p.Imprecise || p.At.Before(from) {
+			continue
+		}
+		whole = append(whole, p.Duration.Seconds())
+		if p.TTFT >= 0 {
+			ttft = append(ttft, p.TTFT.Seconds())
+		}
+		if p.TPOT >= 0 {
+			tpot = append(tpot, p.TPOT.Seconds())
+		}
+	}
+	objectives := s.Objectives
+	if objectives == nil {
+		objectives = new(series.Objectives)
+	}
+	return Speed{
+		Module: s.Title, TTFT: latencyOf(ttft, objectives.TTFT), TPOT: latencyOf(tpot, objectives.TPOT), E2E: latencyOf(whole, objectives.E2E),
+	}
+}
+
+// latencyOf returns the median of some values with its objective; 0 is none.
+func latencyOf(values []float64, objective time.Duration) Latency {
+	l := Latency{Now: stats.MedianOf(values, minPace)}
+	if objective > 0 {
+		l.Objective = new(objective.Seconds())
+	}
+	return l
+}
+
+// exporter returns the runs that were left out lately.
+func (m *Memory) exporter(now time.Time) Exporter {
+	e := Exporter{Skipped: map[result.SkipReason]int{}, SkippedAt: map[result.SkipReason]time.Time{}}
+	for _, s := range m.skips {
+		if now.Sub(s.at) > recentSkips {
+			continue
+		}
+		e.Skipped[s.reason]++
+		e.SkippedAt[s.reason], e.Text = s.at, cmp.Or(s.text, e.Text)
+	}
+	return e
+}
+
+// ClockChanges returns in words which GPUs of the endpoint began or ceased to have reduced
+// clocks since the last call.
+func (m *Memory) ClockChanges(s gpu.Snapshots) []string {
+	var changes []string
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, g := range gpusOf(m.endpoint, s) {
+		why := strings.Join(throttle(g), ", ")
+		before, known := m.clocks[g.UUID]
+		switch {
+		case !known && m.clocks == nil:
+			m.clocks = map[string]string{}
+		case known && why != before && why != "":
+			changes = append(changes, fmt.Sprintf("clocks of %s reduced: %s", g.UUID, why))
+		case known && why != before:
+			changes = append(changes, fmt.Sprintf("clocks of %s no longer reduced", g.UUID))
+		}
+		m.clocks[g.UUID] = why
+	}
+	return changes
+}
+
+// gpusOf returns the cards that the configuration says the endpoint runs
+// on.
+func gpusOf(e *config.Endpoint, all gpu.Snapshots) []*gpu.DeviceSnapshot {
+	if e.Hardware == nil {
+		return nil
+	}
+	var cards []*gpu.DeviceSnapshot
+	for _, d := range all.Devices() {
+		if slices.Contains(e.Hardware.UUIDs, d.UUID) {
+			cards = append(cards, d)
+		}
+	}
+	return cards
+}
+
+// throttle returns the reasons for reduced clocks of a card that are no normal part of full
+// load.
+func throttle(d *gpu.DeviceSnapshot) []string {
+	var reasons []string
+	for _, r := range d.Readings {
+		if r.Kind == gpu.ClockEventActive && r.Value == 1 && isThrottle(r.Label) {
+			reasons = append(reasons, r.Label)
+		}
+	}
+	return reasons
+}
+
+// isThrottle reports whether a reason for reduced clocks is a fault: idle clocks,
+// configured ones and the power limit under full load are none.
+func isThrottle(reason string) bool {
+	return slices.Contains([]string{"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}, reason)
+}
+
+// busyNeighbour is the share of the multiprocessors from which a program disturbs
+// others.
+const busyNeighbour = 0.05
+
+// neighbours names the programs that use a card beside those like the one with the most
+// memory, which is the server.
+func neighbours(all []gpu.ProcessReading) []string {
+	if len(all) < 2 {
+		return nil
+	}
+	largest := slices.MaxFunc(all, func(a, b gpu.ProcessReading) int { return cmp.Compare(a.MemoryUsed, b.MemoryUsed) })
+	var names []string
+	for _, p := range all {
+		same := p.PID == largest.PID || p.Container != "" && p.Container == largest.Container || p.Container == "" && p.Name == largest.Name
+		if !same && p.SMUtilization >= busyNeighbour {
+			names = append(names, fmt.Sprintf("%s (pid %d, %.0f %% of the multiprocessors)", cmp.Or(p.Name, "a program"), p.PID, 100*p.SMUtilization))
+		}
+	}
+	return names
+}
+
+// maxServed bounds the names of models that are kept of an endpoint.
+const maxServed = 8
+
+// servedModel knows by which names an endpoint called its model. A gateway with several
+// backends may use some in turns: only a name that is new is another model, for as long as
+// it is used.
+type servedModel struct {
+	names []string // in the order in which they were seen
+	now   string
+	since time.Time // when the latest of names was new; zero for the first
+	in    string    // the module of that answer
+}
+
+// note takes an answer of a module.
+func (s *servedModel) note(r *result.Result, module string) {
+	if r.Model == "" {
+		return
+	}
+	s.now = r.Model
+	if slices.Contains(s.names, r.Model) || len(s.names) == maxServed {
+		return
+	}
+	s.names = append(s.names, r.Model)
+	if len(s.names) > 1 {
+		s.since, s.in = r.Start, module
+	}
+}
+
+// changes returns the change to the name that is used now.
+func (s *servedModel) changes() []Change {
+	if s.since.IsZero() || s.now != s.names[len(s.names)-1] {
+		return nil
+	}
+	return []Change{{At: s.since, Module: s.in, What: "model"}}
+}

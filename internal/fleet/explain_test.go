@@ -1,0 +1,65 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
+)
+
+// A reload that changes an endpoint keeps what is known of the modules that stay, and
+// nothing where it is another target.
+func TestMemoryOutlastsAReload(t *testing.T) {
+	l := newLab(t)
+	url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	probes := func(want int, succeeded bool, settings string) {
+		t.Helper()
+		l.mustApply(fmt.Sprintf("{name: e, url: %s%s, model: simulated-8b}", url, settings))
+		m := l.members["e"]
+		well := m.memory.LastWell()
+		if n := len(l.explains.evidence(m, explain.Condition{}, time.Now(), nil).Probes); n != want || well.IsZero() == succeeded {
+			t.Errorf("with %q: %d probes are known, want %d; the latest success was at %s", settings, n, want, well)
+		}
+	}
+	probes(0, false, "")
+	l.probe()
+	probes(1, true, "")
+	probes(1, true, ", labels: {team: search}")
+	probes(0, false, "/v1")
+	l.probe()
+	probes(0, true, "/v1, modules: [rag]")
+}
+
+// An endpoint that is up and serves a model of another name is explained by that.
+func TestRenameIsExplained(t *testing.T) {
+	l := newLab(t)
+	l.mustApply("{name: e, url: http://127.0.0.1:9}")
+	m, log := l.members["e"], new(series.Log)
+	now := time.Now()
+	for i, name := range []string{"a", "a", "b", "b"} {
+		r := &result.Result{Start: now.Add(time.Duration(i-4) * time.Minute), Outcome: result.Success, Model: name}
+		o := observe(m.tasks[0].Target, r, false, false)
+		log.Add(&o.Observation)
+		o.remember(m.memory, log)
+	}
+	e := l.explains.evidence(m, explain.Condition{State: health.Up, Since: now.Add(-time.Hour)}, now, nil)
+	if got := explain.Explain(e)[0]; got.Cause != explain.ModelChanged {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Endpoints have their gateway in common by its name, and those without one the host.
+func TestFactorOfAGateway(t *testing.T) {
+	cfg := parse(t, "gateways: {router: {urls: [\"http://router:9090\"]}}\nendpoints: [{url: \"http://a:8000\", gateway: router}, {url: \"http://b:8000\"}]")
+	for i, want := range []string{"router", "b:8000"} {
+		if got := factorsOf(cfg.Endpoints[i]); got[0] != (explain.Factor{Kind: "gateway", Value: want}) {
+			t.Errorf("got %+v, want the gateway %s", got, want)
+		}
+	}
+}
