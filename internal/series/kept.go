@@ -43,8 +43,14 @@ func (p *Pool) allowance() int {
 	return ownBytes + pooledBytes/logs
 }
 
-// Kept is a result in little room. It is never changed once it is kept.
+// Kept is a result in little room. It is never changed.
 type Kept struct {
+	*keptProbe
+	events []keptEvent // beside the rest, which stays where it is when they are dropped
+}
+
+// keptProbe is a Kept without its events.
+type keptProbe struct {
 	start, sent int64 // Unix time in ns; 0 is not known
 	trace       [16]byte
 	outcome     result.Outcome
@@ -56,7 +62,7 @@ type Kept struct {
 	concurrency int32
 	status      int32
 	merged      int32 // events, those that were dropped included
-	bytes       int32 // in memory, roughly
+	bytes       int32 // in memory, roughly, without events
 	startLag    micros
 	timed       bool // its latencies count
 	disturbed   bool // by a burst of the exporter's own
@@ -64,7 +70,6 @@ type Kept struct {
 	alike       *keptAlike   // shared with the probe before, where it can be
 	failure     *keptFailure // nil of a success
 	rare        *keptRare    // nil where there is nothing of it
-	events      []keptEvent
 }
 
 // keptFlags are those of a result.
@@ -106,7 +111,7 @@ func (k *keptRare) isEmpty() bool {
 
 // Sizes in memory.
 const (
-	keptBytes      = 320 // of a Kept without what it points to
+	keptBytes      = 320 // of a Kept with its keptProbe, without what both point to
 	keptRareBytes  = 160
 	keptAlikeBytes = 304
 	eventBytes     = 8
@@ -121,17 +126,17 @@ type keptEvent struct {
 
 // keep returns what is kept of a result, and of that what it may share with the probe
 // before. Its events are dropped when they take more than half of the allowance.
-func keep(o *Observation, allowance int) (*Kept, keptAlike) {
+func keep(o *Observation, allowance int) (Kept, keptAlike) {
 	r := o.Result
 	t, d := &r.Tokens, &r.Decoded
-	k := &Kept{
+	k := Kept{keptProbe: &keptProbe{
 		start: nanoseconds(r.Start), sent: nanoseconds(r.Sent), trace: r.TraceID, outcome: r.Outcome,
 		timing: r.Timing, server: r.Server, startLag: microsOf(r.StartLag), timed: o.Timed(), disturbed: o.Disturbed,
 		tokens:  [4]int32{int32(t.Prompt), int32(t.Cached), int32(t.Output), int32(t.Reasoning)},
 		decoded: [4]int32{int32(d.First), int32(d.Last), int32(d.Tokens), int32(d.FirstTokens)},
 		length:  int32(r.Length), concurrency: int32(r.Concurrency), status: int32(r.Status), merged: int32(r.MergedEvents()),
 		flags: keptFlags{r.Reused, r.Buffered, r.Imprecise, r.NoEndMarker, r.NoFinish, r.MoreEvents, r.MaxTokensIgnored},
-	}
+	}}
 	a := &r.Answer
 	bytes := keptBytes + len(r.Model) + len(a.Prompt) + len(a.Hash) + len(a.Model) + len(a.Fingerprint) + len(a.Text)
 	if r.Outcome != result.Success {
@@ -149,7 +154,6 @@ func keep(o *Observation, allowance int) (*Kept, keptAlike) {
 	}
 	if bytes+eventBytes*len(r.Events) <= allowance/2 {
 		k.events = keepEvents(r.Events)
-		bytes += eventBytes * len(k.events)
 	}
 	k.bytes = int32(bytes)
 	return k, keptAlike{
@@ -158,15 +162,18 @@ func keep(o *Observation, allowance int) (*Kept, keptAlike) {
 	}
 }
 
-// setAlike sets what is shared with the probe before, nil for none, where that is equal.
-func (k *Kept) setAlike(alike *keptAlike, before *Kept) {
-	if before != nil && *before.alike == *alike {
+// setAlike sets what the probe shares with the one before, if there is one and it is equal.
+func (k *keptProbe) setAlike(alike *keptAlike, before Kept, ok bool) {
+	if ok && *before.alike == *alike {
 		k.alike = before.alike
 		return
 	}
 	k.alike = new(*alike)
 	k.bytes += keptAlikeBytes
 }
+
+// size returns the bytes in memory, roughly.
+func (k Kept) size() int32 { return k.bytes + int32(eventBytes*len(k.events)) }
 
 // nanoseconds returns t as a Unix time, 0 for the zero time.
 func nanoseconds(t time.Time) int64 {
@@ -202,26 +209,26 @@ func keepEvents(events []result.Event) []keptEvent {
 }
 
 // Document returns the probe in the form of the command `probe -o json`.
-func (k *Kept) Document(t result.Target) *result.Document {
+func (k Kept) Document(t result.Target) *result.Document {
 	d := result.NewDocument(t, k.Result())
 	d.Advice, d.Merged = k.Advice(), int(k.merged)
 	return d
 }
 
 // Start returns when the probe started, and Outcome how it ended.
-func (k *Kept) Start() time.Time { return ofNanoseconds(k.start) }
+func (k Kept) Start() time.Time { return ofNanoseconds(k.start) }
 
 // Outcome returns how the probe ended.
-func (k *Kept) Outcome() result.Outcome { return k.outcome }
+func (k Kept) Outcome() result.Outcome { return k.outcome }
 
 // Timed reports whether the latencies of the probe count.
-func (k *Kept) Timed() bool { return k.timed }
+func (k Kept) Timed() bool { return k.timed }
 
 // Timing returns the latencies of the probe, which must not be changed.
-func (k *Kept) Timing() *result.Timing { return &k.timing }
+func (k Kept) Timing() *result.Timing { return &k.timing }
 
 // Advice returns that on a failure; "" is none.
-func (k *Kept) Advice() string {
+func (k Kept) Advice() string {
 	if k.failure == nil {
 		return ""
 	}
@@ -229,7 +236,7 @@ func (k *Kept) Advice() string {
 }
 
 // Reason returns what the error of a failure is; "" is not known.
-func (k *Kept) Reason() result.Reason {
+func (k Kept) Reason() result.Reason {
 	if k.failure == nil {
 		return ""
 	}
@@ -237,7 +244,7 @@ func (k *Kept) Reason() result.Reason {
 }
 
 // Message returns the error of a failure as the pages show it.
-func (k *Kept) Message() string {
+func (k Kept) Message() string {
 	if k.failure != nil && k.failure.err != nil {
 		return k.failure.err.Error()
 	}
@@ -245,7 +252,7 @@ func (k *Kept) Message() string {
 }
 
 // Result returns the result, without what no page shows.
-func (k *Kept) Result() *result.Result {
+func (k Kept) Result() *result.Result {
 	a, f := k.alike, &k.flags
 	r := &result.Result{
 		Start: ofNanoseconds(k.start), StartLag: k.startLag.duration(), Sent: ofNanoseconds(k.sent), TraceID: k.trace, Outcome: k.outcome,
@@ -278,15 +285,15 @@ func (k *Kept) Result() *result.Result {
 }
 
 // keep adds a probe and drops old ones, or their events; l.mu is held.
-func (l *Log) keep(k *Kept, allowance int) {
+func (l *Log) keep(k Kept, allowance int) {
 	l.kept = append(l.kept, k)
-	l.keptBytes += k.bytes
+	l.keptBytes += k.size()
 	for len(l.kept) > maxKept || int(l.keptBytes) > allowance && len(l.kept) > minKept {
 		if len(l.kept) <= eventless && l.stripOldest() {
 			continue
 		}
 		i := l.expendable()
-		l.keptBytes -= l.kept[i].bytes
+		l.keptBytes -= l.kept[i].size()
 		l.kept = slices.Delete(l.kept, i, i+1)
 	}
 }
@@ -294,16 +301,12 @@ func (l *Log) keep(k *Kept, allowance int) {
 // stripOldest takes the events of the oldest probe that has some, but for the latest; false
 // where there is none. What was read of the log before keeps them.
 func (l *Log) stripOldest() bool {
-	for i, k := range l.kept[:len(l.kept)-minKept] {
-		if len(k.events) == 0 {
-			continue
+	for i := range l.kept[:len(l.kept)-minKept] {
+		if k := &l.kept[i]; len(k.events) > 0 {
+			l.keptBytes -= int32(eventBytes * len(k.events))
+			k.events = nil
+			return true
 		}
-		bare := *k
-		bare.events = nil
-		bare.bytes -= int32(eventBytes * len(k.events))
-		l.keptBytes -= k.bytes - bare.bytes
-		l.kept[i] = &bare
-		return true
 	}
 	return false
 }
@@ -311,7 +314,7 @@ func (l *Log) stripOldest() bool {
 // expendable returns which kept probe goes first: the oldest, unless it is the
 // latest failure.
 func (l *Log) expendable() int {
-	failed := func(k *Kept) bool { return k.outcome != result.Success }
+	failed := func(k Kept) bool { return k.outcome != result.Success }
 	if failed(l.kept[0]) && !slices.ContainsFunc(l.kept[1:], failed) {
 		return 1
 	}
@@ -320,33 +323,33 @@ func (l *Log) expendable() int {
 
 // Kept returns the probes that are kept with all that is known, the oldest first. They are
 // never changed.
-func (l *Log) Kept() []*Kept {
+func (l *Log) Kept() []Kept {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.kept)
 }
 
-// Last returns the latest probe; nil without one.
-func (l *Log) Last() *Kept {
+// Last returns the latest probe; false without one.
+func (l *Log) Last() (Kept, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.newest()
 }
 
 // newest is Last; l.mu is held.
-func (l *Log) newest() *Kept {
+func (l *Log) newest() (Kept, bool) {
 	if len(l.kept) == 0 {
-		return nil
+		return Kept{}, false
 	}
-	return l.kept[len(l.kept)-1]
+	return l.kept[len(l.kept)-1], true
 }
 
 // Recent returns those of the latest n probes that are kept, the oldest first, without those
 // that bursts of the exporter's own disturbed.
-func (l *Log) Recent(n int) []*Kept {
+func (l *Log) Recent(n int) []Kept {
 	points := l.Points(n)
 	if len(points) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(l.Kept(), func(k *Kept) bool { return k.disturbed || k.Start().Before(points[0].At) })
+	return slices.DeleteFunc(l.Kept(), func(k Kept) bool { return k.disturbed || k.Start().Before(points[0].At) })
 }

@@ -33,7 +33,7 @@ type Log struct {
 	uptime uptime
 
 	pool      *Pool // nil is none
-	kept      []*Kept
+	kept      []Kept
 	keptBytes int32 // of kept, in memory
 }
 
@@ -126,7 +126,8 @@ func (l *Log) Add(o *Observation) {
 	k, alike := keep(o, allowance)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	k.setAlike(&alike, l.newest())
+	before, ok := l.newest()
+	k.setAlike(&alike, before, ok)
 	l.keep(k, allowance)
 	l.add(o.Start, r)
 	if o.IsSample() {

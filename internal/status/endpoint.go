@@ -293,7 +293,7 @@ func (e *endpoint) fillUptime(row *Row) {
 func (e *endpoint) lastStart() time.Time {
 	var latest time.Time
 	for _, p := range e.series {
-		if last := p.log.Last(); last != nil && p.counts() && last.Start().After(latest) {
+		if last, ok := p.log.Last(); ok && p.counts() && last.Start().After(latest) {
 			latest = last.Start()
 		}
 	}
@@ -370,7 +370,7 @@ type view struct {
 	from    time.Time
 	points  []series.Point
 	runs    string
-	kept    []*series.Kept
+	kept    []series.Kept
 	uptime  *series.Uptime
 	budget  *float64
 	steps   []Step

@@ -255,8 +255,8 @@ func TestHostileTexts(t *testing.T) {
 	if want := "tab bell " + strings.Repeat("x", 1012) + "..."; d.Changes[0].Text != want {
 		t.Errorf("change: %.40q of %d bytes, want %d", d.Changes[0].Text, len(d.Changes[0].Text), len(want))
 	}
-	if kept := p.log.Last().Message(); kept != d.Failure.Message {
-		t.Errorf("kept error: %d bytes", len(kept))
+	if kept, _ := p.log.Last(); kept.Message() != d.Failure.Message {
+		t.Errorf("kept error: %d bytes", len(kept.Message()))
 	}
 }
 

@@ -121,8 +121,8 @@ func (p *Probes) Observe(o *series.Observation) {
 	}
 	e.events.observe(r, e.found)
 	e.identify(r)
-	if r.Outcome != result.Success {
-		p.failure = p.failureOf(p.log.Last())
+	if last, ok := p.log.Last(); ok && r.Outcome != result.Success {
+		p.failure = p.failureOf(last)
 		if p.counts() {
 			e.failure = p.failure
 		}
@@ -132,7 +132,7 @@ func (p *Probes) Observe(o *series.Observation) {
 }
 
 // failureOf returns a failed probe as the page shows it.
-func (p *Probes) failureOf(k *series.Kept) *Failure {
+func (p *Probes) failureOf(k series.Kept) *Failure {
 	return &Failure{At: unixSeconds(k.Start()), Module: p.id.Module, Outcome: k.Outcome(), Message: k.Message(), Advice: k.Advice()}
 }
 
@@ -178,7 +178,7 @@ func (p *Probes) fill(row *Row) {
 }
 
 // timesOf returns those of a probe as a row shows them.
-func timesOf(k *series.Kept) Times {
+func timesOf(k series.Kept) Times {
 	t := k.Timing()
 	return Times{result.Seconds(t.TTFT), result.Seconds(t.TPOT), result.Seconds(t.Duration)}
 }
