@@ -5,8 +5,10 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // Evidence is what all senses know of one endpoint at one instant. What is nil, or the
@@ -26,8 +28,8 @@ type Evidence struct {
 	Succeeded bool
 	// Speeds are the latencies of the modules.
 	Speeds []Speed
-	// TTFTParts is where the mean TTFT of the latest probes went, the longest part first.
-	TTFTParts []Part
+	// TTFTParts is where the mean TTFT of the latest probes went.
+	TTFTParts *page.TTFTParts
 	Servers   *Servers
 	// Gateway is the gateway that the endpoint is joined to; nil is none, or not yet read.
 	Gateway *GatewayPages
@@ -105,12 +107,6 @@ type Speed struct {
 	TTFT, TPOT, E2E Latency
 }
 
-// Part is a part of the time to first token, named as page.TTFTPartNames does.
-type Part struct {
-	Name    string
-	Seconds float64
-}
-
 // Latency is a median now and as it usually is, with the objective; nil is not known.
 type Latency struct{ Now, Usual, Objective *float64 }
 
@@ -154,22 +150,12 @@ type Step struct {
 	// At is when the first probe after it started, to within some ten probes.
 	At     time.Time
 	Module string
-	Metric StepMetric
+	Metric series.Metric
 	// Before and After are seconds, or the share of the probes that failed.
 	Before, After float64
 	// Beside is what else changed at that time, in words.
 	Beside []string
 }
-
-// StepMetric is what a step is in.
-type StepMetric string
-
-// The metrics, as in series.Metrics.
-const (
-	StepTTFT     StepMetric = "ttft"
-	StepTPOT     StepMetric = "tpot"
-	StepFailures StepMetric = "failures"
-)
 
 // Corruption is a sign of corruption that more answers of a module have than usual.
 type Corruption struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // The rules have a row for each cause, whole and with a runbook that exists.
@@ -427,12 +428,12 @@ func TestCorruptionIsEvidence(t *testing.T) {
 func TestStepsAreEvidence(t *testing.T) {
 	late, ago := [3]float64{2, 0.2, 0.5}, func(d time.Duration) time.Time { return noon.Add(-d) }
 	steps := []Step{
-		{At: ago(time.Hour), Module: "interactive", Metric: StepTTFT, Before: 0.2, After: 2, Beside: []string{"address changed from 10.0.0.1 to 10.0.0.2", "exporter restarted"}},
-		{At: ago(2 * time.Hour), Module: "interactive", Metric: StepTTFT, Before: 0.4, After: 0.2},
-		{At: ago(3 * time.Hour), Module: "interactive", Metric: StepTPOT, Before: 0.02, After: 0.03},
-		{At: ago(3 * time.Hour), Module: "other", Metric: StepTTFT, Before: 0.2, After: 2},
-		{At: ago(26 * time.Hour), Module: "interactive", Metric: StepTTFT, Before: 0.1, After: 0.4},
-		{At: ago(2 * time.Minute), Module: "interactive", Metric: StepFailures, Before: 0, After: 0.5},
+		{At: ago(time.Hour), Module: "interactive", Metric: series.MetricTTFT, Before: 0.2, After: 2, Beside: []string{"address changed from 10.0.0.1 to 10.0.0.2", "exporter restarted"}},
+		{At: ago(2 * time.Hour), Module: "interactive", Metric: series.MetricTTFT, Before: 0.4, After: 0.2},
+		{At: ago(3 * time.Hour), Module: "interactive", Metric: series.MetricTPOT, Before: 0.02, After: 0.03},
+		{At: ago(3 * time.Hour), Module: "other", Metric: series.MetricTTFT, Before: 0.2, After: 2},
+		{At: ago(26 * time.Hour), Module: "interactive", Metric: series.MetricTTFT, Before: 0.1, After: 0.4},
+		{At: ago(2 * time.Minute), Module: "interactive", Metric: series.MetricFailures, Before: 0, After: 0.5},
 	}
 	ttft := "TTFT of interactive rose from 200 ms to 2 s at 11:00:00 UTC; at that time: address changed from 10.0.0.1 to 10.0.0.2, exporter restarted"
 	failures := "failures of interactive rose from 0 % to 50 % of the probes at 11:58:00 UTC"
@@ -473,12 +474,12 @@ func TestChangeAtAStepRanksUp(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		step   time.Duration // before noon
-		metric StepMetric
+		metric series.Metric
 		want   []Cause
 	}{
-		{"at the same time", 20 * time.Minute, StepTTFT, []Cause{ModelChanged, QueueFull}},
-		{"an hour before", 80 * time.Minute, StepTTFT, []Cause{QueueFull, ModelChanged}},
-		{"of what is as usual", 20 * time.Minute, StepTPOT, []Cause{QueueFull, ModelChanged}},
+		{"at the same time", 20 * time.Minute, series.MetricTTFT, []Cause{ModelChanged, QueueFull}},
+		{"an hour before", 80 * time.Minute, series.MetricTTFT, []Cause{QueueFull, ModelChanged}},
+		{"of what is as usual", 20 * time.Minute, series.MetricTPOT, []Cause{QueueFull, ModelChanged}},
 		{"none", 0, "", []Cause{QueueFull, ModelChanged}},
 	} {
 		e := slow(late, calmTPOT)

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -236,12 +238,27 @@ func latencies(what string, all []Speed, get func(*Speed) Latency) []string {
 	return lines[:min(len(lines), 3)]
 }
 
+// longestParts returns the parts of TTFT that are known, as indexes of page.TTFTPartNames, the
+// longest first.
+func (f *facts) longestParts() []int {
+	var known []int
+	if f.TTFTParts != nil {
+		for i, v := range f.TTFTParts.Seconds {
+			if v != nil {
+				known = append(known, i)
+			}
+		}
+		slices.SortStableFunc(known, func(a, b int) int { return cmp.Compare(*f.TTFTParts.Seconds[b], *f.TTFTParts.Seconds[a]) })
+	}
+	return known
+}
+
 // parts returns a line with the parts of TTFT; nothing where they are not known.
 func (f *facts) parts() []string {
 	var all []string
-	for _, p := range f.TTFTParts {
-		if p.Seconds > 0 {
-			all = append(all, strings.ReplaceAll(p.Name, "_", " ")+" "+seconds(p.Seconds))
+	for _, i := range f.longestParts() {
+		if v := *f.TTFTParts.Seconds[i]; v > 0 {
+			all = append(all, strings.ReplaceAll(string(page.TTFTPartNames()[i]), "_", " ")+" "+seconds(v))
 		}
 	}
 	if len(all) == 0 {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
@@ -165,8 +166,8 @@ func matchGatewayQueue(f *facts) *match {
 // the longest part of TTFT or, where these are not known, half of what it has more than
 // usual; while probes time out, requests that wait.
 func (f *facts) gatewayQueues() bool {
-	if len(f.TTFTParts) > 0 && len(f.lateTTFT) > 0 {
-		return f.TTFTParts[0].Name == "gateway_queue"
+	if parts := f.longestParts(); len(parts) > 0 && len(f.lateTTFT) > 0 {
+		return page.TTFTPartNames()[parts[0]] == page.PartGatewayQueue
 	}
 	g := f.Gateway
 	if g == nil || g.Up == 0 {

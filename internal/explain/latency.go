@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
@@ -339,9 +340,9 @@ func (f *facts) isAbout(s Step) bool {
 		return slices.ContainsFunc(all, func(l Speed) bool { return l.Module == s.Module })
 	}
 	switch s.Metric {
-	case StepTTFT:
+	case series.MetricTTFT:
 		return late(f.lateTTFT) || late(f.lateE2E)
-	case StepTPOT:
+	case series.MetricTPOT:
 		return late(f.lateTPOT) || late(f.lateE2E)
 	}
 	return len(f.failed) > 0
@@ -359,7 +360,7 @@ func (f *facts) stepLines() []string {
 // String returns the step in words.
 func (s Step) String() string {
 	text := fmt.Sprintf("%s of %s rose from %s to %s at %s", strings.ToUpper(string(s.Metric)), s.Module, seconds(s.Before), seconds(s.After), clock(s.At))
-	if s.Metric == StepFailures {
+	if s.Metric == series.MetricFailures {
 		text = fmt.Sprintf("failures of %s rose from %s to %s of the probes at %s", s.Module, percent(s.Before), percent(s.After), clock(s.At))
 	}
 	if len(s.Beside) > 0 {

@@ -57,7 +57,7 @@ func (x *explainer) stateOf(name string) (*health.Status, explain.Condition) {
 
 // evidence returns what is known of a member, but for what other endpoints show.
 func (x *explainer) evidence(m *member, c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
-	e := &explain.Evidence{At: now, Condition: c, Engine: m.identity.get().Engine, TTFTParts: m.parts.evidence(now)}
+	e := &explain.Evidence{At: now, Condition: c, Engine: m.identity.get().Engine, TTFTParts: m.parts.now(now)}
 	for _, f := range m.findings {
 		e.AddFindings(f.id.Module, f.latest())
 	}
@@ -70,7 +70,7 @@ func (x *explainer) steps(of *explain.Series) []explain.Step {
 	var all []explain.Step
 	for _, s := range x.Board.Steps(of.ID) {
 		all = append(all, explain.Step{
-			At: s.Time(), Module: of.Title, Metric: explain.StepMetric(s.Metric), Before: s.Before, After: s.After, Beside: s.Beside,
+			At: s.Time(), Module: of.Title, Metric: s.Metric, Before: s.Before, After: s.After, Beside: s.Beside,
 		})
 	}
 	return all

@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"cmp"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -63,23 +61,12 @@ func (p *ttftParts) front() *explain.Gateway {
 	return p.gateway.Load()
 }
 
-// evidence returns the parts that are known, the longest first, in the terms of the rules.
-func (p *ttftParts) evidence(now time.Time) []explain.Part {
+// now returns the parts by now; nil where they are not known.
+func (p *ttftParts) now(at time.Time) *page.TTFTParts {
 	if p == nil {
 		return nil
 	}
-	parts := p.split.Parts(now)
-	if parts == nil {
-		return nil
-	}
-	var all []explain.Part
-	for i, name := range page.TTFTPartNames() {
-		if v := parts.Seconds[i]; v != nil {
-			all = append(all, explain.Part{Name: string(name), Seconds: *v})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b explain.Part) int { return cmp.Compare(b.Seconds, a.Seconds) })
-	return all
+	return p.split.Parts(at)
 }
 
 // publish shows the parts by now.
