@@ -46,18 +46,18 @@ func unbounded() map[string][]string {
 // bounded lists the exceptions, each with what bounds it.
 func bounded() map[string]string {
 	return map[string]string{
-		"gpu/pods/kubelet.go net.Dialer":         "the kubelet's socket; gRPC is given limits of head and message",
-		"gpu/pods/kubelet.go grpc.NewClient":     "the same",
-		"gpu/processes.go io.ReadAll":            "a file of /proc, through a LimitReader",
-		"prober/conn.go net.Dialer":              "the connections of probes, which foreign.Dial opens: streams have limits of their own in prober/stream",
-		"prober/cloudauth/sigv4.go io.ReadAll":   "the body of our own request",
-		"internal/web/api.go gzip.NewReader":     "a page that the exporter has compressed",
-		"internal/web/metrics.go gzip.NewReader": "a page that the exporter has compressed",
-		"internal/web/mcp.go io.ReadAll":         "a request to the listener, through http.MaxBytesReader",
-		"internal/web/mute.go json.NewDecoder":   "a request to the listener, through http.MaxBytesReader",
-		"internal/store/file.go zstd.NewReader":  "a file of the state, with limits of what it reads and of memory",
-		"internal/simulator/ *":                  "the simulated server, which has no part in monitoring",
-		"internal/testlab/ *":                    "for tests only",
+		"gpu/pods/kubelet.go net.Dialer":           "the kubelet's socket; gRPC is given limits of head and message",
+		"gpu/pods/kubelet.go grpc.NewClient":       "the same",
+		"gpu/processes.go io.ReadAll":              "a file of /proc, through a LimitReader",
+		"prober/conn.go net.Dialer":                "the connections of probes, which foreign.Dial opens: streams have limits of their own in prober/stream",
+		"prober/cloudauth/cloudauth.go io.ReadAll": "the body of our own request",
+		"internal/web/api.go gzip.NewReader":       "a page that the exporter has compressed",
+		"internal/web/metrics.go gzip.NewReader":   "a page that the exporter has compressed",
+		"internal/web/mcp.go io.ReadAll":           "a request to the listener, through http.MaxBytesReader",
+		"internal/web/mute.go json.NewDecoder":     "a request to the listener, through http.MaxBytesReader",
+		"internal/store/file.go zstd.NewReader":    "a file of the state, with limits of what it reads and of memory",
+		"internal/simulator/ *":                    "the simulated server, which has no part in monitoring",
+		"internal/testlab/ *":                      "for tests only",
 	}
 }
 

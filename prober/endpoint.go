@@ -1,15 +1,25 @@
 package prober
 
 import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"reflect"
+	"slices"
 	"sync"
+	"time"
 
 	promconfig "github.com/prometheus/common/config"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
 )
 
@@ -150,4 +160,127 @@ func (e *Endpoint) ownHeader(h http.Header) {
 			h.Del(name)
 		}
 	}
+}
+
+// shared is what the endpoints of one Dialer have in common, so that thousands of them
+// take little room. The zero value is ready, and safe for concurrent use.
+type shared struct {
+	mu         sync.Mutex
+	transports []sharedTransport // the latest last
+	protocols  map[string]*api.Protocol
+}
+
+// sharedTransport is a transport that keeps no connections, with its settings.
+type sharedTransport struct {
+	settings promconfig.HTTPClientConfig
+	rt       http.RoundTripper
+}
+
+// maxTransports bounds the settings that are remembered. What is forgotten stays in use
+// where it is.
+const maxTransports = 16
+
+// transport returns the transport of equal settings, or the one that make returns.
+// Transports that hold a state of their own, a token or an HTTP/2 connection, are not
+// shared.
+func (s *shared) transport(h *config.HTTPClient, make func() (http.RoundTripper, error)) (http.RoundTripper, error) {
+	if h.OAuth2 != nil || h.EnableHTTP2 {
+		return make()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.transports, func(t sharedTransport) bool { return reflect.DeepEqual(t.settings, h.HTTPClientConfig) })
+	if i >= 0 {
+		return s.transports[i].rt, nil
+	}
+	rt, err := make()
+	if err != nil {
+		return nil, err
+	}
+	if len(s.transports) == maxTransports {
+		s.transports = slices.Delete(s.transports, 0, 1)
+	}
+	s.transports = append(s.transports, sharedTransport{h.HTTPClientConfig, rt})
+	return rt, nil
+}
+
+// protocol returns the wire protocol of a name; false for none. It must not be changed.
+func (s *shared) protocol(name string) (*api.Protocol, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.protocols[name]
+	if ok {
+		return p, true
+	}
+	made, ok := api.Lookup(name)
+	if ok {
+		if s.protocols == nil {
+			s.protocols = map[string]*api.Protocol{}
+		}
+		s.protocols[name] = &made
+	}
+	return &made, ok
+}
+
+// handshakeTimeout limits the one connection that finds out whether a port
+// speaks TLS.
+const handshakeTimeout = 5 * time.Second
+
+// explain returns a failure with its reason where that is a URL with http:// for
+// a port that speaks TLS, as a TLSError whatever such a server answers to plain HTTP. It
+// asks the port at most once a minute.
+func (e *Endpoint) explain(ctx context.Context, err error) error {
+	if e.cfg.URL.Scheme != "http" || e.cfg.HTTP.ProxyURL.URL != nil || e.cfg.HTTP.ProxyFromEnvironment || !suggestsTLS(err) {
+		return err
+	}
+	if e.speaksTLS(ctx) {
+		return &failure{outcome: result.TLSError, cause: &result.SchemeError{Err: err}}
+	}
+	return err
+}
+
+// suggestsTLS reports whether a failure is one by which a server of TLS answers
+// plain HTTP: status 400, a closed connection, or bytes that are no HTTP.
+func suggestsTLS(err error) bool {
+	if s, ok := errors.AsType[*statusError](err); ok {
+		return s.status == http.StatusBadRequest
+	}
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.noReply && (f.outcome == result.Truncated || f.outcome == result.ProtocolError)
+}
+
+// port is what a TLS handshake has shown of an endpoint's port.
+type port struct {
+	mu  sync.Mutex
+	at  time.Time // of the handshake; the zero time before the first
+	tls bool
+}
+
+// speaksTLS reports whether the port answered a TLS handshake, now or within the
+// last minute. Nothing of the settings is sent.
+func (e *Endpoint) speaksTLS(ctx context.Context) bool {
+	p := &e.port
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() || time.Since(p.at) >= lookupInterval {
+		p.tls = e.handshake(ctx)
+		p.at = time.Now()
+	}
+	return p.tls
+}
+
+func (e *Endpoint) handshake(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	u := e.cfg.URL.URL
+	c, err := e.options.Dialer.net.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")))
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	// Whoever answers is not trusted with anything.
+	client := tls.Client(c, &tls.Config{ServerName: u.Hostname(), InsecureSkipVerify: true}) //nolint:gosec // see above
+	err = client.HandshakeContext(ctx)
+	_, alert := errors.AsType[tls.AlertError](err)
+	return err == nil || alert
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
@@ -124,4 +125,265 @@ func fields(text, separator string) map[string]string {
 		}
 	}
 	return all
+}
+
+// card is one GPU while it is read.
+type card struct {
+	*directory
+	gpu.DeviceSnapshot
+}
+
+func (c *card) add(kind gpu.Kind, label string, value float64) {
+	c.Readings = append(c.Readings, gpu.Reading{Kind: kind, Label: label, Value: value})
+}
+
+// scaled adds the number in a file, if there is one, in units of scale. It returns whether
+// there is.
+func (c *card) scaled(kind gpu.Kind, label, file string, scale float64) bool {
+	v, ok := c.number(file)
+	if ok {
+		c.add(kind, label, v/scale)
+	}
+	return ok
+}
+
+// identify sets the identity. The UUID is that of rocminfo; integrated GPUs and older cards
+// have none, and are identified by their PCI address.
+func (c *card) identify() {
+	c.UUID = "PCI-" + c.PCIBusID
+	if id := c.text("unique_id"); id != "" && strings.Trim(id, "0") != "" {
+		c.UUID = "GPU-" + strings.TrimPrefix(id, "0x")
+	}
+	device := strings.TrimPrefix(c.text("device"), "0x")
+	if device == "" {
+		_, device, _ = strings.Cut(fields(c.text("uevent"), "=")["PCI_ID"], ":")
+	}
+	device = strings.ToLower(device)
+	c.Name = cmp.Or(c.text("product_name"), productNames()[device+" "+strings.TrimPrefix(c.text("revision"), "0x")], "AMD 1002:"+device)
+}
+
+// productNames are the names of products by device id and revision of PCI, for boards whose
+// product_name is empty: those that serve models, by data/amdgpu.ids of libdrm.
+func productNames() map[string]string {
+	return map[string]string{
+		"738c 01": "AMD Instinct MI100", "740f 02": "AMD Instinct MI210", "74a0 00": "AMD Instinct MI300A",
+		"74a1 00": "AMD Instinct MI300X", "74a5 00": "AMD Instinct MI325X", "75a0 00": "AMD Instinct MI350X", "75a3 00": "AMD Instinct MI355X",
+		"7448 00": "AMD Radeon PRO W7900", "745e cc": "AMD Radeon PRO W7800", "744c c8": "AMD Radeon RX 7900 XTX",
+		"744c cc": "AMD Radeon RX 7900 XT", "744c ce": "AMD Radeon RX 7900 GRE", "747e c8": "AMD Radeon RX 7800 XT",
+		"7550 c0": "AMD Radeon RX 9070 XT", "7550 c3": "AMD Radeon RX 9070", "7551 c0": "AMD Radeon AI PRO R9700",
+	}
+}
+
+// readAll adds all readings and returns the residencies of gpu_metrics. A GPU of which no
+// file can be read, while they are there, is lost.
+func (c *card) readAll(before map[int]uint32) map[int]uint32 {
+	c.read = 0
+	m, hasMetrics := parseMetrics(c.bytes("gpu_metrics"))
+	c.readMemory(hasMetrics && m.integrated())
+	c.scaled(gpu.Utilization, "", "gpu_busy_percent", 100)
+	c.scaled(gpu.MemoryUtilization, "", "mem_busy_percent", 100)
+	c.readSensors()
+	c.readClockTable("pp_dpm_sclk", "graphics")
+	c.readClockTable("pp_dpm_mclk", "memory")
+	c.readLink()
+	c.readErrors()
+	if c.read == 0 && len(c.failed) > 0 {
+		for _, err := range c.failed {
+			c.Up = c.Up && codeOf(err) != gpu.CodeLost
+		}
+		return nil
+	}
+	if !hasMetrics {
+		return nil
+	}
+	list, residencies := m.readings(before)
+	if c.has(gpu.Energy) {
+		list = without(list, gpu.Energy)
+	}
+	c.Readings = append(c.Readings, list...)
+	return residencies
+}
+
+func (c *card) has(kind gpu.Kind) bool {
+	for _, r := range c.Readings {
+		if r.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func without(list []gpu.Reading, kind gpu.Kind) []gpu.Reading {
+	var rest []gpu.Reading
+	for _, r := range list {
+		if r.Kind != kind {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// readMemory adds the memory that programs on the GPU can have: of a card its own, of an
+// integrated GPU the part of the machine's memory that is set aside for it and what it may
+// take besides (GTT), as servers use both.
+func (c *card) readMemory(integrated bool) {
+	total, known := c.number("mem_info_vram_total")
+	used, knownUsed := c.number("mem_info_vram_used")
+	if integrated {
+		moreTotal, ok := c.number("mem_info_gtt_total")
+		moreUsed, okUsed := c.number("mem_info_gtt_used")
+		total, known = total+moreTotal, known && ok
+		used, knownUsed = used+moreUsed, knownUsed && okUsed
+	}
+	if known {
+		c.add(gpu.MemoryTotal, "", total)
+	}
+	if knownUsed {
+		c.add(gpu.MemoryUsed, "", used)
+	}
+	if known && knownUsed && used <= total {
+		c.add(gpu.MemoryFree, "", total-used)
+	}
+}
+
+// readSensors adds what hwmon has: power, energy, temperatures, clocks, the fan.
+func (c *card) readSensors() {
+	for _, hwmon := range c.names("hwmon/hwmon*") {
+		in := func(name string) string { return filepath.Join(hwmon, name) }
+		if !c.scaled(gpu.Power, "", in("power1_average"), 1e6) {
+			c.scaled(gpu.Power, "", in("power1_input"), 1e6)
+		}
+		c.scaled(gpu.PowerLimit, "", in("power1_cap"), 1e6)
+		c.scaled(gpu.Energy, "", in("energy1_input"), 1e6)
+		c.readTemperatures(hwmon)
+		for i := range 2 {
+			file := in("freq" + strconv.Itoa(i+1))
+			if domain := map[string]string{"sclk": "graphics", "mclk": "memory"}[c.text(file+"_label")]; domain != "" {
+				c.scaled(gpu.Clock, domain, file+"_input", 1)
+			}
+		}
+		if most, ok := c.number(in("pwm1_max")); ok && most > 0 {
+			c.scaled(gpu.FanSpeed, "0", in("pwm1"), most)
+		}
+	}
+}
+
+// readTemperatures adds the temperatures. The chip's is that of its edge or, on a GPU that
+// has none, that of its hottest point.
+func (c *card) readTemperatures(hwmon string) {
+	found := map[string]float64{}
+	for i := range 3 {
+		file := filepath.Join(hwmon, "temp"+strconv.Itoa(i+1))
+		text := c.text(file + "_label")
+		if v, err := strconv.Atoi(c.text(file + "_input")); err == nil && text != "" {
+			found[text] = float64(v) / 1000
+		}
+	}
+	edge, hasEdge := found["edge"]
+	junction, hasJunction := found["junction"]
+	switch {
+	case hasEdge:
+		c.add(gpu.Temperature, "gpu", edge)
+	case hasJunction:
+		c.add(gpu.Temperature, "gpu", junction)
+	}
+	if hasJunction {
+		c.add(gpu.Temperature, "junction", junction)
+	}
+	if memory, ok := found["mem"]; ok {
+		c.add(gpu.Temperature, "memory", memory)
+	}
+}
+
+// clockLine is a line of pp_dpm_sclk, as in "1: 2219Mhz *", where * is the current one.
+var clockLine = regexp.MustCompile(`(?i)^\s*\d+:\s*(\d+)\s*Mhz\s*(\*?)`)
+
+// readClockTable adds the highest clock of a table and, where hwmon does not have it, the
+// current one.
+func (c *card) readClockTable(file, domain string) {
+	most, current := 0.0, 0.0
+	for line := range strings.Lines(c.text(file)) {
+		m := clockLine.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		v, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			continue
+		}
+		most = max(most, v*1e6)
+		if m[2] != "" {
+			current = v * 1e6
+		}
+	}
+	if most > 0 {
+		c.add(gpu.ClockMax, domain, most)
+	}
+	for _, r := range c.Readings {
+		if r.Kind == gpu.Clock && r.Label == domain {
+			return
+		}
+	}
+	if current > 0 {
+		c.add(gpu.Clock, domain, current)
+	}
+}
+
+// readLink adds the PCIe link: the speeds of sysfs are transfers per second of a lane.
+func (c *card) readLink() {
+	for _, f := range []struct {
+		kind gpu.Kind
+		file string
+	}{{gpu.PCIeLinkGeneration, "current_link_speed"}, {gpu.PCIeLinkGenerationMax, "max_link_speed"}} {
+		speed, _, _ := strings.Cut(c.text(f.file), " ")
+		if g := map[string]float64{"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}[speed]; g != 0 {
+			c.add(f.kind, "", g)
+		}
+	}
+	for _, f := range []struct {
+		kind gpu.Kind
+		file string
+	}{{gpu.PCIeLinkWidth, "current_link_width"}, {gpu.PCIeLinkWidthMax, "max_link_width"}} {
+		if lanes, ok := c.number(f.file); ok && lanes > 0 && lanes <= 32 {
+			c.add(f.kind, "", lanes)
+		}
+	}
+	c.scaled(gpu.PCIeReplays, "", "pcie_replay_count", 1)
+}
+
+// readErrors adds the errors that the driver counts by block of the GPU (RAS), as in
+// "ue: 0" and "ce: 12": those of the XGMI links, and those of all others as of memory.
+func (c *card) readErrors() {
+	sums := map[gpu.Reading]float64{}
+	for _, file := range c.names("ras/*_err_count") {
+		kind := gpu.ECCErrors
+		if strings.Contains(file, "xgmi") {
+			kind = gpu.XGMIErrors
+		}
+		counts := fields(c.text(file), ":")
+		for name, severity := range map[string]string{"ce": "corrected", "ue": "uncorrected"} {
+			if n, err := strconv.ParseUint(counts[name], 10, 64); err == nil {
+				sums[gpu.Reading{Kind: kind, Label: severity}] += float64(n)
+			}
+		}
+	}
+	for r, n := range sums {
+		c.add(r.Kind, r.Label, n)
+	}
+}
+
+// Files returns what each kind of reading is read from, below the directory of the device,
+// for the documentation.
+func Files() map[gpu.Kind]string {
+	return map[gpu.Kind]string{
+		gpu.MemoryTotal: "mem_info_vram_total, mem_info_gtt_total", gpu.MemoryUsed: "mem_info_vram_used, mem_info_gtt_used",
+		gpu.MemoryFree: "mem_info_vram_total, mem_info_vram_used", gpu.Utilization: "gpu_busy_percent", gpu.MemoryUtilization: "mem_busy_percent",
+		gpu.Clock: "hwmon freq*_input, pp_dpm_*", gpu.ClockMax: "pp_dpm_sclk, pp_dpm_mclk", gpu.ClockEventActive: "gpu_metrics",
+		gpu.Power: "hwmon power1_average, power1_input", gpu.PowerLimit: "hwmon power1_cap", gpu.Energy: "hwmon energy1_input, gpu_metrics",
+		gpu.Temperature: "hwmon temp*_input", gpu.FanSpeed: "hwmon pwm1",
+		gpu.PCIeLinkGeneration: "current_link_speed", gpu.PCIeLinkGenerationMax: "max_link_speed",
+		gpu.PCIeLinkWidth: "current_link_width", gpu.PCIeLinkWidthMax: "max_link_width", gpu.PCIeReplays: "pcie_replay_count",
+		gpu.XGMITransmit: "gpu_metrics", gpu.XGMIReceive: "gpu_metrics", gpu.XGMIErrors: "ras/xgmi_wafl_err_count",
+		gpu.ECCErrors: "ras/*_err_count",
+	}
 }

@@ -3,6 +3,7 @@ package health
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -165,4 +166,199 @@ func rounded(d time.Duration) string {
 		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
 	}
 	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+}
+
+const (
+	// flappingSpells is how often an endpoint must be down in one incident to flap, and
+	// how many incidents in a row are one: two may be chance.
+	flappingSpells = 3
+	// recursAfter and recursIntervals are how long after an incident another one counts
+	// as its return: the longer of a time and a number of intervals.
+	recursAfter     = 15 * time.Minute
+	recursIntervals = 20
+	// recursShare is the share of the probes that must have failed in incidents that are
+	// one: below it they are chance.
+	recursShare = 0.05
+	// outageAfter is for how long an endpoint that flaps must be down before it is so for
+	// good.
+	outageAfter = 2 * time.Minute
+)
+
+// recurs reports whether the failures came back again and again.
+func (i *Incident) recurs() bool { return i.Joined >= flappingSpells-1 || i.Spells >= flappingSpells }
+
+// isFlapping reports whether the endpoint goes down and comes back again and again. Down
+// is whether it is down now, and last when its latest result started.
+func (i *Incident) isFlapping(down bool, last time.Time, within time.Duration) bool {
+	switch {
+	case i.Spells < flappingSpells:
+		return false
+	case down:
+		return last.Sub(i.Down) <= max(outageAfter, 2*i.Longest)
+	}
+	return last.Sub(i.Back) <= 2*within
+}
+
+// setDown takes whether the endpoint is down; e.mu is held.
+func (e *Endpoint) setDown(down bool) {
+	switch i := e.failing; {
+	case down && !e.down:
+		i.Spells++
+		i.Down = e.last
+		before := i.State
+		e.join()
+		if i.Spells >= flappingSpells && before != Flapping {
+			i.State = Flapping
+			e.logger().Warn("endpoint flapping", "since", i.Begin.UTC(), "probes", i.Probes, "failed", i.Bad, "spells", i.Spells)
+		}
+	case !down && e.down && i != nil:
+		i.Back = e.last
+		i.Longest = max(i.Longest, i.Back.Sub(i.Down))
+	}
+	e.down = down
+}
+
+// recursWithin returns how long after an incident another one counts as its return.
+func (e *Endpoint) recursWithin() time.Duration {
+	var shortest time.Duration
+	for _, s := range e.series {
+		if s.counts && s.interval > 0 && (shortest == 0 || s.interval < shortest) {
+			shortest = s.interval
+		}
+	}
+	return max(recursAfter, recursIntervals*shortest)
+}
+
+// lastFailing returns the index of the latest incident of failures; -1 is none.
+func lastFailing(past []Incident) int {
+	for i := len(past) - 1; i >= 0; i-- {
+		switch past[i].State {
+		case Down, Flapping, Degraded:
+			return i
+		}
+	}
+	return -1
+}
+
+// join makes one incident of the one that goes on and those before it, where the
+// failures came back soon and often.
+func (e *Endpoint) join() {
+	whole, past := *e.failing, slices.Clone(e.past)
+	within := e.recursWithin()
+	for {
+		i := lastFailing(past)
+		if i < 0 || whole.Begin.Sub(past[i].End) > within {
+			break
+		}
+		longer := past[i].with(&whole)
+		if float64(longer.Bad) < recursShare*float64(longer.Probes) {
+			break
+		}
+		whole, past = longer, slices.Delete(past, i, i+1)
+	}
+	if whole.Joined > e.failing.Joined && whole.recurs() {
+		*e.failing, e.past = whole, past
+	}
+}
+
+// with returns one incident of two.
+func (i Incident) with(next *Incident) Incident {
+	i.Calm = max(i.Calm, next.Calm, next.Begin.Sub(i.End))
+	i.Probes += i.After + next.Probes
+	i.Bad += next.Bad
+	i.Spells += next.Spells
+	if next.Spells > 0 {
+		i.Down, i.Back = next.Down, next.Back
+	}
+	i.Longest = max(i.Longest, next.Longest)
+	i.Joined += next.Joined + 1
+	i.State, i.End, i.After, i.Run, i.Good = Degraded, next.End, next.After, next.Run, next.Good
+	if i.Spells >= flappingSpells {
+		i.State = Flapping
+	}
+	return i
+}
+
+// why says in one line why the endpoint is not up; last is the series that failed
+// last, nil for none.
+func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
+	switch s.Unmuted {
+	case Down, Flapping, Degraded:
+		if e.failing.recurs() {
+			return e.whyFailed(s, last) + ", again and again"
+		}
+		return e.whyFailing(s, last)
+	case Slow:
+		return e.whySlow(s, now)
+	case Stale:
+		return "no result since " + clock(e.latest(), now) + e.because()
+	case Waiting:
+		return "no result yet" + e.because()
+	}
+	return ""
+}
+
+// whyFailing is as in "connection refused: 10.0.0.5:8000 (interactive)".
+func (e *Endpoint) whyFailing(s *Status, last *Series) string {
+	if last == nil {
+		return fmt.Sprintf("recovering: %d of %d successes in a row; latest failure: %s", e.failing.Run, e.failing.needed(), e.cause)
+	}
+	return e.whyFailed(s, last)
+}
+
+// whyFailed is why the latest probe of those that fail did, or the latest that failed.
+func (e *Endpoint) whyFailed(s *Status, last *Series) string {
+	if last == nil {
+		return e.cause
+	}
+	cause := last.cause
+	if cause == "" { // it failed before the incident that goes on
+		cause = e.cause
+	}
+	text := cause + " (" + last.title + ")"
+	switch others := len(s.Failing) - 1; others {
+	case 0:
+		return text
+	case maxNamed - 1:
+		return text + fmt.Sprintf(" and at least %d more", others)
+	default:
+		return text + fmt.Sprintf(" and %d more", others)
+	}
+}
+
+// whySlow is as in "interactive: TTFT 1.2s, objective 500ms; 12 of 14 answers over an
+// objective since 06:15 UTC".
+func (e *Endpoint) whySlow(s *Status, now time.Time) string {
+	counts := "; " + e.slow.overs() + " since " + clock(e.slow.Begin, now)
+	for _, p := range e.series {
+		if p.isValid() && !p.failed && p.pace.isSlow() {
+			return p.title + ": " + p.pace.last.String() + counts
+		}
+	}
+	return fmt.Sprintf("recovering: %d of %d answers in a row within the objectives; before: %s%s", e.slow.Run, e.slow.needed(), e.slow.Text, counts)
+}
+
+// because says why runs were left out since the latest result; "" where none was.
+func (e *Endpoint) because() string {
+	if e.skipped == "" {
+		return ""
+	}
+	return ": not probed: " + e.skipped
+}
+
+// latest returns when the latest result started, or when the wait for it began.
+func (e *Endpoint) latest() time.Time {
+	if e.last.IsZero() {
+		return e.added
+	}
+	return e.last
+}
+
+// clock returns a time as people read it, with the date where it is not of the last 24
+// hours.
+func clock(t, now time.Time) string {
+	if now.Sub(t) < 24*time.Hour {
+		return t.UTC().Format("15:04 UTC")
+	}
+	return t.UTC().Format("2006-01-02 15:04 UTC")
 }

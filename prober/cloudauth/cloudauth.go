@@ -3,13 +3,21 @@
 package cloudauth
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
@@ -178,4 +186,124 @@ func (s *tokenSource) token(ctx context.Context) (string, error) {
 	s.latest = fresh
 	s.mu.Unlock()
 	return fresh.AccessToken, nil
+}
+
+// AWS says which credentials of AWS to get.
+type AWS struct {
+	// Region is that of the service that gives out roles.
+	Region string
+	// AccessKeyID, SecretAccessKey and SessionToken are keys; without the first the SDK
+	// looks for credentials in its usual places.
+	AccessKeyID, SecretAccessKey, SessionToken string
+	// RoleARN is a role to take on with them; "" is none.
+	RoleARN string
+}
+
+// AWS returns what gives credentials, and renews them before they end. Its errors are those
+// of the context and *Error.
+func (p *Pool) AWS(a AWS) aws.CredentialsProvider {
+	if a.AccessKeyID != "" && a.RoleARN == "" {
+		return credentials.NewStaticCredentialsProvider(a.AccessKeyID, a.SecretAccessKey, a.SessionToken)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.signers[a]
+	if s == nil {
+		s = newAWSSource(a)
+		if p.signers == nil {
+			p.signers = map[AWS]*awsSource{}
+		}
+		p.signers[a] = s
+	}
+	return s
+}
+
+// awsSource finds out with its first use where credentials come from.
+type awsSource struct{ fetch source[aws.Credentials] }
+
+func newAWSSource(a AWS) *awsSource {
+	var found atomic.Pointer[aws.CredentialsProvider] // also written by what was given up
+	return &awsSource{source[aws.Credentials]{get: func(ctx context.Context) (aws.Credentials, error) {
+		provider := found.Load()
+		if provider == nil {
+			p, err := findAWS(ctx, a)
+			if err != nil {
+				return aws.Credentials{}, failure("the credentials of AWS", err)
+			}
+			provider = &p
+			found.Store(provider)
+		}
+		c, err := (*provider).Retrieve(ctx)
+		if err != nil {
+			return aws.Credentials{}, failure("credentials of AWS", err)
+		}
+		return c, nil
+	}}}
+}
+
+// Retrieve implements aws.CredentialsProvider.
+func (s *awsSource) Retrieve(ctx context.Context) (aws.Credentials, error) { return s.fetch.wait(ctx) }
+
+// Signature says whose signature of AWS requests it is and for what.
+type Signature struct {
+	// Region is the region of the service, such as "us-east-1", and Service
+	// its signing name: "bedrock" for bedrock-runtime endpoints.
+	Region, Service string
+	// Credentials gives the keys of each request.
+	Credentials aws.CredentialsProvider
+}
+
+// Sign returns a RoundTripper that signs each request with AWS Signature Version 4
+// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html) and hands it to next. A
+// request must not be changed behind it, but for the headers that are not
+// signed: Authorization, Expect, Transfer-Encoding, User-Agent and
+// X-Amzn-Trace-Id.
+func Sign(next http.RoundTripper, o Signature) http.RoundTripper {
+	return &signer{
+		next: next, region: o.Region, service: o.Service,
+		credentials: o.Credentials, signer: v4.NewSigner(), now: time.Now,
+	}
+}
+
+type signer struct {
+	next            http.RoundTripper
+	region, service string
+	credentials     aws.CredentialsProvider
+	signer          *v4.Signer
+	now             func() time.Time
+}
+
+// RoundTrip implements http.RoundTripper. An error of its own means that the
+// request's body could not be read or the request not be signed.
+func (t *signer) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		body, err = io.ReadAll(req.Body)
+		_ = req.Body.Close() // it was read whole, or failed to be
+		if err != nil {
+			return nil, fmt.Errorf("read request to sign: %w", err)
+		}
+	}
+	signed := req.Clone(req.Context())
+	if req.Body != nil {
+		signed.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	keys, err := t.credentials.Retrieve(req.Context())
+	if err != nil {
+		return nil, fmt.Errorf("sign request: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	err = t.signer.SignHTTP(req.Context(), keys, signed, hex.EncodeToString(sum[:]), t.service, t.region, t.now())
+	if err != nil {
+		return nil, fmt.Errorf("sign request: %w", err)
+	}
+	return t.next.RoundTrip(signed)
+}
+
+// CloseIdleConnections closes those of the next RoundTripper.
+func (t *signer) CloseIdleConnections() {
+	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }

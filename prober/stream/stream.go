@@ -5,7 +5,9 @@
 package stream
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 )
 
@@ -102,4 +104,212 @@ func New(f Framing, r io.Reader, l Limits) Reader {
 	case SSE:
 	}
 	return NewSSE(r, l)
+}
+
+const (
+	// firstBuffer holds several events of a usual reply; the buffer doubles
+	// from there up to its limit.
+	firstBuffer = 4 << 10
+	// keptBuffer is the largest buffer that a Reset keeps.
+	keptBuffer = 64 << 10
+	// headSize is how much of a body without frames is kept for diagnosis.
+	headSize = 2 << 10
+	// maxEmptyReads is how many reads in a row may bring nothing, as in bufio.
+	maxEmptyReads = 100
+)
+
+// buffer holds what was read of a body and not yet cut into frames.
+type buffer struct {
+	r         io.Reader
+	bodyLimit int64
+	room      int // length that buf may grow to
+	reserve   func(bytes int) error
+	beside    int // bytes that the owner holds beside buf
+
+	buf        []byte
+	start, end int   // buf[start:end] is read and not yet cut
+	err        error // what ended the reading
+
+	reads   int    // Read calls so far
+	brought int    // ordinal of the last Read call that brought bytes
+	bytes   int64  // bytes read, within the limit on the body
+	head    []byte // the first of them, up to the first frame
+	framed  bool   // a frame was cut
+}
+
+// reset prepares b for another body and keeps its memory. The buffer may grow
+// to room bytes.
+func (b *buffer) reset(r io.Reader, l Limits, room int) {
+	buf := b.buf
+	if buf == nil || len(buf) > keptBuffer {
+		buf = make([]byte, firstBuffer)
+	}
+	*b = buffer{r: r, bodyLimit: l.Body, room: room, reserve: l.Reserve, buf: buf, head: b.head[:0]}
+}
+
+// unread returns what was read and not yet cut.
+func (b *buffer) unread() []byte { return b.buf[b.start:b.end] }
+
+// fill makes room and reads once, or more often while a read brings nothing.
+// Whoever calls it has refused what is as long as the buffer may grow.
+func (b *buffer) fill() {
+	if b.err = b.makeRoom(); b.err != nil {
+		return
+	}
+	for range maxEmptyReads {
+		n, err := b.r.Read(b.buf[b.end:])
+		b.reads++
+		if n > 0 {
+			b.brought = b.reads
+			b.took(n)
+		}
+		if err != nil && b.err == nil {
+			b.err = err
+		}
+		if n > 0 || b.err != nil {
+			return
+		}
+	}
+	b.err = io.ErrNoProgress
+}
+
+// took accounts for n bytes read behind b.end. Bytes past the limit on the
+// body are dropped, so that the frames before it do not depend on how the
+// body was cut into reads.
+func (b *buffer) took(n int) {
+	b.bytes += int64(n)
+	if excess := b.bytes - b.bodyLimit; excess > 0 {
+		n -= int(excess)
+		b.bytes = b.bodyLimit
+		b.err = fmt.Errorf("%w: body over %d bytes", ErrTooLarge, b.bodyLimit)
+	}
+	if room := headSize - len(b.head); room > 0 && !b.framed {
+		b.head = append(b.head, b.buf[b.end:b.end+min(n, room)]...)
+	}
+	b.end += n
+}
+
+// makeRoom leaves at least one byte free behind b.end.
+func (b *buffer) makeRoom() error {
+	if b.start == b.end {
+		b.start, b.end = 0, 0
+	}
+	if b.end < len(b.buf) {
+		return nil
+	}
+	buf := b.buf
+	if b.start == 0 {
+		size := min(2*len(buf), b.room)
+		if err := b.ask(size + b.beside); err != nil {
+			return err
+		}
+		buf = make([]byte, size)
+	}
+	b.end = copy(buf, b.unread())
+	b.start = 0
+	b.buf = buf
+	return nil
+}
+
+// ask asks for the leave to hold so many bytes.
+func (b *buffer) ask(bytes int) error {
+	if b.reserve == nil || bytes <= FreeBuffer {
+		return nil
+	}
+	return b.reserve(bytes)
+}
+
+// byteOrderMark may lead a UTF-8 body and is not part of its first line.
+const byteOrderMark = "\xef\xbb\xbf"
+
+// lines cuts a body into lines that end in LF, CRLF or CR. It reads only when
+// no complete line is buffered. A CR ends its line at once, so that a line
+// never waits for the LF that may follow; that LF is swallowed when it comes.
+type lines struct {
+	buffer
+	limits Limits
+
+	scanned int  // so many bytes from start on hold no line end
+	begun   bool // a byte order mark was looked for
+	skipLF  bool // the last line ended in CR
+}
+
+// reset prepares l for another body and keeps its memory.
+func (l *lines) reset(r io.Reader, limits Limits) {
+	b := l.buffer
+	b.reset(r, limits, limits.Line+1)
+	*l = lines{buffer: b, limits: limits}
+}
+
+// next returns the next line without its end, valid until the next call. With
+// an error comes the unfinished line that the body ended in, maybe empty.
+func (l *lines) next() ([]byte, error) {
+	for {
+		if line, ok := l.cut(); ok {
+			if len(line) > l.limits.Line {
+				return nil, l.tooLong()
+			}
+			return line, nil
+		}
+		if len(l.unread()) > l.limits.Line {
+			return nil, l.tooLong()
+		}
+		if l.err != nil {
+			rest := l.unread()
+			l.start, l.scanned = l.end, 0
+			return rest, l.err
+		}
+		l.fill()
+	}
+}
+
+func (l *lines) tooLong() error {
+	return fmt.Errorf("%w: line over %d bytes", ErrTooLarge, l.limits.Line)
+}
+
+// cut takes a complete line out of the buffer.
+func (l *lines) cut() ([]byte, bool) {
+	if !l.begun && !l.begin() {
+		return nil, false
+	}
+	if l.skipLF && l.start < l.end {
+		l.skipLF = false
+		if l.buf[l.start] == '\n' {
+			l.start++
+		}
+	}
+	fresh := l.unread()[l.scanned:]
+	n := bytes.IndexByte(fresh, '\n')
+	if n >= 0 {
+		fresh = fresh[:n]
+	}
+	if cr := bytes.IndexByte(fresh, '\r'); cr >= 0 {
+		n, l.skipLF = cr, true
+	}
+	if n < 0 {
+		l.scanned = l.end - l.start
+		return nil, false
+	}
+	line := l.unread()[:l.scanned+n]
+	l.start, l.scanned = l.start+len(line)+1, 0
+	return line, true
+}
+
+// begin skips a leading byte order mark; false is that more bytes must show
+// whether there is one.
+func (l *lines) begin() bool {
+	got := l.unread()
+	if len(got) < len(byteOrderMark) && l.err == nil && bytes.HasPrefix([]byte(byteOrderMark), got) {
+		return false
+	}
+	if bytes.HasPrefix(got, []byte(byteOrderMark)) {
+		l.start += len(byteOrderMark)
+	}
+	l.begun = true
+	return true
+}
+
+// more reports whether the buffer holds anything but line ends.
+func (l *lines) more() bool {
+	return len(bytes.TrimLeft(l.unread(), "\r\n")) > 0
 }
