@@ -60,37 +60,22 @@ type Tally struct{ Failed, Of, Spells int }
 
 // Probe is what one probe came to.
 type Probe struct {
-	At      time.Time
-	Module  string
-	Outcome result.Outcome
-	Status  int // of HTTP; 0 is none
-	Reason  result.Reason
+	*result.Result
+	Module string
+	Reason result.Reason
 	// Error is the text of the failure, its innermost cause first: bounded, without
 	// secrets.
 	Error string
-	// TTFT, TPOT, Duration and Phases are those of result.Timing; negative is absent.
-	TTFT, TPOT, Duration time.Duration
-	Phases               [result.NumPhases]time.Duration
-	// Queue and Prefill are the server's own times in the reply; negative is absent.
-	Queue, Prefill time.Duration
-	// StartLag is how late the exporter started it; negative is absent.
-	StartLag            time.Duration
-	Buffered, Imprecise bool
 }
 
 // maxErrorBytes bounds Probe.Error.
 const maxErrorBytes = 200
 
-// NewProbe returns what a probe of a module came to; reason is that of its error.
-func NewProbe(module string, r *result.Result, reason result.Reason) Probe {
-	p := Probe{
-		At: r.Start, Module: module, Outcome: r.Outcome, Status: r.Status, Reason: reason,
-		TTFT: r.Timing.TTFT, TPOT: r.Timing.TPOT, Duration: r.Timing.Duration, Phases: r.Timing.Phases,
-		Queue: r.Server.Queue, Prefill: r.Server.Prefill, StartLag: r.StartLag,
-		Buffered: r.Buffered, Imprecise: r.Imprecise,
-	}
-	if r.Err != nil {
-		p.Error = safetext.Line(r.Err.Error(), maxErrorBytes)
+// newProbe returns what a probe of a module came to.
+func newProbe(module string, k *series.Kept) Probe {
+	p := Probe{Result: k.Result(), Module: module, Reason: k.Reason()}
+	if p.Err != nil {
+		p.Error = safetext.Line(p.Err.Error(), maxErrorBytes)
 	}
 	return p
 }
@@ -99,7 +84,7 @@ func NewProbe(module string, r *result.Result, reason result.Reason) Probe {
 func (p *Probe) Failed() bool { return p.Outcome != result.Success }
 
 // end returns when the probe ended.
-func (p *Probe) end() time.Time { return p.At.Add(max(0, p.Duration)) }
+func (p *Probe) end() time.Time { return p.Start.Add(max(0, p.Timing.Duration)) }
 
 // Speed is the latencies of one module, in seconds.
 type Speed struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // The rules have a row for each cause, whole and with a runbook that exists.
@@ -53,8 +54,7 @@ func many(n int, like Probe) []Probe {
 	all := make([]Probe, n)
 	for i := range all {
 		all[i] = like
-		all[i].At = noon.Add(time.Duration(i-n) * 5 * time.Second)
-		all[i].Module = "interactive"
+		all[i].Result, all[i].Module = startedAt(noon.Add(time.Duration(i-n)*5*time.Second), like), "interactive"
 	}
 	return all
 }
@@ -63,16 +63,26 @@ func many(n int, like Probe) []Probe {
 func inTurns(n int, like ...Probe) []Probe {
 	all := many(n, like[0])
 	for i := range all {
-		at := all[i].At
+		at := all[i].Start
 		all[i] = like[i%len(like)]
-		all[i].At = at
+		all[i].Result = startedAt(at, all[i])
 	}
 	return all
 }
 
+// startedAt returns the result of a probe with another start.
+func startedAt(at time.Time, like Probe) *result.Result {
+	r := *like.Result
+	r.Start = at
+	return &r
+}
+
 // answered returns an answer by its durations.
 func answered(ttft time.Duration) Probe {
-	return Probe{Outcome: result.Success, Status: 200, TTFT: ttft, TPOT: 20 * time.Millisecond, Duration: ttft + time.Second, Queue: -1, Prefill: -1, StartLag: -1}
+	return Probe{Result: &result.Result{
+		Outcome: result.Success, Status: 200, StartLag: -1, Server: api.ServerTimes{Queue: -1, Prefill: -1},
+		Timing: result.Timing{TTFT: ttft, TPOT: 20 * time.Millisecond, Duration: ttft + time.Second},
+	}}
 }
 
 // slow returns evidence of answers whose latencies are (now, usual, objective).
@@ -113,7 +123,7 @@ func constructed() []struct {
 	want []Cause // the first, and others in any order
 } {
 	failed := func(o result.Outcome, status int) Probe {
-		return Probe{Outcome: o, Status: status, Error: "text", TTFT: -1, TPOT: -1, Duration: time.Second}
+		return Probe{Result: &result.Result{Outcome: o, Status: status, Timing: result.Timing{TTFT: -1, TPOT: -1, Duration: time.Second}}, Error: "text"}
 	}
 	saying := func(p Probe, text string) Probe {
 		p.Error = text
@@ -136,8 +146,8 @@ func constructed() []struct {
 		{"special tokens in answers, key refused", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), corrupted), []Cause{Credentials, AnswersBroken}},
 		{"special tokens in answers, some of which are empty", with(of(health.Degraded, append(many(3, failed(result.Empty, 200)), many(5, answered(time.Second))...)...), corrupted), []Cause{AnswersBroken}},
 		{"packets dropped by a firewall", of(health.Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
-		{"no route to the host", of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Unreachable})...), []Cause{Network}},
-		{"certificate expired", of(health.Down, many(6, Probe{Outcome: result.TLSError, Reason: result.Expired})...), []Cause{Certificate}},
+		{"no route to the host", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Unreachable})...), []Cause{Network}},
+		{"certificate expired", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.TLSError}, Reason: result.Expired})...), []Cause{Certificate}},
 		{"429 of a text-generation-inference server", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
 		{"502 by a gateway, all servers' pages refused", with(of(health.Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 2, Lost: []string{"a:8000: connect", "b:8000: connect"}}
@@ -146,10 +156,10 @@ func constructed() []struct {
 			e.Servers = &Servers{Known: 1, Up: 1, Running: now(3), Waiting: now(0), Stuck: 2 * time.Minute}
 			e.GPUs = card(&gpu.DeviceSnapshot{})
 		}), []Cause{Hung}},
-		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
+		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
 		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, GatewayFault}},
 		{"key refused while the gateway's page is lost", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), behind(nil, lost)), []Cause{Credentials}},
-		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), behind(nil, func(g *GatewayPages) {
+		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), behind(nil, func(g *GatewayPages) {
 			lost(g)
 			g.WasRead = false
 		})), []Cause{ProcessGone}},
@@ -196,18 +206,17 @@ func constructed() []struct {
 		// LiteLLM 1.106.2 without a database, to a virtual key that it does not know.
 		{"400 of LiteLLM to an unknown key", of(health.Down, many(6, saying(failed(result.HTTPError, 400), "status 400: No connected db. (no_db_connection)"))...), []Cause{Credentials}},
 		{"503 of llama.cpp that loads its model", of(health.Down, many(6, saying(failed(result.Overloaded, 503), "status 503: Loading model (unavailable_error)"))...), []Cause{Loading}},
-		{"503 of a server that was refused a minute ago", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: result.Refused})[:6], many(6, failed(result.Overloaded, 503))...)...), []Cause{Loading}},
+		{"503 of a server that was refused a minute ago", of(health.Down, append(many(12, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})[:6], many(6, failed(result.Overloaded, 503))...)...), []Cause{Loading}},
 		{"503 of a process that started a minute ago", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(0, 0), Started: noon.Add(-time.Minute)}
 		}), []Cause{Loading}},
 		{"503 of a young process with a queue", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(40, 0), Started: noon.Add(-time.Minute)}
 		}), []Cause{QueueFull}},
-		{"the process is back, and refuses the key", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: result.Refused})[:9], many(3, failed(result.Unauthorized, 401))...)...), []Cause{Credentials}},
-		{"slow resolver", with(of(health.Slow, many(6, Probe{
-			Outcome: result.Success, Duration: 3 * time.Second, TTFT: 200 * time.Millisecond,
-			Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},
-		})...), func(e *Evidence) {
+		{"the process is back, and refuses the key", of(health.Down, append(many(12, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})[:9], many(3, failed(result.Unauthorized, 401))...)...), []Cause{Credentials}},
+		{"slow resolver", with(of(health.Slow, many(6, Probe{Result: &result.Result{Outcome: result.Success, Timing: result.Timing{
+			Duration: 3 * time.Second, TTFT: 200 * time.Millisecond, Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},
+		}}})...), func(e *Evidence) {
 			e.Speeds = []Speed{{Module: "interactive", TTFT: latency(calmTTFT), TPOT: latency(calmTPOT), E2E: Latency{Now: new(3.0), Objective: new(1.5)}}}
 		}), []Cause{DNS}},
 		{"replica lost and the survivors queue", with(slow(late, calmTPOT), func(e *Evidence) {
@@ -270,16 +279,16 @@ func TestConstructedFaults(t *testing.T) {
 // Nothing is blamed without evidence of its own.
 func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 	late := [3]float64{2, 0.2, 0.5}
-	mixed := of(health.Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(2, Probe{Outcome: result.Empty}),
-		many(2, Probe{Outcome: result.ConnectError, Reason: result.Refused}), many(6, answered(time.Second)))...)
+	mixed := of(health.Degraded, slices.Concat(many(2, Probe{Result: &result.Result{Outcome: result.Unauthorized}}), many(2, Probe{Result: &result.Result{Outcome: result.Empty}}),
+		many(2, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused}), many(6, answered(time.Second)))...)
 	for _, c := range []struct {
 		name string
 		e    *Evidence
 		want Cause
 	}{
 		{"up", of(health.Up, many(12, answered(200*time.Millisecond))...), Healthy},
-		{"up again after an outage", of(health.Up, append(many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
-		{"up with a full KV cache, requests waiting and one buffered answer", with(of(health.Up, append(many(1, Probe{Outcome: result.Success, Buffered: true}), many(5, answered(time.Second))...)...), func(e *Evidence) {
+		{"up again after an outage", of(health.Up, append(many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
+		{"up with a full KV cache, requests waiting and one buffered answer", with(of(health.Up, append(many(1, Probe{Result: &result.Result{Outcome: result.Success, Buffered: true}}), many(5, answered(time.Second))...)...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(0.99), Preemptions: now(2), Waiting: now(9)}
 			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Readings: []gpu.Reading{{Kind: gpu.ClockEventActive, Label: "hw_thermal", Value: 1}}})
 		}), Healthy},
@@ -293,8 +302,8 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: now(0), Running: now(1), Hits: levels(0.6, 0.7), KVUsage: now(0.4)}
 		}), Unknown},
 		{"four kinds of failures, none of them half", mixed, Unknown},
-		{"three kinds of failures in turns, the latest of one", of(health.Degraded, inTurns(12, Probe{Outcome: result.Unauthorized}, Probe{Outcome: result.Empty}, Probe{Outcome: result.HTTPError, Status: 500})...), Unknown},
-		{"two kinds of failures in turns", of(health.Degraded, inTurns(11, Probe{Outcome: result.TimeoutConnect}, Probe{Outcome: result.HTTPError, Status: 500})...), Unknown},
+		{"three kinds of failures in turns, the latest of one", of(health.Degraded, inTurns(12, Probe{Result: &result.Result{Outcome: result.Unauthorized}}, Probe{Result: &result.Result{Outcome: result.Empty}}, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}})...), Unknown},
+		{"two kinds of failures in turns", of(health.Degraded, inTurns(11, Probe{Result: &result.Result{Outcome: result.TimeoutConnect}}, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}})...), Unknown},
 		{"up while the page of the gateway is lost", with(of(health.Up, many(6, answered(200*time.Millisecond))...), func(e *Evidence) { e.Gateway = gatewayWith(lost) }), Healthy},
 		{"slow, with fewer backends and nothing waiting", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Gateway, e.Servers = gatewayWith(ready(2, 4)), &Servers{Known: 1, Up: 1, Waiting: now(0)}
@@ -305,10 +314,10 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 				g.Waiting, g.Queue = levels(3, 0), levels(0.05, 0.001)
 			})
 		}), Unknown},
-		{"refused key while the KV cache is full", with(of(health.Down, many(6, Probe{Outcome: result.Unauthorized, Status: 401})...), func(e *Evidence) {
+		{"refused key while the KV cache is full", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.Unauthorized, Status: 401}})...), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(1), Preemptions: now(2), Waiting: now(9)}
 		}), Credentials},
-		{"a change of the model while the host is gone", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), func(e *Evidence) {
+		{"a change of the model while the host is gone", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), func(e *Evidence) {
 			e.Changes = []Change{{At: noon.Add(-5 * time.Minute), What: "model"}}
 		}), ProcessGone},
 	} {
@@ -349,7 +358,7 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 	if got.Cause != QueueFull || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
 	}
-	e = of(health.Degraded, append(many(3, Probe{Outcome: result.Unauthorized, Error: "status 401: Invalid API key"}), many(5, answered(time.Second))...)...)
+	e = of(health.Degraded, append(many(3, Probe{Result: &result.Result{Outcome: result.Unauthorized}, Error: "status 401: Invalid API key"}), many(5, answered(time.Second))...)...)
 	got = Explain(e)[0]
 	if want := []string{"3 of 3 failed probes: not authorized: status 401: Invalid API key"}; got.Cause != Credentials || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
@@ -359,7 +368,7 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 // An incident says which share of the probes failed since when, and what is up what
 // failed last.
 func TestShareOfFailures(t *testing.T) {
-	e := of(health.Flapping, append(many(12, Probe{Outcome: result.HTTPError, Status: 500, Error: "status 500: oops"})[:4], many(8, answered(time.Second))...)...)
+	e := of(health.Flapping, append(many(12, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}, Error: "status 500: oops"})[:4], many(8, answered(time.Second))...)...)
 	e.Since, e.Failing = noon.Add(-40*time.Minute), &Tally{Failed: 94, Of: 193, Spells: 16}
 	want := []string{"94 of 193 probes failed (49 %) since 11:20:00 UTC, in 16 spells", "4 of 4 failed probes: an HTTP error: status 500: oops"}
 	if got := Explain(e)[0]; got.Cause != ServerError || !slices.Equal(got.Evidence, want) {
@@ -374,7 +383,7 @@ func TestShareOfFailures(t *testing.T) {
 
 // What the gateway shows is evidence with its name and figures.
 func TestGatewayIsEvidence(t *testing.T) {
-	refused := many(2, Probe{Outcome: result.ConnectError, Reason: result.Refused, Error: "connection refused"})
+	refused := many(2, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused, Error: "connection refused"})
 	failing := "backend pod-1 of the gateway router: 12 of 40 requests failed in the last 5 min"
 	for _, c := range []struct {
 		name  string
@@ -387,7 +396,7 @@ func TestGatewayIsEvidence(t *testing.T) {
 			[]string{"2 of 2 failed probes: no connection: connection refused", "no page of the gateway router answers:", "router:9090: connect: connection refused"},
 		},
 		{
-			"no backend", with(of(health.Down, many(3, Probe{Outcome: result.Overloaded, Status: 503, Error: "no engine"})...), func(e *Evidence) {
+			"no backend", with(of(health.Down, many(3, Probe{Result: &result.Result{Outcome: result.Overloaded, Status: 503}, Error: "no engine"})...), func(e *Evidence) {
 				e.Gateway = gatewayWith(ready(0, 4))
 			}), "the gateway router has no ready backend",
 			[]string{
@@ -396,7 +405,7 @@ func TestGatewayIsEvidence(t *testing.T) {
 			},
 		},
 		{
-			"errors of a backend", with(of(health.Degraded, many(3, Probe{Outcome: result.HTTPError, Status: 500, Error: "oops"})...), func(e *Evidence) {
+			"errors of a backend", with(of(health.Degraded, many(3, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}, Error: "oops"})...), func(e *Evidence) {
 				e.Gateway = gatewayWith(func(g *GatewayPages) { g.Failing = []string{failing} })
 			}), "the server fails on requests",
 			[]string{"3 of 3 failed probes: an HTTP error: oops", "4 of 4 backends of the gateway router ready, usually 4", "waiting requests in the gateway router: 0, usually 0", failing},
@@ -446,7 +455,7 @@ func TestStepsAreEvidence(t *testing.T) {
 		{"late for a queue", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(14, 0), Queue: levels(1.7, 0.01)}
 		}), []string{ttft}},
-		{"failing", of(health.Degraded, many(6, Probe{Outcome: result.Unauthorized})...), []string{failures}},
+		{"failing", of(health.Degraded, many(6, Probe{Result: &result.Result{Outcome: result.Unauthorized}})...), []string{failures}},
 		{"up", of(health.Up, many(6, answered(time.Second))...), nil},
 	} {
 		c.e.Steps = steps
@@ -500,7 +509,7 @@ func TestChangeAtAStepRanksUp(t *testing.T) {
 
 // What is not explained names the most frequent failures first.
 func TestUnknownIsSorted(t *testing.T) {
-	refused, empty, unauthorized := Probe{Outcome: result.ConnectError, Reason: result.Refused}, Probe{Outcome: result.Empty}, Probe{Outcome: result.Unauthorized}
+	refused, empty, unauthorized := Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused}, Probe{Result: &result.Result{Outcome: result.Empty}}, Probe{Result: &result.Result{Outcome: result.Unauthorized}}
 	e := of(health.Degraded, inTurns(9, refused, empty, refused, unauthorized, refused, empty, refused, unauthorized, empty)...)
 	got := Explain(e)[0]
 	var counts []string
@@ -567,7 +576,7 @@ func TestInCommon(t *testing.T) {
 
 // What endpoints have in common comes before how each of them fails.
 func TestCommonComesFirst(t *testing.T) {
-	e := of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...)
+	e := of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...)
 	e.Common = &Shared{Factor: Factor{"host", "node-7"}, Cause: ProcessGone, Endpoints: []string{"a", "b"}, All: 2, Outside: 5}
 	got := Explain(e)
 	if len(got) != 2 || got[0].Cause != SharedCause || got[1].Cause != ProcessGone || got[0].Title != "2 endpoints fail at once, all of host node-7" {

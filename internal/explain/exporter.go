@@ -15,7 +15,7 @@ const maxStartLag = time.Second
 // skips returns how many of the latest runs were left out for a reason, if that was
 // after the latest probe.
 func (f *facts) skips(reason result.SkipReason) int {
-	if n := len(f.Probes); n > 0 && !f.Exporter.SkippedAt[reason].After(f.Probes[n-1].At) {
+	if n := len(f.Probes); n > 0 && !f.Exporter.SkippedAt[reason].After(f.Probes[n-1].Start) {
 		return 0
 	}
 	return f.Exporter.Skipped[reason]
@@ -149,7 +149,7 @@ func healthy(f *facts) Finding {
 	for i := range slices.Backward(f.Probes) {
 		if p := &f.Probes[i]; p.Failed() {
 			r.Title = "nothing is wrong now"
-			r.Evidence = append(r.Evidence, "the latest that failed, at "+clock(p.At)+": "+f.quote(p))
+			r.Evidence = append(r.Evidence, "the latest that failed, at "+clock(p.Start)+": "+f.quote(p))
 			break
 		}
 	}

@@ -164,7 +164,7 @@ func (f *facts) failures(wanted func(*Probe) bool) *match {
 	}
 	var latest *Probe
 	for i := range f.failed {
-		if p := &f.failed[i]; wanted(p) && (latest == nil || !p.At.Before(latest.At)) {
+		if p := &f.failed[i]; wanted(p) && (latest == nil || !p.Start.Before(latest.Start)) {
 			latest = p
 		}
 	}

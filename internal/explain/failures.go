@@ -28,8 +28,8 @@ func (f *facts) slowSetup(phase result.Phase, title string) *match {
 	}
 	var in, whole []float64
 	for i := range f.good {
-		if p := &f.good[i]; p.Phases[phase] > 0 && p.Duration > 0 {
-			in, whole = append(in, p.Phases[phase].Seconds()), append(whole, p.Duration.Seconds())
+		if p := &f.good[i]; p.Timing.Phases[phase] > 0 && p.Timing.Duration > 0 {
+			in, whole = append(in, p.Timing.Phases[phase].Seconds()), append(whole, p.Timing.Duration.Seconds())
 		}
 	}
 	if len(in) < minGood || *stats.MedianOf(in, 1) < *stats.MedianOf(whole, 1)/2 {
@@ -192,12 +192,12 @@ func (f *facts) loading(p *Probe) bool {
 	if waiting, _ := f.waiting(); waiting > 0 || saysBusy.MatchString(p.Error) {
 		return false
 	}
-	started := f.refusedLast(p.At)
+	started := f.refusedLast(p.Start)
 	if f.Servers != nil && f.Servers.Started.After(started) {
 		started = f.Servers.Started
 	}
-	answered := slices.ContainsFunc(f.good, func(g Probe) bool { return g.At.After(started) && g.At.Before(p.At) })
-	return !started.IsZero() && p.At.Sub(started) <= loadingFor && !answered
+	answered := slices.ContainsFunc(f.good, func(g Probe) bool { return g.Start.After(started) && g.Start.Before(p.Start) })
+	return !started.IsZero() && p.Start.Sub(started) <= loadingFor && !answered
 }
 
 // refusedLast returns when the latest connection before an instant was refused, as nothing
@@ -205,8 +205,8 @@ func (f *facts) loading(p *Probe) bool {
 func (f *facts) refusedLast(before time.Time) time.Time {
 	var at time.Time
 	for i := range f.failed {
-		if p := &f.failed[i]; p.Reason == result.Refused && p.At.Before(before) && p.At.After(at) {
-			at = p.At
+		if p := &f.failed[i]; p.Reason == result.Refused && p.Start.Before(before) && p.Start.After(at) {
+			at = p.Start
 		}
 	}
 	return at

@@ -259,8 +259,8 @@ func matchPrefillSlow(f *facts) *match {
 func (f *facts) ownPrefill() []string {
 	var own, all []float64
 	for i := range f.good {
-		if p := &f.good[i]; p.Prefill > 0 && p.TTFT > 0 {
-			own, all = append(own, p.Prefill.Seconds()), append(all, p.TTFT.Seconds())
+		if p := &f.good[i]; p.Server.Prefill > 0 && p.Timing.TTFT > 0 {
+			own, all = append(own, p.Server.Prefill.Seconds()), append(all, p.Timing.TTFT.Seconds())
 		}
 	}
 	if len(own) < minGood || *stats.MedianOf(own, 1) < *stats.MedianOf(all, 1)/2 {

@@ -59,7 +59,7 @@ type Series struct {
 func (s *Series) latest() []Probe {
 	var all []Probe
 	for _, k := range s.Log.Recent(recentProbes) {
-		all = append(all, NewProbe(s.Title, k.Result(), k.Reason()))
+		all = append(all, newProbe(s.Title, &k))
 	}
 	return all
 }
@@ -158,7 +158,7 @@ func (m *Memory) Complete(e *Evidence, s Senses) {
 			e.Steps = append(e.Steps, s.Steps(r)...)
 		}
 	}
-	slices.SortStableFunc(e.Probes, func(a, b Probe) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(e.Probes, func(a, b Probe) int { return a.Start.Compare(b.Start) })
 	e.Succeeded = !m.well.IsZero()
 	if m.readings != nil {
 		e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval))
@@ -228,7 +228,7 @@ func (e *Evidence) nowBegan(latest [][]Probe) time.Time {
 			if len(probes) == 0 {
 				continue
 			}
-			if at := probes[max(0, len(probes)-paceProbes)].At; began.IsZero() || at.Before(began) {
+			if at := probes[max(0, len(probes)-paceProbes)].Start; began.IsZero() || at.Before(began) {
 				began = at
 			}
 		}
@@ -241,15 +241,15 @@ func (s *Series) speed(probes []Probe, from time.Time) Speed {
 	var ttft, tpot, whole []float64
 	for i := len(probes) - 1; i >= 0 && len(whole) < paceProbes; i-- {
 		p := &probes[i]
-		if p.Failed() || p.Imprecise || p.At.Before(from) {
+		if p.Failed() || p.Imprecise || p.Start.Before(from) {
 			continue
 		}
-		whole = append(whole, p.Duration.Seconds())
-		if p.TTFT >= 0 {
-			ttft = append(ttft, p.TTFT.Seconds())
+		whole = append(whole, p.Timing.Duration.Seconds())
+		if p.Timing.TTFT >= 0 {
+			ttft = append(ttft, p.Timing.TTFT.Seconds())
 		}
-		if p.TPOT >= 0 {
-			tpot = append(tpot, p.TPOT.Seconds())
+		if p.Timing.TPOT >= 0 {
+			tpot = append(tpot, p.Timing.TPOT.Seconds())
 		}
 	}
 	objectives := s.Objectives

@@ -212,7 +212,7 @@ func (r *readings) idle(probes []Probe) *bool {
 	seen := false
 	for _, n := range r.latest {
 		waited := slices.ContainsFunc(probes, func(p Probe) bool {
-			return p.Outcome.IsTimeout() && n.at.Sub(p.At) > patienceOfPages && n.at.Before(p.At.Add(p.Duration))
+			return p.Outcome.IsTimeout() && n.at.Sub(p.Start) > patienceOfPages && n.at.Before(p.Start.Add(p.Timing.Duration))
 		})
 		requests := float64(n.values[levelRunning] + n.values[levelWaiting])
 		switch {
