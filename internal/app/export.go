@@ -15,7 +15,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/otlp"
-	"github.com/inference-exporter/inference_exporter/internal/tracing"
 )
 
 // sender runs the exporter E that the active settings S ask for, if any. Its lock also
@@ -191,7 +190,7 @@ func (p *pushes) failed() (n uint64, exporting bool) { return p.counts.Failures.
 // traces is the export of traces that the active configuration asks for, if any.
 // It is safe for concurrent use.
 type traces struct {
-	sender[config.Tracing, *tracing.Exporter]
+	sender[config.Tracing, *otlp.Spans]
 	logger  *slog.Logger
 	dropped atomic.Uint64 // by all exporters
 }
@@ -204,11 +203,11 @@ func newTraces(logger *slog.Logger) *traces {
 
 // prepare returns the exporter for the settings; nil where they ask for none, or
 // for what is active.
-func (t *traces) prepare(settings config.Tracing) (*tracing.Exporter, error) {
+func (t *traces) prepare(settings config.Tracing) (*otlp.Spans, error) {
 	if t.isActive(settings) || settings.OTLPEndpoint.URL == nil {
 		return nil, nil
 	}
-	return tracing.New(context.Background(), tracing.Options{
+	return otlp.NewSpans(context.Background(), otlp.SpanOptions{
 		Endpoint: settings.OTLPEndpoint.String(), Headers: plainHeaders(settings.Headers), Version: version.Version,
 		Dropped: &t.dropped, Logger: t.logger,
 	})
@@ -224,8 +223,8 @@ func (t *traces) Observe(o *fleet.Observation) {
 }
 
 // observed returns what was probed, as exports describe it.
-func observed(o *fleet.Observation) tracing.Target {
-	return tracing.Target{
+func observed(o *fleet.Observation) otlp.Target {
+	return otlp.Target{
 		Endpoint: o.Target.Endpoint.Name, Module: o.Target.Name, URL: o.Target.Endpoint.URL.String(), MaxTokens: o.Target.MaxOutput(),
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
-	"github.com/inference-exporter/inference_exporter/internal/tracing"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
@@ -107,7 +106,7 @@ func NewGenAI() *GenAI { return &GenAI{streams: map[owner][]*distribution{}} }
 // Observe records a result. An operation that failed has a duration alone, with its
 // outcome as the type of the error; one that the exporter ended itself has nothing, and
 // one whose times are not reliable no time.
-func (g *GenAI) Observe(t tracing.Target, r *result.Result) {
+func (g *GenAI) Observe(t Target, r *result.Result) {
 	if r.Outcome == result.Canceled {
 		return
 	}
@@ -132,7 +131,7 @@ func (g *GenAI) Observe(t tracing.Target, r *result.Result) {
 		}
 		g.observe(of, s, r.Timing.Duration.Seconds(), r.Start)
 	}
-	first := tracing.FirstChunk(r)
+	first := FirstChunk(r)
 	if first < 0 {
 		return
 	}
@@ -145,11 +144,11 @@ func (g *GenAI) Observe(t tracing.Target, r *result.Result) {
 }
 
 // streamOf returns what the streams of a result have in common.
-func streamOf(t tracing.Target, r *result.Result) stream {
-	s := stream{operation: tracing.OperationOf(r), model: safetext.Line(r.Model, maxText)}
+func streamOf(t Target, r *result.Result) stream {
+	s := stream{operation: OperationOf(r), model: safetext.Line(r.Model, maxText)}
 	if u, err := url.Parse(t.URL); err == nil {
-		s.address, s.port = u.Hostname(), tracing.PortOf(u)
-		s.provider = tracing.ProviderOf(u.Hostname())
+		s.address, s.port = u.Hostname(), PortOf(u)
+		s.provider = ProviderOf(u.Hostname())
 	}
 	if s.provider == "" {
 		// The conventions require one, and name the flavour of an API by it where the

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/tracing"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
@@ -75,7 +74,7 @@ func batches(t *testing.T, g *GenAI) (all [][]*metricspb.Metric) {
 // values follow from the instants by hand.
 func TestConventions(t *testing.T) {
 	g := NewGenAI()
-	target := tracing.Target{Endpoint: "e", Module: "i", URL: "http://vllm:8000/v1"}
+	target := Target{Endpoint: "e", Module: "i", URL: "http://vllm:8000/v1"}
 	g.Observe(target, answered())
 	failed := answered()
 	failed.Outcome, failed.Timing.Duration = result.TimeoutStall, 15*time.Second
@@ -117,7 +116,7 @@ func TestConventions(t *testing.T) {
 // Neither names of models that a server makes up nor endpoints that went use up memory.
 func TestStreamsAreBounded(t *testing.T) {
 	g := NewGenAI()
-	target := tracing.Target{Endpoint: "e", Module: "i", URL: "https://api.example.com"}
+	target := Target{Endpoint: "e", Module: "i", URL: "https://api.example.com"}
 	for i := range 100 {
 		r := answered()
 		r.Model = fmt.Sprint("model ", i)
@@ -138,7 +137,7 @@ func TestManyStreamsAreDivided(t *testing.T) {
 	const endpoints = maxPoints/2 + 1 // with 5 streams each
 	g := NewGenAI()
 	for i := range endpoints {
-		g.Observe(tracing.Target{Endpoint: fmt.Sprint(i), Module: "i", URL: "http://h"}, answered())
+		g.Observe(Target{Endpoint: fmt.Sprint(i), Module: "i", URL: "http://h"}, answered())
 	}
 	all := batches(t, g)
 	if len(all) != 3 {

@@ -1,5 +1,7 @@
-// Package otlp pushes the page of metrics over OTLP/HTTP, and beside it the client
-// metrics of OpenTelemetry's semantic conventions for generative AI.
+// Package otlp pushes over OTLP/HTTP: the page of metrics, beside it the client metrics of
+// OpenTelemetry's semantic conventions for generative AI, and each result of a probe as the
+// root span of the trace that the probe announced to the server. It sees what a Result says and
+// nothing of prompts and answers.
 package otlp
 
 import (
@@ -13,15 +15,13 @@ import (
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
-	"github.com/inference-exporter/inference_exporter/internal/tracing"
-
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 )
 
 const (
-	// flushTimeout is how long the last push may take.
+	// flushTimeout is how long the last push, or the spans that are left, may take at the end.
 	flushTimeout = 500 * time.Millisecond
 	// scope names what the points come from.
 	scope = "github.com/inference-exporter/inference_exporter"
@@ -58,7 +58,7 @@ type Options struct {
 // a push that fails is lost without loss: nothing is queued, and the next one has all.
 type Exporter struct {
 	Options
-	receiver *tracing.Receiver
+	receiver *Receiver
 	resource *resourcepb.Resource
 	failing  bool // the last push was lost; used by Run only
 }
@@ -66,7 +66,7 @@ type Exporter struct {
 // New returns an exporter, which sends nothing until Run. The error is a
 // receiver's URL that cannot be used; it does not repeat the URL.
 func New(o Options) (*Exporter, error) {
-	receiver, err := tracing.NewReceiver(o.Endpoint, "/v1/metrics", o.Headers)
+	receiver, err := NewReceiver(o.Endpoint, "/v1/metrics", o.Headers)
 	if err != nil {
 		return nil, fmt.Errorf("set up metrics export: %w", err)
 	}
@@ -148,7 +148,7 @@ func (e *Exporter) encode(now time.Time) (requests [][]byte, err error) {
 // request returns the compressed body of a request. MetricsData has the form of
 // ExportMetricsServiceRequest.
 func (e *Exporter) request(metrics []*metricspb.Metric) ([]byte, error) {
-	body, err := tracing.Body(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{{
+	body, err := Body(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{{
 		Resource: e.resource, SchemaUrl: semconv.SchemaURL,
 		ScopeMetrics: []*metricspb.ScopeMetrics{{
 			Scope: &commonpb.InstrumentationScope{Name: scope, Version: e.Version}, Metrics: metrics, SchemaUrl: semconv.SchemaURL,

@@ -20,8 +20,6 @@ import (
 
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
-
-	"github.com/inference-exporter/inference_exporter/internal/tracing"
 )
 
 // receiver is an OTLP receiver in place of a connection, which keeps what it gets.
@@ -149,7 +147,7 @@ func TestReceiverIsDownForAnHour(t *testing.T) {
 		stop := start(t, e)
 		for range 60 {
 			began := time.Now()
-			e.GenAI.Observe(tracing.Target{Endpoint: "e", Module: "m", URL: "http://h"}, answered())
+			e.GenAI.Observe(Target{Endpoint: "e", Module: "m", URL: "http://h"}, answered())
 			if d := time.Since(began); d != 0 {
 				t.Errorf("a result was held up for %v", d)
 			}

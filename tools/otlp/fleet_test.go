@@ -10,7 +10,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/otlp"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/tracing"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -20,7 +19,7 @@ func TestLargeFleetIsTaken(t *testing.T) {
 	const endpoints, streams = 10_000, 5 // duration, first chunk, further chunks, tokens in and out
 	genAI := otlp.NewGenAI()
 	for i := range endpoints {
-		genAI.Observe(tracing.Target{
+		genAI.Observe(otlp.Target{
 			Endpoint: fmt.Sprintf("endpoint-%05d", i), Module: "interactive", URL: fmt.Sprintf("https://endpoint-%05d.models.example.com/v1", i),
 		}, &result.Result{
 			Start: time.Now(), Outcome: result.Success, API: "openai-chat", Kind: api.Generation, Model: "meta-llama/Llama-3.1-8B-Instruct",

@@ -1,4 +1,4 @@
-package tracing
+package otlp
 
 import (
 	"cmp"
@@ -66,7 +66,7 @@ func (s *span) DroppedEvents() int               { return 0 }
 func (s *span) ChildSpanCount() int              { return 0 }
 
 func (s *span) InstrumentationScope() instrumentation.Scope {
-	return instrumentation.Scope{Name: "github.com/inference-exporter/inference_exporter/internal/tracing"}
+	return instrumentation.Scope{Name: "github.com/inference-exporter/inference_exporter/internal/tracing"} // kept: receivers group by it
 }
 
 // InstrumentationLibrary is the former name of InstrumentationScope.

@@ -1,4 +1,4 @@
-package tracing
+package otlp
 
 import (
 	"bytes"
@@ -47,8 +47,8 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// receiver is an OTLP receiver that keeps what it gets.
-type receiver struct {
+// spanReceiver is an OTLP receiver of spans that keeps what it gets.
+type spanReceiver struct {
 	t        *testing.T
 	listener *pipeListener
 
@@ -60,10 +60,10 @@ type receiver struct {
 	paths   []string
 }
 
-// newReceiver serves until the test, or the bubble of it, ends.
-func newReceiver(t *testing.T) *receiver {
+// newSpanReceiver serves until the test, or the bubble of it, ends.
+func newSpanReceiver(t *testing.T) *spanReceiver {
 	t.Helper()
-	v := &receiver{t: t, listener: &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}}
+	v := &spanReceiver{t: t, listener: &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}}
 	server := &http.Server{Handler: v, ErrorLog: log.New(io.Discard, "", 0)}
 	done := make(chan struct{})
 	go func() {
@@ -77,7 +77,7 @@ func newReceiver(t *testing.T) *receiver {
 	return v
 }
 
-func (v *receiver) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (v *spanReceiver) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	v.mu.Lock()
 	down := v.down
 	v.mu.Unlock()
@@ -93,7 +93,7 @@ func (v *receiver) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (v *spanReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	spans := v.decode(r)
 	v.mu.Lock()
 	answer := v.answer
@@ -108,7 +108,7 @@ func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (v *receiver) decode(r *http.Request) []*tracepb.ResourceSpans {
+func (v *spanReceiver) decode(r *http.Request) []*tracepb.ResourceSpans {
 	body, err := gzip.NewReader(r.Body)
 	if err != nil {
 		v.t.Errorf("request is not gzip: %v", err)
@@ -125,17 +125,19 @@ func (v *receiver) decode(r *http.Request) []*tracepb.ResourceSpans {
 	return req.ResourceSpans
 }
 
-func (v *receiver) set(change func(*receiver)) {
+func (v *spanReceiver) set(change func(*spanReceiver)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	change(v)
 }
 
 // respond answers from now on as answer does.
-func (v *receiver) respond(answer http.HandlerFunc) { v.set(func(v *receiver) { v.answer = answer }) }
+func (v *spanReceiver) respond(answer http.HandlerFunc) {
+	v.set(func(v *spanReceiver) { v.answer = answer })
+}
 
 // spans returns what was received so far.
-func (v *receiver) spans() []*tracepb.Span {
+func (v *spanReceiver) spans() []*tracepb.Span {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var spans []*tracepb.Span
@@ -148,7 +150,7 @@ func (v *receiver) spans() []*tracepb.Span {
 }
 
 // requests returns how many requests came so far.
-func (v *receiver) requests() int {
+func (v *spanReceiver) requests() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return len(v.paths)
@@ -172,11 +174,11 @@ func (l *logBuffer) String() string {
 	return l.buf.String()
 }
 
-// newExporter returns an exporter that reaches the receiver, and its log.
-func newExporter(t *testing.T, v *receiver, headers map[string]string) (*Exporter, *logBuffer) {
+// newSpans returns an exporter that reaches the receiver, and its log.
+func newSpans(t *testing.T, v *spanReceiver, headers map[string]string) (*Spans, *logBuffer) {
 	t.Helper()
 	text := &logBuffer{}
-	e, err := New(t.Context(), Options{
+	e, err := NewSpans(t.Context(), SpanOptions{
 		Endpoint: "http://receiver:4318", Headers: headers, Version: "1.2.3", Dropped: new(atomic.Uint64),
 		Logger: slog.New(slog.NewTextHandler(text, nil)),
 	})
@@ -188,7 +190,7 @@ func newExporter(t *testing.T, v *receiver, headers map[string]string) (*Exporte
 }
 
 // start runs the exporter; the returned function ends it and waits for it.
-func start(t *testing.T, e *Exporter) (stop func()) {
+func startSpans(t *testing.T, e *Spans) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -1,4 +1,4 @@
-package tracing
+package otlp
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-func observe(e *Exporter, n int) {
+func observe(e *Spans, n int) {
 	for range n {
 		e.Observe(Target{}, newResult())
 	}
@@ -31,9 +31,9 @@ func observe(e *Exporter, n int) {
 
 func TestBatchGoesOutAfterTheInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, _ := newExporter(t, v, nil)
-		stop := start(t, e)
+		v := newSpanReceiver(t)
+		e, _ := newSpans(t, v, nil)
+		stop := startSpans(t, e)
 		defer stop()
 		observe(e, 3)
 		time.Sleep(batchInterval - 1)
@@ -56,9 +56,9 @@ func TestBatchGoesOutAfterTheInterval(t *testing.T) {
 
 func TestFullBatchGoesOutAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, _ := newExporter(t, v, nil)
-		stop := start(t, e)
+		v := newSpanReceiver(t)
+		e, _ := newSpans(t, v, nil)
+		stop := startSpans(t, e)
 		observe(e, batchSize+1)
 		synctest.Wait() // no time passes
 		if n, spans := v.requests(), v.spans(); n != 1 || len(spans) != batchSize {
@@ -73,13 +73,13 @@ func TestFullBatchGoesOutAtOnce(t *testing.T) {
 
 func TestQueueOverflow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, _ := newExporter(t, v, nil)
+		v := newSpanReceiver(t)
+		e, _ := newSpans(t, v, nil)
 		observe(e, queueSize+10) // nobody takes them, and nobody waits
 		if n := e.dropped.Load(); n != 10 {
 			t.Errorf("%d dropped, want 10", n)
 		}
-		start(t, e)()
+		startSpans(t, e)()
 		if n := len(v.spans()); n != queueSize || e.dropped.Load() != 10 {
 			t.Errorf("%d spans sent and %d dropped, want %d and 10", n, e.dropped.Load(), queueSize)
 		}
@@ -88,16 +88,16 @@ func TestQueueOverflow(t *testing.T) {
 
 func TestReceiverDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, text := newExporter(t, v, nil)
-		stop := start(t, e)
+		v := newSpanReceiver(t)
+		e, text := newSpans(t, v, nil)
+		stop := startSpans(t, e)
 		defer stop()
 		round := func() {
 			observe(e, 2)
 			time.Sleep(batchInterval)
 			synctest.Wait()
 		}
-		v.set(func(v *receiver) { v.down = true })
+		v.set(func(v *spanReceiver) { v.down = true })
 		round()
 		round()
 		round()
@@ -107,7 +107,7 @@ func TestReceiverDown(t *testing.T) {
 		if n := e.dropped.Load(); n != 6 {
 			t.Errorf("%d dropped, want 6", n)
 		}
-		v.set(func(v *receiver) { v.down = false })
+		v.set(func(v *spanReceiver) { v.down = false })
 		round()
 		round()
 		if got := text.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "level=INFO") {
@@ -129,10 +129,10 @@ func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func TestEndIsNotHeldUpByTheReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, _ := newExporter(t, v, nil)
+		v := newSpanReceiver(t)
+		e, _ := newSpans(t, v, nil)
 		v.respond(hang)
-		stop := start(t, e)
+		stop := startSpans(t, e)
 		observe(e, 3*batchSize)
 		synctest.Wait()
 		before := time.Now()
@@ -148,10 +148,10 @@ func TestEndIsNotHeldUpByTheReceiver(t *testing.T) {
 
 func TestSlowReceiverTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, text := newExporter(t, v, nil)
+		v := newSpanReceiver(t)
+		e, text := newSpans(t, v, nil)
 		v.respond(hang)
-		stop := start(t, e)
+		stop := startSpans(t, e)
 		defer stop()
 		observe(e, batchSize)
 		time.Sleep(exportTimeout - 1)
@@ -170,10 +170,10 @@ func TestSlowReceiverTimesOut(t *testing.T) {
 // A request that is under way when the program ends gets its answer.
 func TestRequestInFlightAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, text := newExporter(t, v, nil)
+		v := newSpanReceiver(t)
+		e, text := newSpans(t, v, nil)
 		v.respond(func(http.ResponseWriter, *http.Request) { time.Sleep(flushTimeout / 2) })
-		stop := start(t, e)
+		stop := startSpans(t, e)
 		observe(e, batchSize)
 		synctest.Wait() // it waits for its answer
 		stop()
@@ -185,13 +185,13 @@ func TestRequestInFlightAtTheEnd(t *testing.T) {
 
 // observeOne sends one span to a receiver that answers it so, to the end of the
 // exporter, and returns the receiver and the log.
-func observeOne(t *testing.T, headers map[string]string, answer http.HandlerFunc) (*receiver, string) {
+func observeOne(t *testing.T, headers map[string]string, answer http.HandlerFunc) (*spanReceiver, string) {
 	t.Helper()
-	v := newReceiver(t)
-	e, text := newExporter(t, v, headers)
+	v := newSpanReceiver(t)
+	e, text := newSpans(t, v, headers)
 	v.respond(answer)
 	observe(e, 1)
-	start(t, e)()
+	startSpans(t, e)()
 	return v, text.String()
 }
 
@@ -266,7 +266,7 @@ func TestSignalURL(t *testing.T) {
 }
 
 func TestNewRefusesABadURL(t *testing.T) {
-	if _, err := New(t.Context(), Options{Endpoint: "host:4318", Dropped: new(atomic.Uint64)}); err == nil {
+	if _, err := NewSpans(t.Context(), SpanOptions{Endpoint: "host:4318", Dropped: new(atomic.Uint64)}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -367,7 +367,7 @@ func TestRepliesThatAreNoSuccess(t *testing.T) {
 			}))
 			defer server.Close()
 			text := &logBuffer{}
-			e, err := New(t.Context(), Options{Endpoint: server.URL, Dropped: new(atomic.Uint64), Logger: slog.New(slog.NewTextHandler(text, nil))})
+			e, err := NewSpans(t.Context(), SpanOptions{Endpoint: server.URL, Dropped: new(atomic.Uint64), Logger: slog.New(slog.NewTextHandler(text, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}

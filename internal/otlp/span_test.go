@@ -1,4 +1,4 @@
-package tracing
+package otlp
 
 import (
 	"encoding/hex"
@@ -31,10 +31,10 @@ import (
 func exported(t *testing.T, target Target, r *result.Result) (span *tracepb.Span, resource map[string]any) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		v := newReceiver(t)
-		e, text := newExporter(t, v, nil)
+		v := newSpanReceiver(t)
+		e, text := newSpans(t, v, nil)
 		e.Observe(target, r)
-		start(t, e)()
+		startSpans(t, e)()
 		spans := v.spans()
 		if len(spans) != 1 || text.String() != "" {
 			t.Fatalf("%d spans, want 1; log: %s", len(spans), text)
@@ -301,7 +301,7 @@ func probe(t *testing.T, rawURL string) *result.Result {
 
 // What the export adds to a probe: making the span and putting it in line.
 func BenchmarkObserve(b *testing.B) {
-	e, err := New(b.Context(), Options{Endpoint: "http://receiver:4318", Dropped: new(atomic.Uint64)})
+	e, err := NewSpans(b.Context(), SpanOptions{Endpoint: "http://receiver:4318", Dropped: new(atomic.Uint64)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package tracing
+package otlp
 
 import (
 	"bytes"
@@ -188,11 +188,11 @@ func (e *RejectedError) readJSON(reply []byte) error {
 // readProto reads an ExportTraceServiceResponse or an ExportMetricsServiceResponse: its
 // field 1 has the number in field 1 and the text in field 2.
 func (e *RejectedError) readProto(reply []byte) error {
-	return fields(reply, func(field protowire.Number, partial []byte, _ uint64) error {
+	return eachField(reply, func(field protowire.Number, partial []byte, _ uint64) error {
 		if field != 1 {
 			return nil
 		}
-		return fields(partial, func(field protowire.Number, text []byte, n uint64) error {
+		return eachField(partial, func(field protowire.Number, text []byte, n uint64) error {
 			switch {
 			case field == 1 && int64(n) > 0:
 				e.Number = n
@@ -204,8 +204,8 @@ func (e *RejectedError) readProto(reply []byte) error {
 	})
 }
 
-// fields calls f with the bytes or the number of each field of a message.
-func fields(message []byte, f func(field protowire.Number, text []byte, n uint64) error) error {
+// eachField calls f with the bytes or the number of each field of a message.
+func eachField(message []byte, f func(field protowire.Number, text []byte, n uint64) error) error {
 	for len(message) > 0 {
 		field, kind, tag := protowire.ConsumeTag(message)
 		if tag < 0 {

@@ -1,7 +1,4 @@
-// Package tracing exports each result of a probe as the root span of the
-// trace that the probe announced to the server, over OTLP/HTTP. It sees what a
-// Result says and nothing of prompts and answers.
-package tracing
+package otlp
 
 import (
 	"context"
@@ -26,12 +23,10 @@ const (
 	queueSize     = 1024
 	batchSize     = 128
 	batchInterval = 5 * time.Second
-	// flushTimeout is how long what is left may take to go out at the end.
-	flushTimeout = 500 * time.Millisecond
 )
 
-// Options say where the spans go.
-type Options struct {
+// SpanOptions say where the spans go.
+type SpanOptions struct {
 	// Endpoint is the receiver's base URL, as in http://host:4318. The path
 	// /v1/traces is added unless the URL ends in it.
 	Endpoint string
@@ -46,9 +41,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Exporter exports spans in batches. A span that cannot be sent at once, with
+// Spans exports spans in batches. A span that cannot be sent at once, with
 // its batch, is dropped and counted, and never held against a probe.
-type Exporter struct {
+type Spans struct {
 	spans    *otlptrace.Exporter
 	receiver *Receiver
 	resource *resource.Resource
@@ -59,9 +54,9 @@ type Exporter struct {
 	failing bool // the last batch was lost; used by Run only
 }
 
-// New returns an exporter, which sends nothing until Run. The error is a
+// NewSpans returns an exporter, which sends nothing until Run. The error is a
 // receiver's URL that cannot be used; it does not repeat the URL.
-func New(ctx context.Context, o Options) (*Exporter, error) {
+func NewSpans(ctx context.Context, o SpanOptions) (*Spans, error) {
 	receiver, err := NewReceiver(o.Endpoint, "/v1/traces", o.Headers)
 	if err != nil {
 		return nil, fmt.Errorf("set up trace export: %w", err)
@@ -70,7 +65,7 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up trace export: %w", err)
 	}
-	return &Exporter{
+	return &Spans{
 		spans: spans, receiver: receiver,
 		resource: resource.NewWithAttributes(semconv.SchemaURL,
 			semconv.ServiceName("inference_exporter"), semconv.ServiceVersion(o.Version)),
@@ -83,7 +78,7 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 // Observe takes the result of a probe. It never blocks: when the queue is
 // full, the span is dropped. It may be called by many goroutines, also while
 // Run does not run.
-func (e *Exporter) Observe(t Target, r *result.Result) {
+func (e *Spans) Observe(t Target, r *result.Result) {
 	select {
 	case e.queue <- newSpan(e.resource, t, r):
 	default:
@@ -93,7 +88,7 @@ func (e *Exporter) Observe(t Target, r *result.Result) {
 
 // Run sends what is observed until ctx ends, and what is left within two
 // seconds after that. It returns nil. It must be called once.
-func (e *Exporter) Run(ctx context.Context) error {
+func (e *Spans) Run(ctx context.Context) error {
 	// A request that runs when ctx ends may use the time that is left, too.
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -119,7 +114,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 }
 
 // flush sends a batch that was begun and what waits in the queue.
-func (e *Exporter) flush(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
+func (e *Spans) flush(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 	for range len(e.queue) {
 		if batch = append(batch, <-e.queue); len(batch) == batchSize {
 			e.send(ctx, batch)
@@ -130,7 +125,7 @@ func (e *Exporter) flush(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 }
 
 // send exports a batch or drops it. It logs changes of state only.
-func (e *Exporter) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
+func (e *Spans) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
 	if len(batch) == 0 {
 		return
 	}
