@@ -41,8 +41,16 @@ type Process struct {
 	err    error
 }
 
-// Start starts a program. It is killed when ctx ends.
+// Start starts a program: a name to look up, or a path from the current folder, though it
+// runs in another. It is killed when ctx ends.
 func Start(ctx context.Context, o Options, path string, args ...string) (*Process, error) {
+	if strings.ContainsRune(path, filepath.Separator) {
+		whole, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", path, err)
+		}
+		path = whole
+	}
 	p := &Process{name: filepath.Base(path), cmd: exec.CommandContext(ctx, path, args...), exited: make(chan struct{})}
 	log, err := openLog(o, p.name)
 	if err != nil {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,6 +21,23 @@ func TestProcess(t *testing.T) {
 	p.Stop()
 	if !p.Ended() || p.Err() == nil {
 		t.Error("a process that was stopped has not ended by a signal")
+	}
+}
+
+// A path is one from the folder of the caller, wherever the program runs.
+func TestPathFromHere(t *testing.T) {
+	here := t.TempDir()
+	t.Chdir(here)
+	if err := os.WriteFile("program", []byte("#!/bin/sh\necho ran\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(t.Context(), Options{Dir: t.TempDir()}, "./program")
+	if err == nil {
+		<-p.Exited()
+		err = p.Err()
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }
 

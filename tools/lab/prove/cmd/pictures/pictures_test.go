@@ -56,7 +56,7 @@ func TestAdd(t *testing.T) {
 // TestPicturesExist looks for the panels of the pictures on the boards.
 func TestPicturesExist(t *testing.T) {
 	for _, p := range pictures() {
-		b, err := board.Read(filepath.Join("../../../../../../dashboards", p.board+".json"))
+		b, err := board.Read(filepath.Join("../../../../../dashboards", p.board+".json"))
 		if err != nil {
 			t.Fatal(err)
 		}
