@@ -30,7 +30,7 @@ const (
 	maxSaveBytes   = maxBytes / 4
 	maxRecordBytes = 1 << 20
 	windowBytes    = 1 << 20 // that compression looks back
-	// leastWorn is how many bytes are appended to a small file before it is written anew.
+	// leastWorn is how many bytes are appended to a small file before it is rewritten.
 	leastWorn = 1 << 20
 )
 
@@ -177,11 +177,11 @@ func extend(name string) (file, error) {
 // extent is what this process wrote of the file.
 type extent struct {
 	end      int64 // of the file; 0 while nothing was written that can be extended
-	whole    int64 // bytes when the file was last written anew, not compressed
+	whole    int64 // bytes when the file was last rewritten, not compressed
 	appended int64 // bytes since then, not compressed
 }
 
-// isWorn reports whether the file is to be written anew.
+// isWorn reports whether the file is to be rewritten.
 func (w *extent) isWorn() bool { return w.end == 0 || w.appended > max(w.whole, leastWorn) }
 
 // replace writes all parts to a file beside the old one and puts it in its place once it
@@ -207,7 +207,7 @@ func (s *Store) replace(p *pace) error {
 }
 
 // append writes parts at the end of the file. After an error, what was begun is cut off;
-// where that fails, or the file is no longer the one that was written, it is written anew
+// where that fails, or the file is no longer the one that was written, it is rewritten
 // the next time.
 func (s *Store) append(parts []*part, p *pace) error {
 	name := s.path()

@@ -5,7 +5,7 @@
 // The state is one file of sections, each a part of the state: a header and a line of JSON
 // for each record, compressed by zstd with its checksum. A save appends a section for
 // each part that has changed, which takes the place of the ones before; once they are
-// half of the file, it is written anew beside the old one, and put in its place. An
+// half of the file, it is rewritten beside the old one, and put in its place. An
 // embedded database would write less where little changes, but nearly all of the state
 // changes with every round of probes, nothing is looked up in it, and losing what is
 // newer than the latest save is harmless. A section is whole or it does not count, and
@@ -294,8 +294,8 @@ func (s *Store) Close(ctx context.Context) {
 // Release gives the directory back and saves nothing.
 func (s *Store) Release() { _ = s.lock.Release() }
 
-// save saves those of the parts that have changed, or all where the file is to be written
-// anew, and counts how it went.
+// save saves those of the parts that have changed, or all where the file is to be
+// rewritten, and counts how it went.
 func (s *Store) save(due []*part, p *pace) {
 	for _, d := range due {
 		d.next = s.now().Add(d.Every)
