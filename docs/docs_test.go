@@ -1,12 +1,8 @@
 // Package docs checks the documentation: that links lead somewhere, that every
-// page can be found, that examples load and that pictures are whole.
+// page can be found and that examples load.
 package docs
 
 import (
-	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,10 +53,10 @@ func neighbours(t *testing.T, name string) []string {
 	t.Helper()
 	var all []string
 	for _, l := range linksOf(read(t, name)) {
-		if isElsewhere(l.target) {
+		if isElsewhere(l) {
 			continue
 		}
-		if to, err := follow(name, l.target); err == nil { // TestLinks reports the others
+		if to, err := follow(name, l); err == nil { // TestLinks reports the others
 			all = append(all, filepath.Clean(to))
 		}
 	}
@@ -70,11 +66,11 @@ func neighbours(t *testing.T, name string) []string {
 func TestLinks(t *testing.T) {
 	for _, name := range pages(t) {
 		for _, l := range linksOf(read(t, name)) {
-			if isElsewhere(l.target) {
+			if isElsewhere(l) {
 				continue
 			}
-			if _, err := follow(name, l.target); err != nil {
-				t.Errorf("%s:%d: link %s: %v", name, l.line, l.target, err)
+			if _, err := follow(name, l); err != nil {
+				t.Errorf("%s: link %s: %v", name, l, err)
 			}
 		}
 	}
@@ -97,48 +93,6 @@ func TestReachable(t *testing.T) {
 	for _, name := range pages(t) {
 		if filepath.IsLocal(name) && !reached[name] {
 			t.Errorf("%s cannot be reached from docs/README.md", name)
-		}
-	}
-}
-
-// TestPictures holds drawings to what every viewer can show: whole XML, with a
-// title for those who do not see it, and nothing that runs or is fetched.
-func TestPictures(t *testing.T) {
-	drawings, err := filepath.Glob("images/*.svg")
-	if err != nil || len(drawings) == 0 {
-		t.Fatalf("no drawings: %v", err)
-	}
-	for _, name := range drawings {
-		elements, err := elementsOf(read(t, name))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for _, want := range []string{"svg", "title", "desc"} {
-			if !slices.Contains(elements, want) {
-				t.Errorf("%s: no element %s", name, want)
-			}
-		}
-		for _, bad := range []string{"script", "foreignObject", "image"} {
-			if slices.Contains(elements, bad) {
-				t.Errorf("%s: element %s", name, bad)
-			}
-		}
-	}
-}
-
-// elementsOf returns the names of all elements of a document.
-func elementsOf(document string) ([]string, error) {
-	var names []string
-	for d := xml.NewDecoder(bytes.NewReader([]byte(document))); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return names, nil
-		}
-		if err != nil {
-			return names, err
-		}
-		if start, ok := token.(xml.StartElement); ok {
-			names = append(names, start.Name.Local)
 		}
 	}
 }
@@ -186,19 +140,10 @@ func TestNames(t *testing.T) {
 
 // The base images of each Dockerfile are pinned by digest: a tag can be moved.
 func TestBaseImagesArePinned(t *testing.T) {
-	pinned := regexp.MustCompile(`@sha256:[0-9a-f]{64}$`)
 	for _, name := range []string{"../Dockerfile", "../tools/release/Dockerfile"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from := regexp.MustCompile(`(?m)^FROM (?:--\S+ )*(\S+)`).FindAllStringSubmatch(string(text), -1)
-		if len(from) == 0 {
-			t.Errorf("%s has no base image", name)
-		}
-		for _, image := range from {
-			if !pinned.MatchString(image[1]) {
-				t.Errorf("%s: %s is not pinned by digest", name, image[1])
+		for _, image := range regexp.MustCompile(`(?m)^FROM .*$`).FindAllString(read(t, name), -1) {
+			if !strings.Contains(image, "@sha256:") {
+				t.Errorf("%s: %s is not pinned by digest", name, image)
 			}
 		}
 	}

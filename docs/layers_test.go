@@ -6,44 +6,33 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// layers lists the packages from those that import no other to the program, as
-// architecture.md describes them: each imports only packages of layers before its own.
-func layers() [][]string {
-	return [][]string{
-		{
-			"alerts", "internal/page/testdata/pages/servers",
-			"internal/fakenvml", "internal/foreign", "internal/safetext", "internal/stats",
-			"prober/stream",
-		},
-		{"gpu", "gpu/pods", "internal/store", "prober/api", "prober/cloudauth"},
-		{"config", "prober/detect"},
-		{"internal/cli", "internal/result"},
-		{"internal/series", "internal/workload"},
-		{"internal/workload/*"}, // each kind of workload
-		{"internal/simulator"},
-		{"internal/discovery", "internal/page", "internal/compare", "internal/health", "prober", "internal/testlab"},
-		{"gpu/amd", "internal/explain"},
-		{"collector", "internal/otlp", "internal/report", "internal/schedule", "internal/status"},
-		{"internal/fleet"},
-		{"internal/web"},
-		{"internal/app"},
-		{"."},
-	}
-}
-
-func TestImportsGoInOneDirection(t *testing.T) {
-	const module = "github.com/inference-exporter/inference_exporter/"
+// layers returns the place of each package in the list of architecture.md, from the program down.
+func layers(t *testing.T) map[string]int {
+	t.Helper()
+	_, list, ok := strings.Cut(read(t, "architecture.md"), "\nImports go in one direction: ")
+	list, _, _ = strings.Cut(list, "\n## ")
 	layer := map[string]int{}
-	for i, packages := range layers() {
-		for _, p := range packages {
-			layer[p] = i
+	for i, line := range regexp.MustCompile(`(?m)^\d+\. .*$`).FindAllString(list, -1) {
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(line, -1) {
+			layer[m[1]] = i
 		}
 	}
+	if !ok || len(layer) < 20 {
+		t.Fatalf("the list of architecture.md has %d packages", len(layer))
+	}
+	return layer
+}
+
+// TestImportsGoInOneDirection checks that each package imports only packages of later layers.
+func TestImportsGoInOneDirection(t *testing.T) {
+	const module = "github.com/inference-exporter/inference_exporter/"
+	layer := layers(t)
 	seen := map[string]bool{}
 	// layerOf returns the layer of a package: its own, or that of all in its folder.
 	layerOf := func(dir string) (int, bool) {
@@ -72,7 +61,7 @@ func TestImportsGoInOneDirection(t *testing.T) {
 				t.Fatal(err)
 			}
 			other, ours := strings.CutPrefix(target, module)
-			if at, _ := layerOf(other); ours && at >= own {
+			if at, _ := layerOf(other); ours && at <= own {
 				t.Errorf("%s: %s imports %s of the same or a higher layer", name, dir, other)
 			}
 		}

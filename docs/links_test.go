@@ -12,48 +12,24 @@ import (
 	"unicode"
 )
 
-// link is a link or picture of a page, as it is written.
-type link struct {
-	line   int
-	target string
-}
-
 var (
 	linkPattern    = regexp.MustCompile(`\]\(<?([^)<>\s]+)>?(?:\s+"[^"]*")?\)`)
+	linkText       = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 	codePattern    = regexp.MustCompile("`+[^`]*`+")
 	headingPattern = regexp.MustCompile(`^#{1,6}\s+(.*?)\s*#*$`)
-	fencePattern   = regexp.MustCompile("^\\s*(```+|~~~+)")
+	fencePattern   = regexp.MustCompile("(?ms)^[ \t]*```.*?^[ \t]*```[ \t]*$")
 	anchorPattern  = regexp.MustCompile(`<a (?:id|name)="([^"]+)"`)
 )
 
-// prose returns the lines of a page, with those of code blocks empty.
-func prose(page string) []string {
-	lines := strings.Split(page, "\n")
-	fence := ""
-	for i, line := range lines {
-		mark := ""
-		if m := fencePattern.FindStringSubmatch(line); m != nil {
-			mark = m[1]
-		}
-		switch {
-		case fence == "" && mark != "":
-			fence = mark
-		case fence == "":
-			continue
-		case strings.HasPrefix(mark, fence):
-			fence = ""
-		}
-		lines[i] = ""
-	}
-	return lines
-}
+// prose returns the lines of a page without blocks of code.
+func prose(page string) []string { return strings.Split(fencePattern.ReplaceAllString(page, ""), "\n") }
 
-// linksOf returns the links of a page, without those in code.
-func linksOf(page string) []link {
-	var all []link
-	for i, line := range prose(page) {
+// linksOf returns the targets of the links of a page, without those in code.
+func linksOf(page string) []string {
+	var all []string
+	for _, line := range prose(page) {
 		for _, m := range linkPattern.FindAllStringSubmatch(codePattern.ReplaceAllString(line, "code"), -1) {
-			all = append(all, link{line: i + 1, target: m[1]})
+			all = append(all, m[1])
 		}
 	}
 	return all
@@ -97,8 +73,6 @@ func anchorOf(heading string) string {
 		return -1
 	}, heading)
 }
-
-var linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // isElsewhere reports whether a link leads out of the repository.
 func isElsewhere(target string) bool {
