@@ -137,7 +137,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 // newWeb returns the web server with all that it shows.
 func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
-		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links, Version: version.Info(),
+		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links,
 		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet, Logger: d.env.logger,
 		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info, MCP: d.mcp,
 		Config: func() ([]byte, error) { return d.active.config().Marshal() },

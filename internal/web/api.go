@@ -69,19 +69,11 @@ func (a *api) answer(serve http.HandlerFunc) http.Handler {
 }
 
 func (a *api) serveFleet(w http.ResponseWriter, r *http.Request) {
-	if a.Status == nil {
-		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
-		return
-	}
 	page, err := a.fleet.get(func() (*packedPage, error) { return packFleet(a.Status.Fleet()) })
 	a.writeKept(w, r, page, err)
 }
 
 func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
-	if a.Status == nil {
-		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
-		return
-	}
 	name := r.PathValue("name")
 	version, ok := a.Status.Version(name)
 	if !ok {
@@ -111,10 +103,6 @@ func (a *api) detail(name string) (*packedPage, error) {
 }
 
 func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
-	if a.Explain == nil {
-		jsonError(w, http.StatusNotFound, "the states of the endpoints are not explained")
-		return
-	}
 	name := r.PathValue("name")
 	report, ok := a.Explain(name)
 	if !ok {
@@ -127,23 +115,17 @@ func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
 // noEndpoint answers that there is no endpoint of a name, with the name that is likely meant.
 func (a *api) noEndpoint(w http.ResponseWriter, name string) {
 	text := errNoEndpoint.Error()
-	if a.Status != nil {
-		var names []string
-		for _, row := range a.Status.Fleet().Endpoints {
-			names = append(names, row.Name)
-		}
-		if meant := config.Guess(name, names); meant != "" {
-			text += fmt.Sprintf("; did you mean %q?", meant)
-		}
+	var names []string
+	for _, row := range a.Status.Fleet().Endpoints {
+		names = append(names, row.Name)
+	}
+	if meant := config.Guess(name, names); meant != "" {
+		text += fmt.Sprintf("; did you mean %q?", meant)
 	}
 	jsonError(w, http.StatusNotFound, text)
 }
 
 func (a *api) serveGateways(w http.ResponseWriter, r *http.Request) {
-	if a.Gateways == nil {
-		jsonError(w, http.StatusNotFound, "the gateways are not read")
-		return
-	}
 	page, err := a.gateways.get(func() (*packedPage, error) {
 		page, err := json.Marshal(a.Gateways())
 		return newPackedPage(page), err
@@ -160,10 +142,6 @@ func (a *api) serveGPUs(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (a *api) serveConfig(w http.ResponseWriter, _ *http.Request) {
-	if a.Config == nil {
-		jsonError(w, http.StatusNotFound, "the configuration is not shown")
-		return
-	}
 	page, err := a.Config()
 	if err != nil {
 		a.fail(w, err)

@@ -30,10 +30,6 @@ const (
 type eventsHandler struct{ hub *hub }
 
 func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.hub.status == nil {
-		jsonError(w, http.StatusNotFound, "the status of the endpoints is not kept")
-		return
-	}
 	since, err := sinceOf(r)
 	if err != nil {
 		jsonError(w, http.StatusBadRequest, err.Error())

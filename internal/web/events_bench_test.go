@@ -4,7 +4,6 @@ package web
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http/httptest"
@@ -27,10 +26,9 @@ import (
 // server's own share is smaller; what the status costs is not in it.
 func BenchmarkWatchers(b *testing.B) {
 	const watchers, period = 100, 10 * time.Second
-	s, err := New(Options{
-		MetricsPath: "/metrics", Metrics: metricsFunc(writeLong), Scrapes: &scrapes{}, Logger: slog.New(slog.DiscardHandler),
-		Status: newBusyStatus(10_000, 333),
-	})
+	o := options("/metrics")
+	o.Status = newBusyStatus(10_000, 333)
+	s, err := New(o)
 	if err != nil {
 		b.Fatal(err)
 	}

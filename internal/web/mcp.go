@@ -78,13 +78,9 @@ func (h *mcpHandler) server() *mcp.Server {
 		Instructions: mcpInstructions,
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}, // which do not change
 	})
-	if h.Status != nil {
-		addMCPTool(s, h, "fleet", "All endpoints, the worst first: state, why, likeliest cause, latest latencies.", h.callFleet)
-		addMCPTool(s, h, "endpoint", "One endpoint with its modules, latest probes, servers, findings and changes.", h.callEndpoint)
-	}
-	if h.Explain != nil {
-		addMCPTool(s, h, "explain", "Why an endpoint is as it is: the likeliest causes with evidence, and what to do.", h.callExplain)
-	}
+	addMCPTool(s, h, "fleet", "All endpoints, the worst first: state, why, likeliest cause, latest latencies.", h.callFleet)
+	addMCPTool(s, h, "endpoint", "One endpoint with its modules, latest probes, servers, findings and changes.", h.callEndpoint)
+	addMCPTool(s, h, "explain", "Why an endpoint is as it is: the likeliest causes with evidence, and what to do.", h.callExplain)
 	if h.probes != nil {
 		mcp.AddTool(s, &mcp.Tool{
 			Name: "probe", Description: "Probe an endpoint once, now. This sends a request that costs tokens, within the configured budgets.",

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
@@ -43,24 +42,6 @@ type fleetAnswer struct {
 	Endpoints []json.RawMessage    `json:"endpoints"`
 }
 
-// mcpRow is an endpoint in short; see status.Row.
-type mcpRow struct {
-	Name       string            `json:"name"`
-	Model      string            `json:"model,omitempty"`
-	Engine     string            `json:"engine,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
-	State      health.State      `json:"state"`
-	Since      float64           `json:"since,omitempty"`
-	Why        string            `json:"why,omitempty"`
-	Cause      explain.Cause     `json:"cause,omitempty"`
-	Muted      *status.Muted     `json:"muted,omitempty"`
-	Failing    []string          `json:"failing,omitempty"`
-	Slow       []string          `json:"slow,omitempty"`
-	TTFT       *float64          `json:"ttft_seconds,omitempty"`
-	TPOT       *float64          `json:"tpot_seconds,omitempty"`
-	BudgetLeft *float64          `json:"budget_left,omitempty"`
-}
-
 func (h *mcpHandler) callFleet(in mcpFleet) (any, error) {
 	if in.Limit < 0 || in.Limit > maxMCPRows {
 		return nil, fmt.Errorf("limit is %d: want 1 to %d", in.Limit, maxMCPRows)
@@ -84,7 +65,7 @@ func (h *mcpHandler) callFleet(in mcpFleet) (any, error) {
 	answer := &fleetAnswer{At: fleet.At, States: fleet.States, Matched: len(rows), Endpoints: []json.RawMessage{}}
 	room := maxMCPAnswer - 1<<10 // for what is beside the endpoints
 	for _, row := range rows[:min(len(rows), cmp.Or(in.Limit, defaultMCPRows))] {
-		text, err := json.Marshal(newMCPRow(row))
+		text, err := json.Marshal(inShort(row))
 		if err != nil {
 			return nil, fmt.Errorf("write endpoint: %w", err)
 		}
@@ -106,12 +87,11 @@ func (f *mcpFleet) wants(row *status.Row) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), match) })
 }
 
-func newMCPRow(r *status.Row) *mcpRow {
-	return &mcpRow{
-		Name: r.Name, Model: r.Model, Engine: r.Engine, Labels: r.Labels,
-		State: r.State, Since: r.Since, Why: r.Why, Cause: r.Cause, Muted: r.Muted, Failing: r.Failing, Slow: r.Slow,
-		TTFT: r.TTFT, TPOT: r.TPOT, BudgetLeft: r.BudgetLeft,
-	}
+// inShort returns a row without its histories and what else the tool endpoint has.
+func inShort(r *status.Row) *status.Row {
+	short := *r
+	short.Outcomes, short.Runs, short.Failure, short.Earlier, short.Window, short.SLO, short.Uptime, short.Servers = nil, "", nil, nil, nil, nil, nil, nil
+	return &short
 }
 
 // mcpDetail is what to show of an endpoint.

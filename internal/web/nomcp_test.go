@@ -8,7 +8,9 @@ import (
 )
 
 func TestMCPNeedsItsBuild(t *testing.T) {
-	_, err := New(Options{MetricsPath: "/metrics", MCP: true})
+	o := options("/metrics")
+	o.MCP = true
+	_, err := New(o)
 	if err == nil || !strings.Contains(err.Error(), "build with -tags mcp") {
 		t.Errorf("error %v", err)
 	}

@@ -49,10 +49,7 @@ func newShell(o *Options) (*shell, error) {
 	if metrics == "" {
 		metrics = "."
 	}
-	data := shellData{Metrics: metrics, Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil}
-	if o.Info != nil {
-		data.ConfigFile = o.Info().ConfigFile
-	}
+	data := shellData{Metrics: metrics, Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil, ConfigFile: o.Info().ConfigFile}
 	return &shell{t, data}, nil
 }
 

@@ -13,40 +13,37 @@ import (
 // Info describes the process.
 type Info struct {
 	// Version and Revision are those of the build, Started when the process did.
-	Version, Revision string
-	Started           time.Time
+	Version  string    `json:"version,omitempty"`
+	Revision string    `json:"revision,omitempty"`
+	Started  time.Time `json:"-"`
 	// ConfigFile is where the configuration comes from; "" is from flags.
-	ConfigFile string
+	ConfigFile string `json:"config_file,omitempty"`
 	// ConfigLoaded is when the active configuration was read. ConfigOK
 	// reports whether the latest reading was good, and ConfigError what was wrong.
-	ConfigLoaded time.Time
-	ConfigOK     bool
-	ConfigError  string
+	ConfigLoaded time.Time `json:"-"`
+	ConfigOK     bool      `json:"config_ok"`
+	ConfigError  string    `json:"config_error,omitempty"`
 	// ShardIndex and ShardCount say which part of the endpoints is probed here;
 	// a ShardCount of 0 or 1 is all of them.
-	ShardIndex, ShardCount int
+	ShardIndex int `json:"-"`
+	ShardCount int `json:"-"`
 	// Endpoints is how many endpoints are probed here.
-	Endpoints int
+	Endpoints int `json:"endpoints"`
 }
 
 // selfPage is the page about the process: GET /api/v1/self.
 type selfPage struct {
-	Info    *infoJSON    `json:"info,omitempty"`
+	Info    *infoJSON    `json:"info"`
 	Metrics []selfMetric `json:"metrics"`
 }
 
 // infoJSON is Info as the API shows it: times are seconds since 1970.
 type infoJSON struct {
-	Version      string   `json:"version,omitempty"`
-	Revision     string   `json:"revision,omitempty"`
+	Info
 	Started      *float64 `json:"started,omitempty"`
-	ConfigFile   string   `json:"config_file,omitempty"`
 	ConfigLoaded *float64 `json:"config_loaded,omitempty"`
-	ConfigOK     bool     `json:"config_ok"`
-	ConfigError  string   `json:"config_error,omitempty"`
 	ShardIndex   *int     `json:"shard_index,omitempty"`
 	ShardCount   *int     `json:"shard_count,omitempty"`
-	Endpoints    int      `json:"endpoints"`
 }
 
 // selfMetric is one series of the exporter about itself. A histogram or summary
@@ -66,31 +63,16 @@ type selfMetric struct {
 }
 
 func (a *api) serveSelf(w http.ResponseWriter, _ *http.Request) {
-	if a.Info == nil && a.Gatherer == nil {
-		jsonError(w, http.StatusNotFound, "the exporter's metrics about itself are not shown")
+	families, err := a.Gatherer.Gather()
+	if err != nil {
+		a.fail(w, err)
 		return
 	}
-	page := selfPage{Metrics: []selfMetric{}}
-	if a.Info != nil {
-		page.Info = shownInfo(a.Info())
-	}
-	if a.Gatherer != nil {
-		families, err := a.Gatherer.Gather()
-		if err != nil {
-			a.fail(w, err)
-			return
-		}
-		page.Metrics = selfMetrics(families)
-	}
-	a.writeJSON(w, page)
+	a.writeJSON(w, selfPage{Info: shownInfo(a.Info()), Metrics: selfMetrics(families)})
 }
 
 func shownInfo(i Info) *infoJSON {
-	shown := &infoJSON{
-		Version: i.Version, Revision: i.Revision, Started: seconds(i.Started),
-		ConfigFile: i.ConfigFile, ConfigLoaded: seconds(i.ConfigLoaded), ConfigOK: i.ConfigOK, ConfigError: i.ConfigError,
-		Endpoints: i.Endpoints,
-	}
+	shown := &infoJSON{Info: i, Started: seconds(i.Started), ConfigLoaded: seconds(i.ConfigLoaded)}
 	if i.ShardCount > 1 {
 		shown.ShardIndex, shown.ShardCount = &i.ShardIndex, &i.ShardCount
 	}
@@ -123,22 +105,16 @@ func selfMetrics(families []*dto.MetricFamily) []selfMetric {
 		}
 		for _, m := range family.GetMetric() {
 			shown := selfMetric{
-				Name: family.GetName(), Help: family.GetHelp(), Type: strings.ToLower(family.GetType().String()),
-				Labels: labels(m),
+				Name: family.GetName(), Help: family.GetHelp(), Type: strings.ToLower(family.GetType().String()), Labels: map[string]string{},
+			}
+			for _, l := range m.GetLabel() {
+				shown.Labels[l.GetName()] = l.GetValue()
 			}
 			shown.measure(m)
 			metrics = append(metrics, shown)
 		}
 	}
 	return metrics
-}
-
-func labels(m *dto.Metric) map[string]string {
-	labels := make(map[string]string, len(m.GetLabel()))
-	for _, l := range m.GetLabel() {
-		labels[l.GetName()] = l.GetValue()
-	}
-	return labels
 }
 
 // measure fills in the numbers of m.
@@ -148,8 +124,6 @@ func (s *selfMetric) measure(m *dto.Metric) {
 		s.Value = finite(m.GetGauge().GetValue())
 	case m.GetCounter() != nil:
 		s.Value = finite(m.GetCounter().GetValue())
-	case m.GetUntyped() != nil:
-		s.Value = finite(m.GetUntyped().GetValue())
 	case m.GetHistogram() != nil:
 		h := m.GetHistogram()
 		s.Count, s.Mean = new(h.GetSampleCount()), finite(h.GetSampleSum()/float64(h.GetSampleCount()))

@@ -82,7 +82,7 @@ func TestMetricsOfSelf(t *testing.T) {
 		map[string]any{"name": "prometheus_sd_c_seconds", "help": "C.", "type": "summary", "count": 2.0, "mean": 1.5},
 	}
 	page := selfJSON(t, func(o *Options) { o.Gatherer = r })
-	if diff := cmp.Diff(map[string]any{"metrics": want}, page); diff != "" {
+	if diff := cmp.Diff(want, page["metrics"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

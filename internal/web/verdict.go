@@ -29,10 +29,6 @@ type Verdict struct {
 // serveVerdict answers 200 for an endpoint that may take traffic, and 503 for one that
 // may not.
 func (a *api) serveVerdict(w http.ResponseWriter, r *http.Request) {
-	if a.Health == nil {
-		jsonError(w, http.StatusNotFound, "the states of the endpoints are not kept")
-		return
-	}
 	allowed, err := allowedStates(r.URL.Query()["allow"])
 	if err != nil {
 		jsonError(w, http.StatusBadRequest, err.Error())

@@ -17,23 +17,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
-	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
-// Options say what the server shows. Of what follows Logger, nil is a page that
-// says that it is not there.
+// Options say what the server shows.
 type Options struct {
 	// MetricsPath is the path of the metrics, usually /metrics.
 	MetricsPath string
 	// Hosts are names by which clients may address the exporter, beside addresses and
 	// names that the public DNS does not have. With a port, that is ignored.
 	Hosts []string
-	// Version is shown on the landing page, which replaces the status page.
-	Version string
 	// Metrics are the metrics, Formats those that they can be written in, by
 	// preference, and Scrapes observes scrapes.
 	Metrics Exposition
@@ -45,7 +41,7 @@ type Options struct {
 	Prober Prober
 	Logger *slog.Logger
 
-	// Hangs reports whether the probes make no progress; nil is never.
+	// Hangs reports whether the probes make no progress.
 	Hangs func() bool
 	// Status is what the status page shows.
 	Status Status
@@ -56,7 +52,7 @@ type Options struct {
 	Health func(name string) *health.Status
 	// Gateways returns the page of the gateways.
 	Gateways func() *status.GatewayPage
-	// GPUs returns the page of the GPUs.
+	// GPUs returns the page of the GPUs; nil where none are read.
 	GPUs func() *status.GPUPage
 	// Gatherer has the exporter's metrics about itself.
 	Gatherer prometheus.Gatherer
@@ -88,9 +84,6 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{hub: newHub(o.Status, o.Logger), hangs: o.Hangs}
-	if s.hangs == nil {
-		s.hangs = func() bool { return false }
-	}
 	routes, err := s.routes(&o)
 	if err != nil {
 		return nil, err
@@ -165,56 +158,25 @@ func exactly(p string) string {
 	return p
 }
 
-// pageRoutes lists the pages for people. Without a status there is one that
-// leads to the others.
+// pageRoutes lists the pages for people.
 func pageRoutes(o *Options) ([]route, error) {
-	first := route{pattern: "GET /{$}"}
-	var routes []route
-	if o.Status == nil {
-		landing, err := landingPage(o)
-		if err != nil {
-			return nil, err
-		}
-		first.handler = landing
-	} else {
-		shell, err := newShell(o)
-		if err != nil {
-			return nil, err
-		}
-		files, err := assetRoutes()
-		if err != nil {
-			return nil, err
-		}
-		first.handler = shell.page("fleet")
-		routes = append(files,
-			route{"GET /endpoint/{name...}", shell.page("endpoint")},
-			route{"GET /gpus", shell.page("gpus")},
-			route{"GET /self", shell.page("self")},
-			route{"GET /config", shell.page("config")},
-		)
+	shell, err := newShell(o)
+	if err != nil {
+		return nil, err
+	}
+	routes, err := assetRoutes()
+	if err != nil {
+		return nil, err
 	}
 	if o.MetricsPath != "/" {
-		routes = append(routes, first)
+		routes = append(routes, route{"GET /{$}", shell.page("fleet")})
 	}
-	return routes, nil
-}
-
-func landingPage(o *Options) (http.Handler, error) {
-	landing, err := toolkit.NewLandingPage(toolkit.LandingConfig{
-		Name:        "inference_exporter",
-		Description: "Prometheus exporter and synthetic prober for inference endpoints",
-		Version:     o.Version,
-		Profiling:   "false",
-		Links: []toolkit.LandingLinks{
-			{Address: o.MetricsPath, Text: "Metrics", Description: "What Prometheus scrapes"},
-			{Address: "/-/healthy", Text: "Healthy", Description: "Is the process alive"},
-			{Address: "/-/ready", Text: "Ready", Description: "Are the probes running"},
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("build the landing page: %w", err)
-	}
-	return landing, nil
+	return append(routes,
+		route{"GET /endpoint/{name...}", shell.page("endpoint")},
+		route{"GET /gpus", shell.page("gpus")},
+		route{"GET /self", shell.page("self")},
+		route{"GET /config", shell.page("config")},
+	), nil
 }
 
 var (

@@ -58,15 +58,30 @@ func newSite(t *testing.T, metrics metricsFunc) *site {
 	return newSiteWith(t, func(o *Options) { o.Metrics = metrics })
 }
 
+// options are those of a site that shows what a server without GPUs, probes and changes by
+// HTTP does.
+func options(metricsPath string) Options {
+	return Options{
+		MetricsPath: metricsPath, Hosts: []string{"example.com"}, Metrics: metricsFunc(writeLong), Scrapes: &scrapes{},
+		Formats: []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim, expfmt.FmtText},
+		Logger:  slog.New(slog.DiscardHandler), Hangs: func() bool { return false }, Status: newTable("a", "b"),
+		Explain: func(name string) (*explain.Report, bool) {
+			return &explain.Report{At: 1, Endpoint: name, State: "up", Findings: []explain.Finding{}}, name == "b"
+		},
+		Health:   func(string) *health.Status { return &health.Status{State: health.Up, Unmuted: health.Up} },
+		Gateways: func() *status.GatewayPage { return &status.GatewayPage{} },
+		Gatherer: prometheus.NewRegistry(),
+		Info:     func() Info { return Info{Version: "1.2.3"} },
+		Config:   func() ([]byte, error) { return []byte("endpoints: []\n"), nil },
+	}
+}
+
 // newSiteWith is a site with the options that the functions change.
 func newSiteWith(t testing.TB, changes ...func(*Options)) *site {
 	t.Helper()
 	s := &site{t: t}
-	o := Options{
-		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Version: "1.2.3", Metrics: metricsFunc(writeLong), Scrapes: &s.scrapes,
-		Formats: []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim, expfmt.FmtText},
-		Logger:  slog.New(slog.NewTextHandler(&s.log, nil)),
-	}
+	o := options("/metrics")
+	o.Scrapes, o.Logger = &s.scrapes, slog.New(slog.NewTextHandler(&s.log, nil))
 	for _, change := range changes {
 		change(&o)
 	}
@@ -129,9 +144,7 @@ func TestPages(t *testing.T) {
 	f(http.MethodGet, "/-/ready", http.StatusServiceUnavailable, "not ready\n")
 
 	f(http.MethodGet, "/", http.StatusOK, "inference_exporter")
-	f(http.MethodGet, "/", http.StatusOK, "1.2.3")
-	f(http.MethodGet, "/", http.StatusOK, `href="/metrics"`)
-	f(http.MethodGet, "/", http.StatusOK, `href="/-/ready"`)
+	f(http.MethodGet, "/", http.StatusOK, `href="metrics"`)
 	f(http.MethodGet, "/nowhere", http.StatusNotFound, "")
 	f(http.MethodGet, "/metrics/", http.StatusNotFound, "")
 	f(http.MethodGet, "/debug/pprof/", http.StatusNotFound, "")
@@ -143,7 +156,7 @@ func TestPages(t *testing.T) {
 func TestMetricsPath(t *testing.T) {
 	f := func(path string, good bool) {
 		t.Helper()
-		s, err := New(Options{MetricsPath: path, Hosts: []string{"example.com"}, Metrics: metricsFunc(writeLong), Scrapes: &scrapes{}})
+		s, err := New(options(path))
 		if (err == nil) != good {
 			t.Errorf("path %q: error %v", path, err)
 		}
@@ -186,16 +199,7 @@ func TestMetricsPath(t *testing.T) {
 
 // everything are options with every page there is.
 func everything(o *Options) {
-	o.Explain = func(name string) (*explain.Report, bool) {
-		return &explain.Report{At: 1, Endpoint: name, State: "up", Findings: []explain.Finding{}}, name == "b"
-	}
-	o.Health = func(string) *health.Status { return &health.Status{State: health.Up, Unmuted: health.Up} }
-	o.Status = newTable("a", "b")
-	o.Gateways = func() *status.GatewayPage { return &status.GatewayPage{} }
 	o.GPUs = func() *status.GPUPage { return &status.GPUPage{State: "ok"} }
-	o.Gatherer = prometheus.NewRegistry()
-	o.Info = func() Info { return Info{Version: "1.2.3"} }
-	o.Config = func() ([]byte, error) { return []byte("endpoints: []\n"), nil }
 	o.Reload = func(context.Context) error { return nil }
 	o.Prober = proberFunc(func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return answer(), nil })
 }
@@ -203,7 +207,7 @@ func everything(o *Options) {
 // allPaths returns a path of every route of a server with everything.
 func allPaths(t testing.TB) []string {
 	t.Helper()
-	o := Options{MetricsPath: "/metrics"}
+	o := options("/metrics")
 	everything(&o)
 	routes, err := (&Server{}).routes(&o)
 	if err != nil {

@@ -167,7 +167,7 @@ func Serve(b *Board, c Content) (*Server, error) {
 		Formats: []expfmt.Format{expfmt.NewFormat(expfmt.TypeTextPlain)},
 		Logger:  slog.New(slog.DiscardHandler),
 		Links:   c.Links, Prober: c.Prober, Muter: c.Muter, Explain: Explain,
-		Status: b, Gatherer: registry(),
+		Status: b, Gatherer: registry(), Hangs: func() bool { return false },
 		Gateways: func() *status.GatewayPage { return &status.GatewayPage{At: now(), Gateways: c.Gateways} },
 		GPUs:     func() *status.GPUPage { return c.GPUs },
 		Info:     func() web.Info { return c.Info },
