@@ -194,8 +194,10 @@ func smoothnessRows() []row {
 func waitingRows() []row {
 	return []row{{
 		Name: "probe_waiting_total", On: onWait,
-		Help:  "Probes that were due while the one before waited for its first token, and that count in inference_probe_ttft_seconds, in the window and for the TTFT objective as users who waited until that token came. Absent without count_waiting in the objectives.",
-		Has:   func(o *SeriesOptions, _ int) bool { return o.Objectives != nil && o.Objectives.CountWaiting },
+		Help: "Probes that were due while the one before waited for its first token, and that count in inference_probe_ttft_seconds, in the window and for the TTFT objective as users who waited until that token came. Absent without correct_coordinated_omission in the objectives.",
+		Has: func(o *SeriesOptions, _ int) bool {
+			return o.Objectives != nil && o.Objectives.CorrectCoordinatedOmission
+		},
 		Count: func(*probe, int) int { return 1 },
 	}}
 }

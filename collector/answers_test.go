@@ -220,7 +220,7 @@ func TestTokensPerEvent(t *testing.T) {
 // Users who wait count in the histogram, the window and the objective of TTFT alike.
 func TestJudgeWaiting(t *testing.T) {
 	slo := strict()
-	slo.CountWaiting = true
+	slo.CorrectCoordinatedOmission = true
 	p, s := newStore()
 	s.setServed(api.Generation, "m")
 	s.configure(SeriesOptions{Objectives: series.NewObjectives(slo), Log: new(series.Log)})

@@ -85,7 +85,7 @@ func full(t *testing.T) *Exposition {
 	r.RateLimit.Requests, r.RateLimit.Tokens = 1, 1
 	r.CertNotAfter = epoch
 	promised := fluent()
-	promised.CountWaiting = true
+	promised.CorrectCoordinatedOmission = true
 	r.Call = result.Call{FirstArgument: time.Second, Complete: 2 * time.Second}
 	s := sized("e", SeriesOptions{
 		Objectives: series.NewObjectives(*promised), Log: new(series.Log), Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), Verdicts: result.Verdicts(), Calls: true,

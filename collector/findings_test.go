@@ -56,7 +56,7 @@ func everyFinding(model string) *workload.Findings {
 		},
 	}, &load.BurstFinding{
 		Knee:    &load.Burst{Concurrency: 8, TokensPerSecond: 512},
-		Carried: &load.Burst{Concurrency: 4, TokensPerSecond: 350},
+		MaxGood: &load.Burst{Concurrency: 4, TokensPerSecond: 350},
 		Bursts: []load.Burst{
 			{Concurrency: 1, TokensPerSecond: 100, StartSpread: 0},
 			{Concurrency: 4, TokensPerSecond: 350, StartSpread: time.Millisecond},
@@ -117,8 +117,8 @@ func TestFindings(t *testing.T) {
 		`burst_start_spread_seconds{concurrency="4",}`:                           "0.001",
 		`burst_knee_concurrency{}`:                                               "8",
 		`burst_knee_tokens_per_second{}`:                                         "512",
-		`burst_carried_concurrency{}`:                                            "4",
-		`burst_carried_tokens_per_second{}`:                                      "350",
+		`burst_max_good_concurrency{}`:                                           "4",
+		`burst_max_good_tokens_per_second{}`:                                     "350",
 		`arrivals_per_second{endpoint="e",kind="recorded",model="m",module="i"}`: "0.25",
 		`turn_prefix_cache_hit_ratio{affinity="session",,turn="1"}`:              "0",
 		`turn_prefix_cache_hit_ratio{affinity="session",,turn="2"}`:              "0.75",

@@ -60,7 +60,7 @@ func latencyRows() []row {
 	return []row{
 		{
 			Name: ttftName, Unit: "seconds", Bounds: ttftBounds, On: onProbe | onWait,
-			Help: "Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated content of any kind, including reasoning. With count_waiting also the waits of inference_probe_waiting_total.",
+			Help: "Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated content of any kind, including reasoning. With correct_coordinated_omission also the waits of inference_probe_waiting_total.",
 			Time: func(p *probe, _ int) time.Duration { return p.Timing.TTFT },
 		},
 		{

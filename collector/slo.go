@@ -58,7 +58,7 @@ func sloFamilies() []*probeFamily {
 		sloFamily(Family{
 			Name: "probe_slo_eligible_total", Type: Counter,
 			Help:  "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes.",
-			Notes: "availability: all others. ttft: probes with a known time to first token, failures without a first token, and with count_waiting those of inference_probe_waiting_total. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled. fluidity: the same, if it is known which tokens came when.",
+			Notes: "availability: all others. ttft: probes with a known time to first token, failures without a first token, and with correct_coordinated_omission those of inference_probe_waiting_total. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled. fluidity: the same, if it is known which tokens came when.",
 		}, func(e encoder, o *slo, i series.Objective) { e.counter(int(i), float64(o.eligible[i])) }),
 		sloFamily(Family{
 			Name: "probe_slo_bad_total", Type: Counter,
@@ -107,7 +107,7 @@ func windowFamilies() []*probeFamily {
 		windowFamily(Family{
 			Name: "probe_ttft_window_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"stat"}, Values: series.WindowStats(),
 			Help:  "Time to first token over the last hour, or over the latest 1,024 probes if those are fewer. Each value is a measured one.",
-			Notes: "Failures before the first token count as slower than any success; confirmations, disturbed and imprecise probes and probes with more events than tokens do not count. With count_waiting the waits of inference_probe_waiting_total count too. p50 needs 10 probes, p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; p99_upper needs 299 probes. Absent with too few probes, or if the value falls on a failure.",
+			Notes: "Failures before the first token count as slower than any success; confirmations, disturbed and imprecise probes and probes with more events than tokens do not count. With correct_coordinated_omission the waits of inference_probe_waiting_total count too. p50 needs 10 probes, p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; p99_upper needs 299 probes. Absent with too few probes, or if the value falls on a failure.",
 		}, func(e encoder, f *family, v *values) {
 			w := v.slo.log.Window(v.now())
 			for _, i := range f.order {

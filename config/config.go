@@ -42,13 +42,13 @@ type Config struct {
 	Metrics Metrics `yaml:"metrics,omitempty"`
 	// Engines say how to read the metrics pages of server software, by the name
 	// of the software; see below. Default: the built-in mappings.
-	Engines map[string]*Engine `yaml:"engines,omitempty" text:"128"`
+	Engines map[string]*Mapping `yaml:"engines,omitempty" text:"128"`
 	// Gateways are the gateways in front of endpoints that have metrics of their own, by
 	// name; see below.
 	Gateways map[string]*MetricsPages `yaml:"gateways,omitempty" text:"128"`
 	// GatewayMappings say how to read the metrics pages of gateways, by the name of
 	// the software; see below. Default: the built-in mappings.
-	GatewayMappings map[string]*GatewayMapping `yaml:"gateway_mappings,omitempty" text:"128"`
+	GatewayMappings map[string]*Mapping `yaml:"gateway_mappings,omitempty" text:"128"`
 	// GPUs says from where GPUs are read besides the drivers of this machine.
 	GPUs GPUs `yaml:"gpus,omitempty"`
 }
@@ -181,6 +181,12 @@ func (c *Config) checkFurther(r *report, checks []Check) {
 // finish sets the other defaults, checks all values, and merges labels.
 func (c *Config) finish(d *decoder) {
 	d.finish("", reflect.ValueOf(c).Elem())
+	for name, m := range c.Engines {
+		m.checkSoftware(d, path("engines").key(name), ServerSoftware)
+	}
+	for name, m := range c.GatewayMappings {
+		m.checkSoftware(d, path("gateway_mappings").key(name), GatewaySoftware)
+	}
 	c.skipWithoutSecrets(d.report)
 	for _, e := range c.Endpoints {
 		e.Labels = mergeLabels(c.Global.Labels, e.Labels)

@@ -244,12 +244,11 @@ type SLO struct {
 	// first token is due after `ttft`, each further one a `tpot` later. 0.9 is a usual one. Default: no such
 	// objective.
 	Fluidity float64 `yaml:"fluidity,omitempty" range:"(0,1]" requires:"ttft,tpot"`
-	// CountWaiting counts a probe that was due while the one before still waited for its
-	// first token, and was left out, as a user who waited until that token came: for
-	// `ttft`, and wherever percentiles of the time to first
-	// token are read. Without it, a server that freezes for a minute has one slow
-	// probe.
-	CountWaiting bool `yaml:"count_waiting,omitempty" requires:"ttft"`
+	// CorrectCoordinatedOmission counts a probe that was due while the one before still waited
+	// for its first token, and was left out, as a user who waited until that token came: for
+	// `ttft`, and wherever percentiles of the time to first token are read. Without it, a
+	// server that freezes for a minute has one slow probe.
+	CorrectCoordinatedOmission bool `yaml:"correct_coordinated_omission,omitempty" requires:"ttft"`
 }
 
 // Format writes the SLO as printYAML does.
@@ -278,7 +277,7 @@ func (m *Module) uncounted(key string) string {
 // it gives none.
 func (s *SLO) writtenKeys(r *report, p path) []string {
 	var keys []string
-	for _, key := range []string{"ttft", "tpot", "e2e", "fluidity", "count_waiting"} {
+	for _, key := range []string{"ttft", "tpot", "e2e", "fluidity", "correct_coordinated_omission"} {
 		if r.written(p.key(key)) {
 			keys = append(keys, key)
 		}
@@ -340,7 +339,7 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 		slo = *m.PresetSLO
 	}
 	if m.Ask().NoAnswer || m.Arrivals != nil {
-		slo.TTFT, slo.TPOT, slo.Fluidity, slo.CountWaiting = 0, 0, 0, false
+		slo.TTFT, slo.TPOT, slo.Fluidity, slo.CorrectCoordinatedOmission = 0, 0, 0, false
 	}
 	return slo
 }

@@ -117,7 +117,7 @@ func milliseconds(n int) model.Duration { return model.Duration(time.Duration(n)
 // A module's own objectives take the place of the endpoint's as a whole, and
 // these that of the built-in module's: what they leave out is nobody's.
 func TestSLOWith(t *testing.T) {
-	endpoint := SLO{Objective: 0.999, TTFT: milliseconds(500), TPOT: milliseconds(50), E2E: seconds(90), Fluidity: 0.9, CountWaiting: true}
+	endpoint := SLO{Objective: 0.999, TTFT: milliseconds(500), TPOT: milliseconds(50), E2E: seconds(90), Fluidity: 0.9, CorrectCoordinatedOmission: true}
 	f := func(name string, want ...SLO) {
 		t.Helper()
 		c, err := Load("testdata/slo.good.yml")

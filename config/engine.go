@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Engine says how to read the metrics page of one server software: which of its
-// series hold which quantity. One with the name of a built-in mapping changes
+// Mapping says how to read the metrics page of one software, a server or a gateway: which of
+// its series hold which quantity. One with the name of a built-in mapping changes
 // only what it writes: a list or a plain value replaces the built-in one, and
 // in a mapping only the keys that are written change.
-type Engine struct {
-	// Sentinels are series, any of which identifies a page as this engine's.
+type Mapping struct {
+	// Sentinels are series, any of which identifies a page as this software's.
 	// Default: those of the built-in mapping; a new one needs at least one.
 	Sentinels []string `yaml:"sentinels,omitempty" form:"series" items:"some"`
-	// Fallback says whether the page may hold the series of another engine too,
+	// Fallback says whether the page may hold the series of another software too,
 	// which are then the better ones to read.
 	Fallback bool `yaml:"fallback,omitempty"`
 	// Pages are where the page may be, in the order to try: a path, or a port
@@ -31,10 +31,13 @@ type Engine struct {
 	// ModelLabel is the label with the name of the model. Samples of other
 	// models than the endpoint's do not count where the page has samples of it,
 	// or of more than one other model.
-	ModelLabel string `yaml:"model_label,omitempty" form:"label"`
+	ModelLabel string `yaml:"model_label,omitempty" form:"label" of:"server"`
 	// RoleLabel is the label that says what part of a request the server does, with one
 	// of the values `unified`, `prefill` and `decode`. Any other value is no role.
-	RoleLabel string `yaml:"role_label,omitempty" form:"label"`
+	RoleLabel string `yaml:"role_label,omitempty" form:"label" of:"server"`
+	// Backend are the labels with the name of a backend; the first that a sample has
+	// counts. Without one nothing is known by backend.
+	Backend []string `yaml:"backend,omitempty" form:"label" items:"some" of:"gateway"`
 	// Labels restrict all samples: one that has the label must have this
 	// value. An empty value excludes all samples that have the label set.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
@@ -42,7 +45,7 @@ type Engine struct {
 	// as the ranks of tensor parallelism or the processes of a front end: of
 	// samples that differ only in these, the largest counts.
 	Copies []string `yaml:"copies,omitempty" form:"label" items:"some"`
-	// Expected are quantities of any kind that every page of this engine shows.
+	// Expected are quantities of any kind that every page of this software shows.
 	// One that is missing is reported, as it was probably renamed.
 	Expected []Quantity `yaml:"expected,omitempty" items:"some"`
 	// ExpectedAfterWork are quantities that every page of this engine shows
@@ -50,32 +53,33 @@ type Engine struct {
 	// one that is missing is not reported. `queue` is expected after requests
 	// were seen to wait, `inter_token` and `tpot` after an answer of more than
 	// one token.
-	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty" items:"some"`
+	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty" items:"some" of:"server"`
 	// Progress are series that move while the engine works, not only when a
 	// request ends. Without one, the engine's progress has no series.
-	Progress []EngineSource `yaml:"progress,omitempty" items:"some"`
+	Progress []MappingSource `yaml:"progress,omitempty" items:"some" of:"server"`
 	// Values are the sources of each quantity that is one number, the better
 	// one first; the first that a page has is used. An empty list leaves the
 	// quantity out.
-	Values map[Quantity][]EngineSource `yaml:"values,omitempty"`
+	Values map[Quantity][]MappingSource `yaml:"values,omitempty"`
 	// Histograms are the sources of each distribution, in the same way.
-	Histograms map[Quantity][]EngineHistogram `yaml:"histograms,omitempty"`
+	Histograms map[Quantity][]MappingHistogram `yaml:"histograms,omitempty"`
 	// InputLengths are the sources of the lengths of the prompts of ended requests,
 	// histograms in tokens, in the same way. They are read where a module of the
 	// endpoint has `traffic`.
-	InputLengths []EngineHistogram `yaml:"input_lengths,omitempty" items:"some"`
+	InputLengths []MappingHistogram `yaml:"input_lengths,omitempty" items:"some" of:"server"`
 	// OutputLengths are those of the lengths of answers.
-	OutputLengths []EngineHistogram `yaml:"output_lengths,omitempty" items:"some"`
-	// PrefixCache are the sources of the hits of the prefix cache, in the same
-	// way.
-	PrefixCache []EnginePrefixCache `yaml:"prefix_cache,omitempty" items:"some"`
+	OutputLengths []MappingHistogram `yaml:"output_lengths,omitempty" items:"some" of:"server"`
+	// PrefixCache are the sources of the hits of the prefix cache, in the same way; of a
+	// gateway, of what it sent where it expects the prefix to be cached.
+	PrefixCache []MappingPrefixCache `yaml:"prefix_cache,omitempty" items:"some"`
 	// Requests are the series of ended requests; all of them are added.
-	Requests []EngineRequests `yaml:"requests,omitempty" items:"some"`
-
-	// The others are those of a GatewayMapping.
-	Backend         []string         `yaml:"-"`
-	BackendRequests []EngineRequests `yaml:"-"`
-	Ready           []GatewayReady   `yaml:"-"`
+	Requests []MappingRequests `yaml:"requests,omitempty" items:"some"`
+	// BackendRequests are the series of the requests that a backend answered, where these
+	// are others than `requests`; all of them are added.
+	BackendRequests []MappingRequests `yaml:"backend_requests,omitempty" items:"some" of:"gateway"`
+	// Ready are the sources of whether a backend is ready, the better one first. With one,
+	// `backends` and `backends_ready` are counted where the page has no such numbers.
+	Ready []MappingReady `yaml:"ready,omitempty" items:"some" of:"gateway"`
 }
 
 // The ways to make one number of several samples.
@@ -84,8 +88,8 @@ const (
 	CombineMax = "max"
 )
 
-// EngineSource is where to find a number on a page.
-type EngineSource struct {
+// MappingSource is where to find a number on a page.
+type MappingSource struct {
 	// Series is the name of the samples, with the suffix of a part of a
 	// histogram where it is one. `a:b` also finds `a_b` and `ray_a_b`; a
 	// counter is found with and without `_total`.
@@ -110,18 +114,18 @@ type EngineSource struct {
 	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
 	// If is a source without whose number, or with 0 as its number, there is none
 	// here: for series that are on the page, as 0, while what they measure is off.
-	If *EngineSource `yaml:"if,omitempty"`
+	If *MappingSource `yaml:"if,omitempty"`
 	// Plus is a source whose number is added where the page has it. Of sources
 	// of one series with other labels it is enough that the page has any.
-	Plus *EngineSource `yaml:"plus,omitempty"`
+	Plus *MappingSource `yaml:"plus,omitempty"`
 	// Times is a source whose number is multiplied with; where the page does
 	// not have it there is no number.
-	Times *EngineSource `yaml:"times,omitempty"`
+	Times *MappingSource `yaml:"times,omitempty"`
 }
 
-// EngineHistogram is where to find a distribution on a page: a histogram, or the
+// MappingHistogram is where to find a distribution on a page: a histogram, or the
 // sum and the number of what was measured.
-type EngineHistogram struct {
+type MappingHistogram struct {
 	// Series is the name of the histogram.
 	Series string `yaml:"series,omitempty" form:"series" excludes:"sum,count"`
 	// Sum is the name of the counter that adds up what was measured, for an engine
@@ -136,26 +140,24 @@ type EngineHistogram struct {
 	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
 }
 
-// EnginePrefixCache is where to find the hits of the prefix cache on a page.
-type EnginePrefixCache struct {
+// MappingPrefixCache is where to find the hits of the prefix cache on a page.
+type MappingPrefixCache struct {
 	// Hits is the source of the counter of what the cache had. Required.
-	Hits EngineSource `yaml:"hits"`
+	Hits MappingSource `yaml:"hits"`
 	// Queries is the source of the counter of what the cache was asked for, in
 	// the same unit. Required.
-	Queries EngineSource `yaml:"queries"`
+	Queries MappingSource `yaml:"queries"`
 	// Unit is what they count.
 	Unit string `yaml:"unit" oneof:"tokens,blocks,requests" required:"tokens, blocks or requests"`
-	// Late says that the counter of hits appears with the first hit: a page
-	// with queries alone then counts as one without hits, else as one without a value.
-	// Default: false.
-	Late bool `yaml:"late,omitempty"`
-	// LateBehindRay says the same for pages that spell the queries with `ray_`:
-	// Ray shows no counter before it counts. Default: false.
-	LateBehindRay bool `yaml:"late_behind_ray,omitempty" excludes:"late"`
+	// ZeroIfAbsent says on which pages the counter of hits appears with the first hit, so that
+	// a page with queries alone has no hits yet, and not an unknown number: on `all`, or on
+	// those that spell the queries with the prefix `ray_`, as Ray shows no counter before it
+	// counts. Default: on none.
+	ZeroIfAbsent string `yaml:"zero_if_absent,omitempty" oneof:"all,ray"`
 }
 
-// EngineRequests is where to find a number of ended requests on a page.
-type EngineRequests struct {
+// MappingRequests is where to find a number of ended requests on a page.
+type MappingRequests struct {
 	// Series is the name of the counters, found as in a source.
 	Series string `yaml:"series" form:"series" required:"the name of a series"`
 	// Labels restrict the samples to those with these values.
@@ -173,19 +175,34 @@ type EngineRequests struct {
 	Else string `yaml:"else,omitempty" form:"finish"`
 }
 
-// ParseEngine reads one mapping from data, in the form of a mapping in the section
-// `engines`. Errors are as those of Parse.
-func ParseEngine(data []byte, name string) (*Engine, error) { return parseMapping[Engine](data, name) }
+// MappingReady is where to find whether a backend is ready for requests.
+type MappingReady struct {
+	// Series is the name of a gauge with a label of the backend.
+	Series string `yaml:"series" form:"series" required:"the name of a series"`
+	// Labels restrict the samples to those with these values.
+	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
+	// Values are those of the gauge that mean that the backend is ready. Of several
+	// samples the largest value counts.
+	Values []float64 `yaml:"values,omitempty" default:"[1]" items:"some"`
+}
 
-// parseMapping reads one mapping of a role.
-func parseMapping[T any](data []byte, name string) (*T, error) {
+// The pages on which an absent counter of hits is 0; see MappingPrefixCache.
+const (
+	ZeroOnAll = "all"
+	ZeroOnRay = "ray"
+)
+
+// ParseMapping reads one mapping of some software from data, in the form of a mapping in the
+// section `engines` or `gateway_mappings`. Errors are as those of Parse.
+func ParseMapping(data []byte, name string, of Software) (*Mapping, error) {
 	r := newReport(name)
-	m := new(T)
+	m := new(Mapping)
 	if root := parseYAML(data, "sentinels", r); root != nil {
 		d := newDecoder(r, "")
 		d.value(root, "", reflect.ValueOf(m).Elem())
 		if !r.failed[""] {
 			d.finish("", reflect.ValueOf(m).Elem())
+			m.checkSoftware(d, "", of)
 		}
 	}
 	if err := r.err(); err != nil {
@@ -196,9 +213,9 @@ func parseMapping[T any](data []byte, name string) (*T, error) {
 
 // complete sets how several samples make one number, by what it is a number of. A key
 // without a value counts as left out: a built-in mapping of the same name supplies it.
-func (e *Engine) complete(r *report, p path) {
-	dropUnwritten(r, p.key("values"), e.Values)
-	for q, sources := range e.Values {
+func (m *Mapping) complete(r *report, p path) {
+	dropUnwritten(r, p.key("values"), m.Values)
+	for q, sources := range m.Values {
 		combine := CombineSum
 		if isLargest(q) {
 			combine = CombineMax
@@ -207,9 +224,9 @@ func (e *Engine) complete(r *report, p path) {
 			orDefault(r, p.key("values").key(string(q)).index(i).key("combine"), &sources[i].Combine, combine)
 		}
 	}
-	dropUnwritten(r, p.key("histograms"), e.Histograms)
-	for i := range e.Progress {
-		orDefault(r, p.key("progress").index(i).key("combine"), &e.Progress[i].Combine, CombineSum)
+	dropUnwritten(r, p.key("histograms"), m.Histograms)
+	for i := range m.Progress {
+		orDefault(r, p.key("progress").index(i).key("combine"), &m.Progress[i].Combine, CombineSum)
 	}
 }
 
@@ -218,10 +235,10 @@ func dropUnwritten[T any](r *report, p path, m map[Quantity][]T) {
 	maps.DeleteFunc(m, func(q Quantity, _ []T) bool { return !r.written(p.key(string(q))) })
 }
 
-func (s *EngineSource) complete(r *report, p path) {
+func (s *MappingSource) complete(r *report, p path) {
 	for _, part := range []struct {
 		key     string
-		source  *EngineSource
+		source  *MappingSource
 		combine string
 	}{{"if", s.If, CombineMax}, {"plus", s.Plus, CombineSum}, {"times", s.Times, CombineMax}} {
 		if part.source != nil {
@@ -230,34 +247,37 @@ func (s *EngineSource) complete(r *report, p path) {
 	}
 }
 
-func (c *EnginePrefixCache) complete(r *report, p path) {
+func (c *MappingPrefixCache) complete(r *report, p path) {
 	orDefault(r, p.key("hits").key("combine"), &c.Hits.Combine, CombineSum)
 	orDefault(r, p.key("queries").key("combine"), &c.Queries.Combine, CombineSum)
 }
 
-func (h *EngineHistogram) check(r *report, p path) {
+func (h *MappingHistogram) check(r *report, p path) {
 	if h.Series == "" && h.Sum == "" && h.Count == "" && !r.failedUnder(p) {
 		r.errorf(p.key("series"), "missing; want the name of a histogram, or sum and count")
 	}
 }
 
-func (q *EngineRequests) complete(r *report, p path) {
+func (q *MappingRequests) complete(r *report, p path) {
 	if orDefault(r, p.key("else"), &q.Else, "other"); len(q.By) == 0 {
 		orDefault(r, p.key("else"), &q.Else, "unknown")
 	}
 }
 
-func (q *EngineRequests) check(r *report, p path) {
+func (q *MappingRequests) check(r *report, p path) {
 	for _, value := range slices.Sorted(maps.Keys(q.As)) {
 		checkForm(r, p.key("as").key(value), "finish", q.As[value])
 	}
 }
 
-// check checks the quantities of the mapping: as it may change a built-in one, it need not
-// be complete.
-func (e *Engine) check(r *report, p path) {
-	e.checkQuantities(r, p, vocabulary{Numbers(), Distributions(), Quantities(), "docs/engines.md"})
-}
+// Software is a kind of software whose pages mappings are for.
+type Software string
+
+// The kinds of software with mappings.
+const (
+	ServerSoftware  Software = "server"
+	GatewaySoftware Software = "gateway"
+)
 
 // vocabulary lists the quantities of mappings: those of `values`, those of
 // `histograms`, and all; docs is the page that lists them.
@@ -266,17 +286,29 @@ type vocabulary struct {
 	docs                        string
 }
 
-func (e *Engine) checkQuantities(r *report, p path, known vocabulary) {
-	for i, q := range e.Expected {
+// checkSoftware checks the keys and the quantities of a mapping of some software: as it may
+// change a built-in one, it need not be complete.
+func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
+	for _, o := range d.structureOf(reflect.TypeFor[Mapping]()).options {
+		if o.of != "" && o.of != of && d.written(p.key(o.key)) {
+			d.errorf(p.key(o.key), "only valid in a mapping of a %s", o.of)
+		}
+	}
+	known := vocabulary{Numbers(), Distributions(), Quantities(), "docs/engines.md"}
+	if of == GatewaySoftware {
+		known = vocabulary{GatewayNumbers(), GatewayDistributions(), GatewayQuantities(), "docs/gateways.md"}
+	}
+	r := d.report
+	for i, q := range m.Expected {
 		checkQuantity(r, p.key("expected").index(i), q, known.all, known)
 	}
-	for i, q := range e.ExpectedAfterWork {
+	for i, q := range m.ExpectedAfterWork {
 		checkQuantity(r, p.key("expected_after_work").index(i), q, known.all, known)
 	}
-	for _, q := range slices.Sorted(maps.Keys(e.Values)) {
+	for _, q := range slices.Sorted(maps.Keys(m.Values)) {
 		checkQuantity(r, p.key("values").key(string(q)), q, known.numbers, known)
 	}
-	for _, q := range slices.Sorted(maps.Keys(e.Histograms)) {
+	for _, q := range slices.Sorted(maps.Keys(m.Histograms)) {
 		checkQuantity(r, p.key("histograms").key(string(q)), q, known.distributions, known)
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 // TestEngineDefaults checks a mapping against what its comments say.
 func TestEngineDefaults(t *testing.T) {
-	f := func(text string, want Engine) {
+	f := func(text string, want Mapping) {
 		t.Helper()
-		got, err := ParseEngine([]byte(text), "a.yml")
+		got, err := ParseMapping([]byte(text), "a.yml", ServerSoftware)
 		if err != nil {
 			t.Error(err)
 			return
@@ -22,12 +22,12 @@ func TestEngineDefaults(t *testing.T) {
 			t.Errorf("%s\n%s", text, diff)
 		}
 	}
-	number := func(q Quantity, want EngineSource) {
+	number := func(q Quantity, want MappingSource) {
 		t.Helper()
-		f("values: {"+string(q)+": [{series: x}]}", Engine{Values: map[Quantity][]EngineSource{q: {want}}})
+		f("values: {"+string(q)+": [{series: x}]}", Mapping{Values: map[Quantity][]MappingSource{q: {want}}})
 	}
 	for _, q := range Numbers() {
-		want := EngineSource{Series: "x", Combine: "sum", Scale: 1}
+		want := MappingSource{Series: "x", Combine: "sum", Scale: 1}
 		if slices.Contains([]Quantity{
 			"kv_cache_usage_ratio", "kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
 			"kv_offload_usage_ratio", "spec_decode_acceptance_ratio",
@@ -38,44 +38,44 @@ func TestEngineDefaults(t *testing.T) {
 		}
 		number(q, want)
 	}
-	f("values: {corrupted_requests: [{series: x, if: {series: y}}]}", Engine{Values: map[Quantity][]EngineSource{
-		Corrupted: {{Series: "x", Combine: "sum", Scale: 1, If: &EngineSource{Series: "y", Combine: "max", Scale: 1}}},
+	f("values: {corrupted_requests: [{series: x, if: {series: y}}]}", Mapping{Values: map[Quantity][]MappingSource{
+		Corrupted: {{Series: "x", Combine: "sum", Scale: 1, If: &MappingSource{Series: "y", Combine: "max", Scale: 1}}},
 	}})
-	f("sentinels: [x]", Engine{Sentinels: []string{"x"}})
-	f("progress: [{series: x, combine: max, scale: 0.5}]", Engine{Progress: []EngineSource{{Series: "x", Combine: "max", Scale: 0.5}}})
-	f("values: {kv_cache_usage_ratio: [{series: x, plus: {series: y}, times: {series: z, plus: {series: w, scale: 1e-6}}}]}", Engine{
-		Values: map[Quantity][]EngineSource{KVCacheUsage: {{
+	f("sentinels: [x]", Mapping{Sentinels: []string{"x"}})
+	f("progress: [{series: x, combine: max, scale: 0.5}]", Mapping{Progress: []MappingSource{{Series: "x", Combine: "max", Scale: 0.5}}})
+	f("values: {kv_cache_usage_ratio: [{series: x, plus: {series: y}, times: {series: z, plus: {series: w, scale: 1e-6}}}]}", Mapping{
+		Values: map[Quantity][]MappingSource{KVCacheUsage: {{
 			Series: "x", Combine: "max", Scale: 1,
-			Plus: &EngineSource{Series: "y", Combine: "sum", Scale: 1},
-			Times: &EngineSource{
+			Plus: &MappingSource{Series: "y", Combine: "sum", Scale: 1},
+			Times: &MappingSource{
 				Series: "z", Combine: "max", Scale: 1,
-				Plus: &EngineSource{Series: "w", Combine: "sum", Scale: 0.000001},
+				Plus: &MappingSource{Series: "w", Combine: "sum", Scale: 0.000001},
 			},
 		}}},
 	})
-	f("histograms: {ttft: [{series: x}, {sum: y, count: z, scale: 0.001}]}", Engine{Histograms: map[Quantity][]EngineHistogram{
+	f("histograms: {ttft: [{series: x}, {sum: y, count: z, scale: 0.001}]}", Mapping{Histograms: map[Quantity][]MappingHistogram{
 		TTFT: {{Series: "x", Scale: 1}, {Sum: "y", Count: "z", Scale: 0.001}},
 	}})
-	f("prefix_cache: [{hits: {series: x}, queries: {series: y, scale: 16}, unit: tokens}]", Engine{PrefixCache: []EnginePrefixCache{{
-		Hits: EngineSource{Series: "x", Combine: "sum", Scale: 1}, Queries: EngineSource{Series: "y", Combine: "sum", Scale: 16}, Unit: "tokens",
+	f("prefix_cache: [{hits: {series: x}, queries: {series: y, scale: 16}, unit: tokens}]", Mapping{PrefixCache: []MappingPrefixCache{{
+		Hits: MappingSource{Series: "x", Combine: "sum", Scale: 1}, Queries: MappingSource{Series: "y", Combine: "sum", Scale: 16}, Unit: "tokens",
 	}}})
-	f("requests: [{series: x}, {series: x, by: [a], as: {'': stop}}, {series: x, else: success}]", Engine{Requests: []EngineRequests{
+	f("requests: [{series: x}, {series: x, by: [a], as: {'': stop}}, {series: x, else: success}]", Mapping{Requests: []MappingRequests{
 		{Series: "x", Else: "unknown"},
 		{Series: "x", By: []string{"a"}, As: map[string]string{"": "stop"}, Else: "other"},
 		{Series: "x", Else: "success"},
 	}})
 	// A key without a value is left out; an empty list is a value.
-	f("values: {requests_running: , requests_waiting: []}\nhistograms: {ttft: }\npages:", Engine{
-		Values:     map[Quantity][]EngineSource{RequestsWaiting: {}},
-		Histograms: map[Quantity][]EngineHistogram{},
+	f("values: {requests_running: , requests_waiting: []}\nhistograms: {ttft: }\npages:", Mapping{
+		Values:     map[Quantity][]MappingSource{RequestsWaiting: {}},
+		Histograms: map[Quantity][]MappingHistogram{},
 	})
 }
 
-// TestParseEngine checks that a file of one mapping means what the same text
+// TestParseMapping checks that a file of one mapping means what the same text
 // means under `engines`, mistakes included.
-func TestParseEngine(t *testing.T) {
+func TestParseMapping(t *testing.T) {
 	text := "sentinels: [a]\nvalues:\n  requests_running: [{series: b, scale: 2}]\n"
-	e, err := ParseEngine([]byte(text), "a.yml")
+	e, err := ParseMapping([]byte(text), "a.yml", ServerSoftware)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestParseEngine(t *testing.T) {
 
 	f := func(text, want string) {
 		t.Helper()
-		if _, err := ParseEngine([]byte(text), "dir/a.yml"); err == nil || err.Error() != want {
+		if _, err := ParseMapping([]byte(text), "dir/a.yml", ServerSoftware); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
@@ -97,7 +97,7 @@ func TestParseEngine(t *testing.T) {
 	f("[]", "dir/a.yml:1: expected a mapping, got a list")
 	f("a: b: c", "dir/a.yml:1: not valid YAML: mapping values are not allowed in this context")
 	f("sentinels: [a]\n---\n{}", "dir/a.yml:3: a second YAML document; want one")
-	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, requests, role_label, sentinels, setup, values`)
+	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: backend, backend_requests, copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, ready, requests, role_label, sentinels, setup, values`)
 	f("values:\n  requests_running:\n    - series: a\n    - series: b-c\nfallback: maybe\n",
 		"dir/a.yml:4: values.requests_running[1].series: must be of the form [a-zA-Z_:][a-zA-Z0-9_:]*, got \"b-c\"\ndir/a.yml:5: fallback: expected true or false, got \"maybe\"")
 }

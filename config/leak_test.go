@@ -123,7 +123,7 @@ func secretKeys(t reflect.Type, v reflect.Value, at string, set map[string]bool)
 	switch t.Kind() {
 	case reflect.Pointer:
 		// A source of an engine may hold another, and no secret.
-		if t != reflect.TypeFor[promconfig.URL]() && t != reflect.TypeFor[*EngineSource]() {
+		if t != reflect.TypeFor[promconfig.URL]() && t != reflect.TypeFor[*MappingSource]() {
 			secretKeys(t.Elem(), elem(v), at, set)
 		}
 	case reflect.Map:

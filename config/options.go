@@ -30,6 +30,7 @@ import (
 //	                         of the forms of formProblem
 //	items:"some,unique"      a list that has items, and none of them twice
 //	required:"a path"        it must be written; the tag says what is missing
+//	of:"gateway"             the software whose mappings alone may have it
 //	requires:"ttft,tpot"     other options of the mapping that must be set with it, or one
 //	                         of them (prompt|questions), or the value of one (process: poisson)
 //	excludes:"weights"       other options of the mapping that may not be set with it, or
@@ -48,7 +49,8 @@ type option struct {
 	required string
 	requires [][]term
 	excludes []term
-	own      bool // its value is of this package and has options, or items with options, itself
+	of       Software // whose mappings may have it; "" is any
+	own      bool     // its value is of this package and has options, or items with options, itself
 	inline   bool
 	plain    bool // none but own
 }
@@ -141,7 +143,7 @@ func (d *decoder) setDefault(f reflect.StructField, v reflect.Value) {
 
 // newOption reads the tags of a field of a struct.
 func newOption(t reflect.Type, f reflect.StructField, key string) option {
-	o := option{key: key, index: f.Index, form: f.Tag.Get("form"), required: f.Tag.Get("required")}
+	o := option{key: key, index: f.Index, form: f.Tag.Get("form"), required: f.Tag.Get("required"), of: Software(f.Tag.Get("of"))}
 	item := f.Type
 	for item.Kind() == reflect.Pointer || item.Kind() == reflect.Slice || item.Kind() == reflect.Map {
 		item = item.Elem()
@@ -167,7 +169,7 @@ func newOption(t reflect.Type, f reflect.StructField, key string) option {
 		o.excludes = newTerms(t, text, ",")
 	}
 	o.plain = o.interval == nil && o.oneOf == nil && o.maxText == 0 && o.form == "" && !o.some && !o.unique &&
-		o.required == "" && o.requires == nil && o.excludes == nil
+		o.required == "" && o.of == "" && o.requires == nil && o.excludes == nil
 	return o
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -98,7 +99,7 @@ func TestFullExample(t *testing.T) {
 	for name, structure := range newReference(t).structures {
 		for key := range structure.keys {
 			tagged := key == "kubernetes_sd_configs" || key == "consul_sd_configs" // not in every build
-			mapping := strings.HasPrefix(name, "Engine") || strings.HasPrefix(name, "Gateway") || name == "Config" && strings.HasSuffix(key, "_mappings")
+			mapping := strings.HasPrefix(name, "Mapping") || name == "Config" && strings.HasSuffix(key, "_mappings")
 			if !written[name+"."+key] && !tagged && !mapping && name != "Discovery" && !strings.Contains(comments, key+": ") {
 				t.Errorf("%s: no key %s", name, key)
 			}
@@ -216,7 +217,8 @@ func (r *reference) comments(name string) (map[string]string, error) {
 	return out, nil
 }
 
-func (r *reference) table(name string) (string, error) {
+// table lists the options of a type; of a Mapping, those of some software.
+func (r *reference) table(name string, of ...Software) (string, error) {
 	comments, err := r.comments(name)
 	if err != nil {
 		return "", err
@@ -238,6 +240,9 @@ func (r *reference) table(name string) (string, error) {
 			return "", fmt.Errorf("no comment on %s.%s", name, f.Name)
 		}
 		o := structure.option(key)
+		if o.of != "" && !slices.Contains(of, o.of) {
+			continue
+		}
 		switch before, after, required := strings.Cut(meaning, " Required"); {
 		case required:
 			meaning, def = before, "required"+after

@@ -65,7 +65,7 @@ type Fleet struct {
 	onDemand *onDemand
 	explains *explainer
 	learned  *learned
-	engines  map[string]*config.Engine // that mappings are of
+	engines  map[string]*config.Mapping // that mappings are of
 	mappings *page.Mappings
 	modules  map[string]*config.Module
 	hashes   map[string]uint64 // of the modules that members are built with
@@ -73,7 +73,7 @@ type Fleet struct {
 	gateways named
 	gpuPages named
 	// gatewayMappings are what the mappings of gateways are of.
-	gatewayMappings map[string]*config.GatewayMapping
+	gatewayMappings map[string]*config.Mapping
 	refused         map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
 	active          atomic.Pointer[members]   // for other goroutines
 }

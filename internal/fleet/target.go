@@ -81,7 +81,7 @@ func (t Target) key() string {
 }
 
 // countsWaiting reports whether users who wait while a probe does count for the TTFT.
-func (t Target) countsWaiting() bool { return t.Judged() && t.promised.CountWaiting }
+func (t Target) countsWaiting() bool { return t.Judged() && t.promised.CorrectCoordinatedOmission }
 
 // Tracker returns a tracker of what the results of the target show together; users are those
 // of the endpoint, nil where they are not known.

@@ -178,7 +178,7 @@ func TestCoordinatedOmission(t *testing.T) {
 		t.Run(c.limit.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				without, _ := published(t, "ttft: 2s", c.limit)
-				with, offset := published(t, "ttft: 2s, count_waiting: true", c.limit)
+				with, offset := published(t, "ttft: 2s, correct_coordinated_omission: true", c.limit)
 				truth := openLoop(newFreezing(c.limit), offset, 15*time.Second, time.Hour, 2*time.Second)
 				t.Logf("truth %+v, without %+v, with %+v", truth, without, with)
 				if truth.bad != 4 || without.bad != c.probes || without.p99 > 0.1 {

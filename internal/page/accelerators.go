@@ -127,9 +127,9 @@ func newAcceleratorMappings() (*Mappings, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]*config.Engine{}
+	found := map[string]*config.Mapping{}
 	for name, a := range all {
-		e := &config.Engine{Sentinels: slices.Clone(a.Sentinels), Setup: a.Setup, Notes: a.Notes}
+		e := &config.Mapping{Sentinels: slices.Clone(a.Sentinels), Setup: a.Setup, Notes: a.Notes}
 		if a.Prefix != "" {
 			for _, s := range a.Sentinels {
 				e.Sentinels = append(e.Sentinels, a.Prefix+s)

@@ -39,7 +39,7 @@ type source struct {
 	fromLabel string  // the label with the number; "" for the sample's value
 	itemsOf   string  // the label with a list whose items are counted; "" is none
 	max       bool    // the largest of several samples counts, not the sum
-	requests  *config.EngineRequests
+	requests  *config.MappingRequests
 	// spelled is the source whose samples decide in which way the name is
 	// spelled on this page: the source itself but for ended requests, where
 	// it is the first of the sources of one name.
@@ -85,15 +85,14 @@ type distribution struct {
 type cacheHits struct {
 	hits, queries *number
 	unit          string
-	late          bool // hits appear with the first one
-	lateBehindRay bool // the same where Ray shows them
-	alone         bool // no other quantity is read from the series of the queries
+	zeroIfAbsent  string // see config.MappingPrefixCache
+	alone         bool   // no other quantity is read from the series of the queries
 }
 
-// mapping is a config.Engine made ready to read pages with. It is immutable.
+// mapping is a config.Mapping made ready to read pages with. It is immutable.
 type mapping struct {
 	name         string
-	config       *config.Engine
+	config       *config.Mapping
 	accelerators *accelerators // instead of all that follows; nil of servers and gateways
 
 	targets  map[string][]target // by plain series name
@@ -124,7 +123,7 @@ type mapping struct {
 
 // compile makes a mapping ready. What is wrong in it for a page shows when the
 // page is read. Lengths are those of requests.
-func compile(name string, e *config.Engine, lengths bool) *mapping {
+func compile(name string, e *config.Mapping, lengths bool) *mapping {
 	c := &mapping{
 		name: name, config: e,
 		targets: map[string][]target{}, families: map[string][]family{},
@@ -157,7 +156,7 @@ func compile(name string, e *config.Engine, lengths bool) *mapping {
 		p := &e.PrefixCache[i]
 		c.prefixCache = append(c.prefixCache, cacheHits{
 			hits: c.addNumber(&p.Hits, counter), queries: c.addNumber(&p.Queries, counter),
-			unit: p.Unit, late: p.Late, lateBehindRay: p.LateBehindRay, alone: !isValue(e, p.Queries.Series),
+			unit: p.Unit, zeroIfAbsent: p.ZeroIfAbsent, alone: !isValue(e, p.Queries.Series),
 		})
 	}
 	for i := range e.Progress {
@@ -177,7 +176,7 @@ func compile(name string, e *config.Engine, lengths bool) *mapping {
 
 // readable returns the quantities without those that are not to be read, as an
 // empty list of sources says.
-func readable(e *config.Engine, expected []config.Quantity) []config.Quantity {
+func readable(e *config.Mapping, expected []config.Quantity) []config.Quantity {
 	return slices.DeleteFunc(slices.Clone(expected), func(q config.Quantity) bool {
 		sources, written := e.Values[q]
 		return written && len(sources) == 0
@@ -185,7 +184,7 @@ func readable(e *config.Engine, expected []config.Quantity) []config.Quantity {
 }
 
 // isValue reports whether a quantity is read from a series.
-func isValue(e *config.Engine, series string) bool {
+func isValue(e *config.Mapping, series string) bool {
 	for _, sources := range e.Values {
 		for i := range sources {
 			if sources[i].Series == series {
@@ -246,7 +245,7 @@ func (c *mapping) findNumber(name string, i int, spelling uint8) {
 // addNumber adds the sources of a number. A factor is no counter: it is
 // how large one of what is counted is. A condition is none either, as only the latest
 // page counts, unless it is that the number itself is not 0.
-func (c *mapping) addNumber(s *config.EngineSource, k kind) *number {
+func (c *mapping) addNumber(s *config.MappingSource, k kind) *number {
 	n := &number{scale: s.Scale}
 	n.source = c.addSource(s.Series, source{
 		kind: k, labels: sortedLabels(s.Labels), fromLabel: s.FromLabel, itemsOf: s.ItemsOf, max: s.Combine == config.CombineMax,
@@ -267,7 +266,7 @@ func (c *mapping) addNumber(s *config.EngineSource, k kind) *number {
 	return n
 }
 
-func (c *mapping) addDistribution(h *config.EngineHistogram) *distribution {
+func (c *mapping) addDistribution(h *config.MappingHistogram) *distribution {
 	selector := sortedLabels(h.Labels)
 	if h.Series != "" {
 		return &distribution{source: c.addSource(h.Series, source{kind: histogram, labels: selector}), scale: h.Scale}
@@ -280,7 +279,7 @@ func (c *mapping) addDistribution(h *config.EngineHistogram) *distribution {
 
 // addRequests adds a source for each way to end. Samples are found as those of
 // the first and go to the one that their labels name.
-func (c *mapping) addRequests(r *config.EngineRequests) []int {
+func (c *mapping) addRequests(r *config.MappingRequests) []int {
 	first := c.addSource(r.Series, source{kind: counter, labels: sortedLabels(r.Labels), requests: r})
 	sources := []int{first}
 	for range c.finishes[1:] {
@@ -291,7 +290,7 @@ func (c *mapping) addRequests(r *config.EngineRequests) []int {
 }
 
 // finish returns the index of how the request of a sample ended.
-func (c *mapping) finish(r *config.EngineRequests, ls labels.Labels) int {
+func (c *mapping) finish(r *config.MappingRequests, ls labels.Labels) int {
 	for _, by := range r.By {
 		if as, ok := r.As[ls.Get(by)]; ok {
 			return slices.Index(c.finishes, as)

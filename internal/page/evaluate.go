@@ -154,7 +154,7 @@ func (c *mapping) cacheUse(s *scratch, before int) (hits, queries float64, item 
 func (p *cacheHits) of(s *scratch) (hits, queries float64, ok bool) {
 	hits, shown := p.hits.of(s.results)
 	queries, ok = p.queries.of(s.results)
-	shown = shown || p.late || p.lateBehindRay && s.isOfRay(p.queries.source)
+	shown = shown || p.zeroIfAbsent == config.ZeroOnAll || p.zeroIfAbsent == config.ZeroOnRay && s.isOfRay(p.queries.source)
 	return hits, queries, ok && shown
 }
 

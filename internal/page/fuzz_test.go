@@ -34,7 +34,7 @@ histograms:
   decode: [{sum: d_us, count: done, scale: 0.000001}]
 prefix_cache:
   - {hits: {series: cached, labels: {a: b}, plus: {series: cached}}, queries: {series: p}, unit: tokens}
-  - {hits: {series: x}, queries: {series: done}, unit: requests, late_behind_ray: true}
+  - {hits: {series: x}, queries: {series: done}, unit: requests, zero_if_absent: ray}
 requests: [{series: done, by: [reason], as: {stop: stop}}]
 `
 
@@ -42,7 +42,7 @@ requests: [{series: done, by: [reason], as: {stop: stop}}]
 // snapshot holds no number that cannot be, and what did not change on the page
 // does not change in the snapshot.
 func FuzzRead(f *testing.F) {
-	m, err := newMappings("engines", nil, map[string]*config.Engine{"acme": parseMapping(f, fuzzMapping)}, false)
+	m, err := newMappings("engines", nil, map[string]*config.Mapping{"acme": parseMapping(f, fuzzMapping)}, false)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func gatewayPages(t *testing.T) []golden[goldenGateway] {
 	return readGolden[goldenGateway](t, "pages", "gateways")
 }
 
-func gatewayMappings(t *testing.T, own map[string]*config.GatewayMapping) *Mappings {
+func gatewayMappings(t *testing.T, own map[string]*config.Mapping) *Mappings {
 	t.Helper()
 	m, err := NewGatewayMappings(own)
 	if err != nil {

@@ -18,31 +18,17 @@ const maxBackends = 100
 
 // NewGatewayMappings returns the built-in mappings of gateways with own ones added, as
 // NewMappings does for engines.
-func NewGatewayMappings(own map[string]*config.GatewayMapping) (*Mappings, error) {
-	return gateways().mappings(asEngines(own))
+func NewGatewayMappings(own map[string]*config.Mapping) (*Mappings, error) {
+	return gateways().mappings(own)
 }
 
 // CheckGateways returns what Check does, for mappings of gateways.
-func CheckGateways(own map[string]*config.GatewayMapping) (names []string, mistakes []*config.Error) {
-	return gateways().check(asEngines(own))
+func CheckGateways(own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
+	return gateways().check(own)
 }
 
 func gateways() role {
-	return role{"gateway_mappings", "mappings/gateways", func(data []byte, name string) (*config.Engine, error) {
-		g, err := config.ParseGatewayMapping(data, name)
-		if err != nil {
-			return nil, err
-		}
-		return g.Engine(), nil
-	}}
-}
-
-func asEngines(all map[string]*config.GatewayMapping) map[string]*config.Engine {
-	engines := make(map[string]*config.Engine, len(all))
-	for name, g := range all {
-		engines[name] = g.Engine()
-	}
-	return engines
+	return role{"gateway_mappings", "mappings/gateways", config.GatewaySoftware}
 }
 
 // readiness is how to find whether a backend is ready.
@@ -52,8 +38,8 @@ type readiness struct {
 }
 
 // addReady adds the source of a readiness.
-func (c *mapping) addReady(g *config.GatewayReady) readiness {
-	n := c.addNumber(&config.EngineSource{Series: g.Series, Labels: g.Labels, Combine: config.CombineMax, Scale: 1}, gauge)
+func (c *mapping) addReady(g *config.MappingReady) readiness {
+	n := c.addNumber(&config.MappingSource{Series: g.Series, Labels: g.Labels, Combine: config.CombineMax, Scale: 1}, gauge)
 	return readiness{n, g.Values}
 }
 

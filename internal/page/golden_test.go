@@ -89,7 +89,7 @@ func readGolden[W any](t *testing.T, folder ...string) []golden[W] {
 	return pages
 }
 
-func mappings(t *testing.T, own map[string]*config.Engine) *Mappings {
+func mappings(t *testing.T, own map[string]*config.Mapping) *Mappings {
 	t.Helper()
 	m, err := NewMappings(own)
 	if err != nil {

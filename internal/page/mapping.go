@@ -44,7 +44,7 @@ type Mappings struct {
 // software is on no page of a fleet.
 type software struct {
 	name    string
-	config  *config.Engine
+	config  *config.Mapping
 	mapping func() *mapping
 }
 
@@ -52,11 +52,11 @@ type software struct {
 // with the name of a built-in one changes what it writes: the maps of the two
 // are merged by key, lists and scalars replaced. The error is a join of what
 // Check finds.
-func NewMappings(own map[string]*config.Engine) (*Mappings, error) { return servers().mappings(own) }
+func NewMappings(own map[string]*config.Mapping) (*Mappings, error) { return servers().mappings(own) }
 
 // Check returns the names of the engines that have a mapping, sorted, own ones
 // included, and the mistakes in own ones.
-func Check(own map[string]*config.Engine) (names []string, mistakes []*config.Error) {
+func Check(own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
 	return servers().check(own)
 }
 
@@ -64,12 +64,16 @@ func Check(own map[string]*config.Engine) (names []string, mistakes []*config.Er
 type role struct {
 	section string // of the configuration, with own mappings
 	folder  string // of built-in ones
-	parse   func(data []byte, name string) (*config.Engine, error)
+	of      config.Software
 }
 
-func servers() role { return role{"engines", "mappings/servers", config.ParseEngine} }
+func servers() role { return role{"engines", "mappings/servers", config.ServerSoftware} }
 
-func (r role) mappings(own map[string]*config.Engine) (*Mappings, error) {
+func (r role) parse(data []byte, name string) (*config.Mapping, error) {
+	return config.ParseMapping(data, name, r.of)
+}
+
+func (r role) mappings(own map[string]*config.Mapping) (*Mappings, error) {
 	base, err := readBuiltIn(r.folder, r.parse)
 	if err != nil {
 		return nil, err
@@ -77,7 +81,7 @@ func (r role) mappings(own map[string]*config.Engine) (*Mappings, error) {
 	return newMappings(r.section, base, own, false)
 }
 
-func (r role) check(own map[string]*config.Engine) (names []string, mistakes []*config.Error) {
+func (r role) check(own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
 	base, err := readBuiltIn(r.folder, r.parse)
 	if err != nil {
 		mistakes = append(mistakes, &config.Error{Path: r.section, Msg: err.Error()})
@@ -110,7 +114,7 @@ func readBuiltIn[T any](dir string, parse func(data []byte, name string) (T, err
 }
 
 // newMappings returns the mappings of a section, which read the lengths of requests too, or not.
-func newMappings(section string, base, own map[string]*config.Engine, lengths bool) (*Mappings, error) {
+func newMappings(section string, base, own map[string]*config.Mapping, lengths bool) (*Mappings, error) {
 	engines := mergeAll(base, own)
 	var errs []error
 	for _, e := range withoutSentinels(section, engines) {
@@ -156,10 +160,10 @@ func newMappings(section string, base, own map[string]*config.Engine, lengths bo
 func (m *Mappings) WithLengths() *Mappings { return m.withLengths() }
 
 // mergeAll returns base with own mappings added.
-func mergeAll(base, own map[string]*config.Engine) map[string]*config.Engine {
+func mergeAll(base, own map[string]*config.Mapping) map[string]*config.Mapping {
 	engines := maps.Clone(base)
 	if engines == nil {
-		engines = map[string]*config.Engine{}
+		engines = map[string]*config.Mapping{}
 	}
 	for name, e := range own {
 		if base[name] != nil {
@@ -171,7 +175,7 @@ func mergeAll(base, own map[string]*config.Engine) map[string]*config.Engine {
 }
 
 // withoutSentinels reports the mappings of a section that no page is recognised by.
-func withoutSentinels(section string, engines map[string]*config.Engine) []*config.Error {
+func withoutSentinels(section string, engines map[string]*config.Mapping) []*config.Error {
 	var mistakes []*config.Error
 	for _, name := range slices.Sorted(maps.Keys(engines)) {
 		if len(engines[name].Sentinels) == 0 {
@@ -185,7 +189,7 @@ func withoutSentinels(section string, engines map[string]*config.Engine) []*conf
 }
 
 // merge returns base with what e writes.
-func merge(base, e *config.Engine) *config.Engine {
+func merge(base, e *config.Mapping) *config.Mapping {
 	c := *base
 	replace(&c.Sentinels, e.Sentinels)
 	replace(&c.Pages, e.Pages)
@@ -243,7 +247,7 @@ func (m *Mappings) Pages(engine string) []string {
 	return slices.Clone(m.pages)
 }
 
-func enginePages(e *config.Engine) []string {
+func enginePages(e *config.Mapping) []string {
 	if len(e.Pages) == 0 {
 		return []string{usualPage}
 	}
@@ -269,7 +273,7 @@ func (m *Mappings) commonPages() []string {
 
 // Mapping returns the mapping of an engine as it is used, own changes included;
 // nil for an engine that has none. It is not to be changed.
-func (m *Mappings) Mapping(name string) *config.Engine {
+func (m *Mappings) Mapping(name string) *config.Mapping {
 	if c := m.byName[name]; c != nil {
 		return c.config
 	}

@@ -35,35 +35,35 @@ requests: [{series: done}]
 	*before = *base
 	for _, tc := range []struct {
 		name, own string
-		change    func(*config.Engine) // what differs from base
+		change    func(*config.Mapping) // what differs from base
 	}{
-		{"nothing", "{}", func(*config.Engine) {}},
-		{"value", "values: {requests_waiting: [{series: queue_length}]}", func(e *config.Engine) {
-			e.Values = map[config.Quantity][]config.EngineSource{
+		{"nothing", "{}", func(*config.Mapping) {}},
+		{"value", "values: {requests_waiting: [{series: queue_length}]}", func(e *config.Mapping) {
+			e.Values = map[config.Quantity][]config.MappingSource{
 				config.RequestsRunning: base.Values[config.RequestsRunning],
 				config.RequestsWaiting: {{Series: "queue_length", Combine: "sum", Scale: 1}},
 			}
 		}},
-		{"value left out", "values: {requests_running: []}", func(e *config.Engine) {
-			e.Values = map[config.Quantity][]config.EngineSource{
+		{"value left out", "values: {requests_running: []}", func(e *config.Mapping) {
+			e.Values = map[config.Quantity][]config.MappingSource{
 				config.RequestsRunning: {}, config.RequestsWaiting: base.Values[config.RequestsWaiting],
 			}
 		}},
-		{"histogram", "histograms: {ttft: [{series: x}]}", func(e *config.Engine) {
-			e.Histograms = map[config.Quantity][]config.EngineHistogram{
+		{"histogram", "histograms: {ttft: [{series: x}]}", func(e *config.Mapping) {
+			e.Histograms = map[config.Quantity][]config.MappingHistogram{
 				config.TTFT: {{Series: "x", Scale: 1}}, config.QueueTime: base.Histograms[config.QueueTime],
 			}
 		}},
-		{"labels", "labels: {w: c}", func(e *config.Engine) { e.Labels = map[string]string{"v": "a", "w": "c"} }},
-		{"lists", "sentinels: [x]\npages: [/y]\ncopies: [z]\nexpected: [queue]\nprogress: [{series: s}]\nrequests: [{series: r}]", func(e *config.Engine) {
+		{"labels", "labels: {w: c}", func(e *config.Mapping) { e.Labels = map[string]string{"v": "a", "w": "c"} }},
+		{"lists", "sentinels: [x]\npages: [/y]\ncopies: [z]\nexpected: [queue]\nprogress: [{series: s}]\nrequests: [{series: r}]", func(e *config.Mapping) {
 			e.Sentinels, e.Pages, e.Copies, e.Expected = []string{"x"}, []string{"/y"}, []string{"z"}, []config.Quantity{config.QueueTime}
-			e.Progress = []config.EngineSource{{Series: "s", Combine: "sum", Scale: 1}}
-			e.Requests = []config.EngineRequests{{Series: "r", Else: "unknown"}}
+			e.Progress = []config.MappingSource{{Series: "s", Combine: "sum", Scale: 1}}
+			e.Requests = []config.MappingRequests{{Series: "r", Else: "unknown"}}
 		}},
-		{"scalars", "setup: s\nnotes: n\nmodel_label: l", func(e *config.Engine) { e.Setup, e.Notes, e.ModelLabel = "s", "n", "l" }},
+		{"scalars", "setup: s\nnotes: n\nmodel_label: l", func(e *config.Mapping) { e.Setup, e.Notes, e.ModelLabel = "s", "n", "l" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m, err := newMappings("engines", map[string]*config.Engine{"acme": base}, map[string]*config.Engine{"acme": parseMapping(t, tc.own)}, false)
+			m, err := newMappings("engines", map[string]*config.Mapping{"acme": base}, map[string]*config.Mapping{"acme": parseMapping(t, tc.own)}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ requests: [{series: done}]
 }
 
 func TestNoSentinels(t *testing.T) {
-	_, err := NewMappings(map[string]*config.Engine{"acme": parseMapping(t, "values: {requests_running: [{series: run}]}")})
+	_, err := NewMappings(map[string]*config.Mapping{"acme": parseMapping(t, "values: {requests_running: [{series: run}]}")})
 	var ce *config.Error
 	if !errors.As(err, &ce) || ce.Path != "engines.acme" {
 		t.Errorf("error %v, want one of engines.acme.sentinels", err)
@@ -88,7 +88,7 @@ func TestNoSentinels(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	engines := map[string]*config.Engine{
+	engines := map[string]*config.Mapping{
 		"plain":  parseMapping(t, "sentinels: [a]"),
 		"ported": parseMapping(t, "sentinels: [b]\npages: [':8002/metrics', /metrics]"),
 		"nested": parseMapping(t, "sentinels: [c]\npages: [/v1/metrics]"),
@@ -253,7 +253,7 @@ func TestMappingsAreCovered(t *testing.T) {
 	for _, name := range m.Names() {
 		e := m.Mapping(name)
 		for _, s := range e.Sentinels {
-			only := mappings(t, map[string]*config.Engine{"probe": {Sentinels: []string{s}}})
+			only := mappings(t, map[string]*config.Mapping{"probe": {Sentinels: []string{s}}})
 			if !slices.ContainsFunc(pages, func(p goldenPage) bool {
 				got, err := only.NewReader().Read(p.text, textFormat, time.Time{}, Want{})
 				return p.want.Engine == name && err == nil && got.Engine == "probe"
@@ -264,7 +264,7 @@ func TestMappingsAreCovered(t *testing.T) {
 		for what, lines := range linesOf(e) {
 			for i, line := range lines {
 				line.Sentinels, line.ModelLabel, line.Labels, line.Copies = e.Sentinels, e.ModelLabel, e.Labels, e.Copies
-				only := mappings(t, map[string]*config.Engine{"probe": line})
+				only := mappings(t, map[string]*config.Mapping{"probe": line})
 				if !slices.ContainsFunc(pages, func(p goldenPage) bool { return p.want.Engine == name && readsAny(only, &p) }) {
 					t.Errorf("%s: no page has what %s[%d] reads", name, what, i)
 				}
@@ -274,13 +274,13 @@ func TestMappingsAreCovered(t *testing.T) {
 }
 
 // linesOf returns each line of a mapping as a mapping of this line alone.
-func linesOf(e *config.Engine) map[string][]*config.Engine {
-	lines := map[string][]*config.Engine{}
-	var number func(what string, as config.Quantity, s config.EngineSource)
-	number = func(what string, as config.Quantity, s config.EngineSource) {
+func linesOf(e *config.Mapping) map[string][]*config.Mapping {
+	lines := map[string][]*config.Mapping{}
+	var number func(what string, as config.Quantity, s config.MappingSource)
+	number = func(what string, as config.Quantity, s config.MappingSource) {
 		plus := s.Plus
 		s.Plus = nil
-		lines[what] = append(lines[what], &config.Engine{Values: map[config.Quantity][]config.EngineSource{as: {s}}})
+		lines[what] = append(lines[what], &config.Mapping{Values: map[config.Quantity][]config.MappingSource{as: {s}}})
 		if plus != nil {
 			number(what+".plus", as, *plus)
 		}
@@ -300,11 +300,11 @@ func linesOf(e *config.Engine) map[string][]*config.Engine {
 	for q, sources := range e.Histograms {
 		for _, h := range sources {
 			what := "histograms." + string(q)
-			lines[what] = append(lines[what], &config.Engine{Histograms: map[config.Quantity][]config.EngineHistogram{q: {h}}})
+			lines[what] = append(lines[what], &config.Mapping{Histograms: map[config.Quantity][]config.MappingHistogram{q: {h}}})
 		}
 	}
 	for _, r := range e.Requests {
-		lines["requests"] = append(lines["requests"], &config.Engine{Requests: []config.EngineRequests{r}})
+		lines["requests"] = append(lines["requests"], &config.Mapping{Requests: []config.MappingRequests{r}})
 	}
 	return lines
 }

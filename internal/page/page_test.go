@@ -124,7 +124,7 @@ func TestAccepted(t *testing.T) {
 }
 
 func TestRecognise(t *testing.T) {
-	engines := map[string]*config.Engine{}
+	engines := map[string]*config.Mapping{}
 	for name, text := range map[string]string{
 		"alpha": "sentinels: ['alpha:up', shared]\nvalues: {requests_running: [{series: 'alpha:run'}]}",
 		"beta":  "sentinels: ['beta:up', shared]\nvalues: {requests_running: [{series: 'alpha:run'}]}",
@@ -133,7 +133,7 @@ func TestRecognise(t *testing.T) {
 	} {
 		engines[name] = parseMapping(t, text)
 	}
-	own := map[string]*config.Engine{"zeta": parseMapping(t, "sentinels: ['zeta:up', shared]")}
+	own := map[string]*config.Mapping{"zeta": parseMapping(t, "sentinels: ['zeta:up', shared]")}
 	m, err := newMappings("engines", engines, own, false)
 	if err != nil {
 		t.Fatal(err)
@@ -223,16 +223,16 @@ type pageLab struct {
 
 func newPageLab(t *testing.T, mapping string) *pageLab {
 	t.Helper()
-	m, err := newMappings("engines", nil, map[string]*config.Engine{"acme": parseMapping(t, mapping)}, false)
+	m, err := newMappings("engines", nil, map[string]*config.Mapping{"acme": parseMapping(t, mapping)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &pageLab{T: t, reader: m.NewReader(), now: labEpoch}
 }
 
-func parseMapping(tb testing.TB, text string) *config.Engine {
+func parseMapping(tb testing.TB, text string) *config.Mapping {
 	tb.Helper()
-	e, err := config.ParseEngine([]byte(text), "acme.yml")
+	e, err := config.ParseMapping([]byte(text), "acme.yml", config.ServerSoftware)
 	if err != nil {
 		tb.Fatal(err)
 	}

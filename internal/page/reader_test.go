@@ -113,7 +113,7 @@ sentinels: ["acme:up"]
 expected: [requests_waiting, requests_running, ttft, prefix_cache_queries]
 values: {requests_running: [{series: "acme:run"}], requests_waiting: [{series: "acme:wait"}]}
 histograms: {ttft: [{series: "acme:ttft"}]}
-prefix_cache: [{hits: {series: hits}, queries: {series: asked}, unit: tokens, late: true}]
+prefix_cache: [{hits: {series: hits}, queries: {series: asked}, unit: tokens, zero_if_absent: all}]
 `
 	l := newPageLab(t, mapping)
 	s := l.read("acme:up 1\nacme:run 3\nacme:wait 4\nasked 3\nacme:ttft_bucket{le=\"+Inf\"} 1\nacme:ttft_sum 2\n")

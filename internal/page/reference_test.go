@@ -91,7 +91,7 @@ func TestReferenceExamples(t *testing.T) {
 type documentedEngine struct {
 	Name, Title, Pages, Setup, Notes, Sentinels, Progress, Tested string
 
-	config *config.Engine
+	config *config.Mapping
 	prefix string // of the names of all its series
 }
 
@@ -151,7 +151,7 @@ func inCode(words []string) string { return "`" + strings.Join(words, "`, `") + 
 
 // commonPrefix returns what the names of all series of a mapping begin with,
 // up to a colon or an underscore.
-func commonPrefix(e *config.Engine) string {
+func commonPrefix(e *config.Mapping) string {
 	i := strings.IndexAny(e.Sentinels[0], ":_") + 1
 	prefix := e.Sentinels[0][:i]
 	for _, q := range config.Quantities() {
@@ -165,7 +165,7 @@ func commonPrefix(e *config.Engine) string {
 }
 
 // seriesOf returns the names of the series that a quantity is read from.
-func seriesOf(e *config.Engine, q config.Quantity) []string {
+func seriesOf(e *config.Mapping, q config.Quantity) []string {
 	var names []string
 	for _, s := range numberSources(e, q) {
 		names = append(names, s.Series)
@@ -182,7 +182,7 @@ func seriesOf(e *config.Engine, q config.Quantity) []string {
 }
 
 // numberSources returns the sources of a quantity that is one number.
-func numberSources(e *config.Engine, q config.Quantity) []config.EngineSource {
+func numberSources(e *config.Mapping, q config.Quantity) []config.MappingSource {
 	sources := e.Values[q]
 	for _, c := range e.PrefixCache {
 		switch q {
@@ -257,7 +257,7 @@ func (e *documentedEngine) cell(q config.Quantity) string {
 	return cmp.Or(strings.Join(sources, " + "), "–")
 }
 
-func (e *documentedEngine) number(s *config.EngineSource) string {
+func (e *documentedEngine) number(s *config.MappingSource) string {
 	text := e.series(s.Series, s.Labels)
 	if s.FromLabel != "" {
 		text = "label `" + s.FromLabel + "` of " + text
@@ -275,7 +275,7 @@ func (e *documentedEngine) number(s *config.EngineSource) string {
 	return text
 }
 
-func (e *documentedEngine) distribution(h *config.EngineHistogram) string {
+func (e *documentedEngine) distribution(h *config.MappingHistogram) string {
 	if h.Series != "" {
 		return e.series(h.Series, h.Labels) + scaled(h.Scale)
 	}

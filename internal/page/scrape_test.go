@@ -28,11 +28,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // labPage is a page of the engine "lab", which only these tests know.
 const labPage = "# TYPE lab_running gauge\nlab_running 3\n# TYPE lab_steps_total counter\nlab_steps_total 7\n"
 
-func labEngine(pages ...string) *config.Engine {
-	return &config.Engine{
+func labEngine(pages ...string) *config.Mapping {
+	return &config.Mapping{
 		Sentinels: []string{"lab_running"}, Pages: pages,
-		Progress: []config.EngineSource{{Series: "lab_steps_total", Combine: "sum", Scale: 1}},
-		Values:   map[config.Quantity][]config.EngineSource{config.RequestsRunning: {{Series: "lab_running", Combine: "sum", Scale: 1}}},
+		Progress: []config.MappingSource{{Series: "lab_steps_total", Combine: "sum", Scale: 1}},
+		Values:   map[config.Quantity][]config.MappingSource{config.RequestsRunning: {{Series: "lab_running", Combine: "sum", Scale: 1}}},
 	}
 }
 
@@ -48,7 +48,7 @@ type lab struct {
 func newLab(t *testing.T, set func(*config.Endpoint, *Options)) *lab {
 	t.Helper()
 	l := &lab{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	mappings, err := NewMappings(map[string]*config.Engine{"lab": labEngine("/metrics")})
+	mappings, err := NewMappings(map[string]*config.Mapping{"lab": labEngine("/metrics")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestServerNames(t *testing.T) {
 	f := func(name string, pages, want []string) {
 		t.Helper()
 		l := newLab(t, func(c *config.Endpoint, o *Options) {
-			o.Mappings, _ = NewMappings(map[string]*config.Engine{"lab": labEngine("/metrics", ":99/other")})
+			o.Mappings, _ = NewMappings(map[string]*config.Mapping{"lab": labEngine("/metrics", ":99/other")})
 			for _, p := range pages {
 				c.Servers.URLs = append(c.Servers.URLs, urlsOf(t, s.URL+p)...)
 			}
@@ -352,7 +352,7 @@ func TestDefaultPath(t *testing.T) {
 			showLab(w, r)
 		})
 		l := newLab(t, func(c *config.Endpoint, o *Options) {
-			o.Mappings, _ = NewMappings(map[string]*config.Engine{"lab": labEngine("/lab"), "ported": labEngine(":99/ported", "/metrics")})
+			o.Mappings, _ = NewMappings(map[string]*config.Mapping{"lab": labEngine("/lab"), "ported": labEngine(":99/ported", "/metrics")})
 			c.Servers.URLs, c.Servers.Engine = urlsOf(t, s.URL+url), configured
 		})
 		l.known.Engine = known

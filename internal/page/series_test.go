@@ -227,7 +227,7 @@ func TestPrefixCache(t *testing.T) {
 	const mapping = `
 sentinels: ["acme:up"]
 prefix_cache:
-  - {hits: {series: cached}, queries: {series: asked}, unit: tokens, late: true}
+  - {hits: {series: cached}, queries: {series: asked}, unit: tokens, zero_if_absent: all}
   - {hits: {series: reused}, queries: {series: reused, plus: {series: missed}}, unit: blocks}
   - {hits: {series: served}, queries: {series: called}, unit: requests}
 `

@@ -39,15 +39,15 @@ type Objectives struct {
 	// Fluidity is the smallest share of its token deadlines that a good stream meets; 0 is
 	// no such objective.
 	Fluidity float64
-	// CountWaiting counts users who wait while a probe does for the TTFT.
-	CountWaiting bool
+	// CorrectCoordinatedOmission counts users who wait while a probe does for the TTFT.
+	CorrectCoordinatedOmission bool
 }
 
 // NewObjectives returns the objectives of a configuration.
 func NewObjectives(c config.SLO) *Objectives {
 	return &Objectives{
 		Share: c.Objective, TTFT: time.Duration(c.TTFT), TPOT: time.Duration(c.TPOT), E2E: time.Duration(c.E2E),
-		Fluidity: c.Fluidity, CountWaiting: c.CountWaiting,
+		Fluidity: c.Fluidity, CorrectCoordinatedOmission: c.CorrectCoordinatedOmission,
 	}
 }
 

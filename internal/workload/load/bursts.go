@@ -32,9 +32,9 @@ type BurstFinding struct {
 	// requests had their first token later, or failed. The first burst misses it only by
 	// being slow or turned away; other failures are no matter of load. nil is none.
 	Knee *Burst
-	// Carried is the largest burst below the knee that met the objective and of which no
+	// MaxGood is the largest burst below the knee that met the objective and of which no
 	// request failed; nil is none.
-	Carried *Burst
+	MaxGood *Burst
 	// Arrivals is how the requests of the bursts arrive; nil is all at once.
 	Arrivals *config.Arrivals
 }
@@ -56,7 +56,7 @@ func (e *BurstEstimate) Finding(time.Time) workload.Finding {
 	if len(e.latest.latest) == 0 {
 		return nil
 	}
-	return &BurstFinding{Bursts: e.latest.latest, Knee: e.latest.knee, Carried: e.latest.carried, Arrivals: e.arrivals}
+	return &BurstFinding{Bursts: e.latest.latest, Knee: e.latest.knee, MaxGood: e.latest.maxGood, Arrivals: e.arrivals}
 }
 
 // burstsDocument is a BurstFinding in JSON.
@@ -115,7 +115,7 @@ func burstMetrics() []workload.Metric {
 			return math.NaN()
 		})}
 	}
-	knee, carried := func(f *BurstFinding) *Burst { return f.Knee }, func(f *BurstFinding) *Burst { return f.Carried }
+	knee, maxGood := func(f *BurstFinding) *Burst { return f.Knee }, func(f *BurstFinding) *Burst { return f.MaxGood }
 	size := func(b *Burst) float64 { return float64(b.Concurrency) }
 	speed := func(b *Burst) float64 {
 		if b.TokensPerSecond <= 0 {
@@ -134,8 +134,8 @@ func burstMetrics() []workload.Metric {
 		}),
 		one("knee_concurrency", "", "Size of the smallest burst of the latest run that missed the objectives: the endpoint handles fewer concurrent requests. Absent if all bursts meet them.", knee, size),
 		one("knee_tokens_per_second", "tokens_per_second", "Output tokens per second of the burst of inference_probe_burst_knee_concurrency.", knee, speed),
-		one("carried_concurrency", "", "Size of the largest burst of the latest run that met the objectives, as all smaller ones did: the endpoint handles at least so many concurrent requests beside its load. Absent without an objective, and if the smallest burst missed it.", carried, size),
-		one("carried_tokens_per_second", "tokens_per_second", "Output tokens per second of the burst of inference_probe_burst_carried_concurrency.", carried, speed),
+		one("max_good_concurrency", "", "Size of the largest burst of the latest run that met the objectives, as all smaller ones did: the endpoint handles at least so many concurrent requests beside its load. Absent without an objective, and if the smallest burst missed it.", maxGood, size),
+		one("max_good_tokens_per_second", "tokens_per_second", "Output tokens per second of the burst of inference_probe_burst_max_good_concurrency.", maxGood, speed),
 		{
 			Name: "arrivals_per_second", Label: "kind", Values: workload.Texts(config.ArrivalProcesses()),
 			Help: "Requests of a run that start per second on average, by the configuration, if they start one after the other instead of all at once: by a Poisson process (poisson) or a recording (recorded). Only for modules with arrivals.",
@@ -168,7 +168,7 @@ type Burst struct {
 type bursts struct {
 	latest  []Burst
 	knee    *Burst
-	carried *Burst
+	maxGood *Burst
 }
 
 // observe adds a run. One that we ended ourselves says nothing.
@@ -194,7 +194,7 @@ func (b *bursts) observe(results []*result.Result, objectives *series.Objectives
 			next.knee = &v
 		}
 		if next.knee == nil && objectives.TTFT > 0 && v.Failed == 0 && !misses(level, objectives) {
-			next.carried = &v
+			next.maxGood = &v
 		}
 	}
 	if next.latest != nil {

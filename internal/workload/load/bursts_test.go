@@ -192,7 +192,7 @@ func TestCarried(t *testing.T) {
 		t.Helper()
 		l := newBurstLab(objective)
 		l.run(slices.Concat(levels...)...)
-		got := l.last.Carried
+		got := l.last.MaxGood
 		if (got == nil) != (want == nil) || got != nil && (got.Concurrency != want.Concurrency || !near(got.TokensPerSecond, want.TokensPerSecond)) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}

@@ -44,7 +44,7 @@ func capacityGPUs() []Panel {
 			Queries: []Query{
 				{Expr: recorded("endpoint:inference_server_up:count") + " and on (endpoint, model) " + ofRecorded.of("endpoint:inference_servers_enough:count1d")},
 				{Expr: recorded("endpoint:inference_servers_enough:count1d")},
-				{Expr: "max by (endpoint, model) (max_over_time(" + ofRecorded.of("endpoint:inference_probe_burst_carried_tokens_per_second:used_ratio") + "[1d])) and on (endpoint, model) " + ofRecorded.of("endpoint:inference_servers_enough:count1d")},
+				{Expr: "max by (endpoint, model) (max_over_time(" + ofRecorded.of("endpoint:inference_probe_burst_max_good_tokens_per_second:used_ratio") + "[1d])) and on (endpoint, model) " + ofRecorded.of("endpoint:inference_servers_enough:count1d")},
 				{Expr: "max by (endpoint, model) (max_over_time(" + ofRecorded.of("endpoint:inference_server_kv_cache_usage_ratio:mean") + "[1d])) and on (endpoint, model) " + ofRecorded.of("endpoint:inference_servers_enough:count1d")},
 			},
 			Columns: []Column{
