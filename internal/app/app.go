@@ -124,23 +124,19 @@ func loadConfig(load func(string, ...config.Check) (*config.Config, error), name
 	return cfg, nil
 }
 
-// configProblems returns every problem of a configuration that err holds.
-func configProblems(err error) []*config.Error {
+// configProblems returns every problem of a configuration that err holds, each a *config.Error.
+func configProblems(err error) (all []error) {
 	switch e := err.(type) {
-	case nil:
-		return nil
 	case *config.Error:
-		return []*config.Error{e}
+		return []error{e}
 	case interface{ Unwrap() []error }:
-		var all []*config.Error
 		for _, sub := range e.Unwrap() {
 			all = append(all, configProblems(sub)...)
 		}
-		return all
 	case interface{ Unwrap() error }:
 		return configProblems(e.Unwrap())
 	}
-	return nil
+	return all
 }
 
 // commandLine parses the arguments of the program.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/otlp"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/store"
@@ -58,7 +60,7 @@ type daemon struct {
 	daemonOptions
 	env       environment
 	started   time.Time
-	active    activeConfig
+	active    atomic.Pointer[activeConfig]
 	discovery *discovery.Finder
 	probing   *schedule.Scheduler // nil where endpoints are not probed
 	scraping  *schedule.Scheduler // nil where servers' pages are not read
@@ -69,11 +71,26 @@ type daemon struct {
 	health    *health.Monitor
 	board     *status.Board
 	state     *store.Store // nil where none is kept
-	traces    *traces
+	spans     *otlp.Spans
 	metrics   *collector.Exposition
-	pushes    *pushes
+	pushes    *otlp.Metrics
 	web       *web.Server
 	reloads   chan chan error // requests to reload, each with where the error goes
+}
+
+// exports gives the results of probes to what is exported of them.
+type exports struct {
+	spans  *otlp.Spans
+	pushes *otlp.Metrics
+}
+
+// Observe implements fleet.Observer. It never waits for a receiver.
+func (e exports) Observe(o *fleet.Observation) {
+	t := otlp.Target{
+		Endpoint: o.Target.Endpoint.Name, Module: o.Target.Name, URL: o.Target.Endpoint.URL.URL, MaxTokens: o.Target.MaxOutput(),
+	}
+	e.spans.Observe(t, o.Result)
+	e.pushes.Observe(t, o.Result)
 }
 
 // newDaemon puts the program together, with cfg active from the moment it runs.
@@ -82,9 +99,9 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d := &daemon{
 		daemonOptions: o, env: env, started: time.Now(),
 		self: collector.NewSelf(registry), health: health.NewMonitor(time.Now, env.logger), board: status.NewBoard(time.Now),
-		traces: newTraces(env.logger), reloads: make(chan chan error),
+		spans: otlp.NewSpans(version.Version, env.logger), reloads: make(chan chan error),
 	}
-	d.active.set(cfg, d.started)
+	d.active.Store(&activeConfig{Config: cfg, at: d.started})
 	probes, servers := collector.NewProbes(time.Now), collector.NewServers()
 	d.discovery = discovery.New(discovery.Options{
 		Registerer: registry, Logger: env.logger, Secrets: env.secrets.Secrets(), UserAgent: fleet.UserAgent(), Throttle: discoveryThrottle,
@@ -104,21 +121,21 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		}
 	}
 	d.metrics = collector.NewExposition(registry, probes, servers)
-	d.pushes = newPushes(env.logger, func(w io.Writer) error { return d.metrics.Write(w, expfmt.FmtProtoDelim) })
+	d.pushes = otlp.NewMetrics(version.Version, func(w io.Writer) error { return d.metrics.Write(w, expfmt.FmtProtoDelim) }, env.logger)
 	gateways := collector.NewGateways()
 	registry.MustRegister(gateways)
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
 		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Gateways: gateways, Self: d.self, Health: d.health, Board: d.board,
-		Observers: []fleet.Observer{d.traces, d.pushes}, Logger: env.logger, Secrets: env.secrets.Secrets(),
+		Observers: []fleet.Observer{exports{d.spans, d.pushes}}, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	}
 	if d.hardware != nil {
 		parts.GPUs, parts.GPUScraping, parts.GPUPages = d.hardware.snapshots, d.devices, d.hardware.pages
 	}
 	d.fleet = fleet.New(parts)
 	d.self.WatchBudget(d.fleet.BudgetUsed)
-	d.self.WatchDroppedSpans(d.traces.Dropped)
-	d.self.WatchPushes(d.pushes.succeeded, d.pushes.failed)
+	d.self.WatchDroppedSpans(d.spans.Dropped)
+	d.self.WatchPushes(d.pushes.Pushes, d.pushes.Failures)
 	d.self.WatchDroppedLogLines(env.lostLines)
 	d.openState()
 	var err error
@@ -140,7 +157,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links,
 		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet, Logger: d.env.logger,
 		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info, MCP: d.mcp,
-		Config: func() ([]byte, error) { return d.active.config().Marshal() },
+		Config: func() ([]byte, error) { return d.active.Load().Marshal() },
 	}
 	if d.hardware != nil {
 		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.snapshots()) }
@@ -169,7 +186,7 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 		return err
 	}
 	defer closeAll(listeners)
-	d.env.logger.Info("starting", "version", version.Info(), "endpoints", len(d.shard.of(d.active.config().Endpoints)), "page", pageOf(listeners, flags))
+	d.env.logger.Info("starting", "version", version.Info(), "endpoints", len(d.shard.of(d.active.Load().Endpoints)), "page", pageOf(listeners, flags))
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range d.parts() {
 		group.Go(func() error { return part(ctx) })
@@ -209,7 +226,7 @@ func pageOf(listeners []net.Listener, flags *toolkit.FlagConfig) string {
 
 // parts returns what has to run beside the web server.
 func (d *daemon) parts() []func(context.Context) error {
-	parts := []func(context.Context) error{d.discovery.Run, d.traces.run, d.pushes.run, d.follow, d.fleet.WatchCauses}
+	parts := []func(context.Context) error{d.discovery.Run, d.spans.Run, d.pushes.Run, d.follow, d.fleet.WatchCauses}
 	for _, s := range d.schedulers() {
 		parts = append(parts, s.Run)
 	}

@@ -116,8 +116,8 @@ func (c *detectCommand) check(ctx context.Context, stderr io.Writer) (*config.En
 		return nil, fmt.Errorf("--timeout=%s: want more than 0s", *c.timeout)
 	}
 	cfg, err := config.FromURLs([]string{withScheme(ctx, *c.url, stderr)})
-	if problems := configProblems(err); len(problems) > 0 {
-		return nil, errors.New("detect: " + problems[0].Msg + ", or HOST:PORT")
+	if problem, ok := errors.AsType[*config.Error](err); ok {
+		return nil, errors.New("detect: " + problem.Msg + ", or HOST:PORT")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("detect: %w", err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -17,43 +16,23 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
-// activeConfig is the configuration in use. It is safe for concurrent use.
+// activeConfig is the configuration in use.
 type activeConfig struct {
-	mu      sync.Mutex
-	cfg     *config.Config
+	*config.Config
 	at      time.Time // when it was loaded
 	refused error     // the latest attempt to replace it, if it failed
 }
 
-func (a *activeConfig) set(cfg *config.Config, at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.cfg, a.at, a.refused = cfg, at, nil
-}
-
-func (a *activeConfig) refuse(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.refused = err
-}
-
-func (a *activeConfig) config() *config.Config {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.cfg
-}
-
 // info is what the pages show of the daemon.
 func (d *daemon) info() web.Info {
-	d.active.mu.Lock()
-	defer d.active.mu.Unlock()
+	active := d.active.Load()
 	info := web.Info{
 		Version: version.Version, Revision: version.GetRevision(), Started: d.started,
-		ConfigFile: d.file, ConfigLoaded: d.active.at, ConfigOK: d.active.refused == nil,
+		ConfigFile: d.file, ConfigLoaded: active.at, ConfigOK: active.refused == nil,
 		ShardIndex: d.shard.index, ShardCount: d.shard.count, Endpoints: d.fleet.Size(),
 	}
-	if d.active.refused != nil {
-		info.ConfigError = oneLine(d.active.refused)
+	if active.refused != nil {
+		info.ConfigError = oneLine(active.refused)
 	}
 	return info
 }
@@ -68,7 +47,7 @@ func (d *daemon) follow(ctx context.Context) error {
 		case <-d.discovery.Changed():
 			// Discovered endpoints that cannot be used are left out, so that no
 			// error is possible that did not come with the configuration.
-			if err := d.applyEndpoints(d.active.config()); err != nil {
+			if err := d.applyEndpoints(d.active.Load().Config); err != nil {
 				d.env.logger.Error("applying the discovered endpoints failed", "err", err)
 			}
 		case <-d.hangups:
@@ -107,51 +86,36 @@ func (d *daemon) apply() error {
 	}
 	d.self.Reloaded(err == nil, began)
 	if err != nil {
-		d.active.refuse(err)
-		for _, problem := range problemsOf(err) {
+		active := *d.active.Load()
+		active.refused = err
+		d.active.Store(&active)
+		problems := []error{err}
+		if mistakes := configProblems(err); len(mistakes) > 0 {
+			problems = mistakes
+		}
+		for _, problem := range problems {
 			d.env.logger.Error("reloading the configuration failed; the previous one stays active", "err", oneLine(problem))
 		}
 		return err
 	}
-	d.active.set(cfg, began)
+	d.active.Store(&activeConfig{Config: cfg, at: began})
 	d.env.logger.Info("configuration reloaded", "endpoints", d.fleet.Size(), "took", time.Since(began).Round(time.Millisecond))
 	return nil
-}
-
-// problemsOf lists the mistakes in a configuration, or err itself where it is
-// none.
-func problemsOf(err error) []error {
-	var all []error
-	for _, p := range configProblems(err) {
-		all = append(all, p)
-	}
-	if len(all) == 0 {
-		return []error{err}
-	}
-	return all
 }
 
 // activate puts a configuration into effect, all of it or, after an error, nothing.
 // What can fail comes first.
 func (d *daemon) activate(cfg *config.Config) error {
 	d.env.secrets.Replace(config.Secrets(cfg))
-	spans, err := d.traces.prepare(cfg.Tracing)
-	if err != nil {
-		return err
-	}
-	push, err := d.pushes.prepare(cfg.Metrics)
-	if err != nil {
-		return err
-	}
 	if err := d.discovery.Apply(cfg); err != nil {
 		return err // it has changed nothing
 	}
 	if err := d.applyEndpoints(cfg); err != nil {
-		return errors.Join(err, d.discovery.Apply(d.active.config()))
+		return errors.Join(err, d.discovery.Apply(d.active.Load().Config))
 	}
-	d.traces.use(cfg.Tracing, spans)
+	d.spans.Use(cfg.Tracing)
 	d.metrics.SetCompact(cfg.Metrics.Compact)
-	d.pushes.use(cfg.Metrics, push)
+	d.pushes.Use(cfg.Metrics)
 	if d.probing != nil {
 		d.probing.SetLimits(cfg.Global.Limits.InFlight, cfg.Global.Limits.InFlightPerHost)
 	}
@@ -169,7 +133,11 @@ func (d *daemon) applyEndpoints(cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("apply the endpoints: %w", err)
 	}
-	d.pushes.retain(found.Endpoints)
+	kept := make(map[string]bool, len(found.Endpoints))
+	for _, e := range found.Endpoints {
+		kept[e.Name] = true
+	}
+	d.pushes.Retain(kept)
 	rejected := maps.Clone(found.Rejected)
 	rejected[discovery.Invalid] += d.fleet.Refused()
 	d.self.SetSilent(found.Waiting)

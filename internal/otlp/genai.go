@@ -1,13 +1,14 @@
 package otlp
 
 import (
+	"cmp"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -92,21 +93,21 @@ func (d *distribution) observe(v float64, bounds *[numBounds]float64) {
 	d.sum += v
 }
 
-// GenAI holds the client metrics of OpenTelemetry's semantic conventions for generative
+// clientMetrics holds the client metrics of OpenTelemetry's semantic conventions for generative
 // AI, recorded from the instants of probes by the conventions' definitions. It is safe for
 // concurrent use.
-type GenAI struct {
+type clientMetrics struct {
 	mu      sync.Mutex
 	streams map[owner][]*distribution
 }
 
-// NewGenAI returns metrics without a point.
-func NewGenAI() *GenAI { return &GenAI{streams: map[owner][]*distribution{}} }
+// newClientMetrics returns metrics without a point.
+func newClientMetrics() *clientMetrics { return &clientMetrics{streams: map[owner][]*distribution{}} }
 
-// Observe records a result. An operation that failed has a duration alone, with its
+// observe records a result. An operation that failed has a duration alone, with its
 // outcome as the type of the error; one that the exporter ended itself has nothing, and
 // one whose times are not reliable no time.
-func (g *GenAI) Observe(t Target, r *result.Result) {
+func (g *clientMetrics) observe(t Target, r *result.Result) {
 	if r.Outcome == result.Canceled {
 		return
 	}
@@ -118,7 +119,7 @@ func (g *GenAI) Observe(t Target, r *result.Result) {
 		if n >= 0 && (purpose == "input" || r.Tokens.Source == result.TokensFromUsage) && r.Outcome == result.Success {
 			s := s
 			s.instrument, s.purpose = tokenUsage, purpose
-			g.observe(of, s, float64(n), r.Start)
+			g.add(of, s, float64(n), r.Start)
 		}
 	}
 	if r.Imprecise {
@@ -129,32 +130,26 @@ func (g *GenAI) Observe(t Target, r *result.Result) {
 		if s.instrument = duration; r.Outcome != result.Success {
 			s.errorType = string(r.Outcome)
 		}
-		g.observe(of, s, r.Timing.Duration.Seconds(), r.Start)
+		g.add(of, s, r.Timing.Duration.Seconds(), r.Start)
 	}
-	first := FirstChunk(r)
+	first := firstChunk(r)
 	if first < 0 {
 		return
 	}
 	s.instrument = timeToFirstChunk
-	g.observe(of, s, first.Seconds(), r.Start)
+	g.add(of, s, first.Seconds(), r.Start)
 	s.instrument = timePerOutputChunk
 	for i := 1; i < len(r.Events); i++ {
-		g.observe(of, s, max(0, r.Events[i].At-r.Events[i-1].At).Seconds(), r.Start)
+		g.add(of, s, max(0, r.Events[i].At-r.Events[i-1].At).Seconds(), r.Start)
 	}
 }
 
 // streamOf returns what the streams of a result have in common.
 func streamOf(t Target, r *result.Result) stream {
-	s := stream{operation: OperationOf(r), model: safetext.Line(r.Model, maxText)}
-	if u, err := url.Parse(t.URL); err == nil {
-		s.address, s.port = u.Hostname(), PortOf(u)
-		s.provider = ProviderOf(u.Hostname())
-	}
-	if s.provider == "" {
-		// The conventions require one, and name the flavour of an API by it where the
-		// provider is not known.
-		s.provider = flavourOf(r.API)
-	}
+	s := stream{operation: operationOf(r), model: safetext.Line(r.Model, maxText)}
+	s.address, s.port = t.URL.Hostname(), portOf(t.URL)
+	// The conventions require a provider, and name the flavour of an API by it where it is not known.
+	s.provider = cmp.Or(providerOf(s.address), flavourOf(r.API))
 	return s
 }
 
@@ -170,13 +165,13 @@ func flavourOf(protocol string) string {
 
 // dropOtherModels drops the streams of models that an owner no longer has, so that a
 // server cannot have any number of them.
-func (g *GenAI) dropOtherModels(of owner, model string) {
+func (g *clientMetrics) dropOtherModels(of owner, model string) {
 	if model != "" && len(g.streams[of]) > 0 {
 		g.streams[of] = slices.DeleteFunc(g.streams[of], func(d *distribution) bool { return d.model != model })
 	}
 }
 
-func (g *GenAI) observe(of owner, s stream, v float64, at time.Time) {
+func (g *clientMetrics) add(of owner, s stream, v float64, at time.Time) {
 	all := g.streams[of]
 	i := slices.IndexFunc(all, func(d *distribution) bool { return d.stream == s })
 	if i < 0 {
@@ -187,16 +182,16 @@ func (g *GenAI) observe(of owner, s stream, v float64, at time.Time) {
 	all[i].observe(v, s.instrument.bounds())
 }
 
-// Retain drops the streams of endpoints that are not kept.
-func (g *GenAI) Retain(keep func(endpoint string) bool) {
+// retain drops the streams of all endpoints but those.
+func (g *clientMetrics) retain(endpoints map[string]bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	maps.DeleteFunc(g.streams, func(of owner, _ []*distribution) bool { return !keep(of.endpoint) })
+	maps.DeleteFunc(g.streams, func(of owner, _ []*distribution) bool { return !endpoints[of.endpoint] })
 }
 
 // metrics calls full with all points: those of one instrument after another, at most
 // maxPoints each time. The error is that of full.
-func (g *GenAI) metrics(at uint64, full func([]*metricspb.Metric) error) error {
+func (g *clientMetrics) metrics(at uint64, full func([]*metricspb.Metric) error) error {
 	var batch []*metricspb.Metric
 	room := maxPoints
 	for i, points := range g.points(at) {
@@ -223,7 +218,7 @@ func (g *GenAI) metrics(at uint64, full func([]*metricspb.Metric) error) error {
 }
 
 // points returns copies of all points, by instrument.
-func (g *GenAI) points(at uint64) (points [numInstruments][]*metricspb.HistogramDataPoint) {
+func (g *clientMetrics) points(at uint64) (points [numInstruments][]*metricspb.HistogramDataPoint) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for of, all := range g.streams {
@@ -242,21 +237,19 @@ func (g *GenAI) points(at uint64) (points [numInstruments][]*metricspb.Histogram
 // streams of one server stay apart.
 func (s stream) attributes(of owner) []*commonpb.KeyValue {
 	all := []*commonpb.KeyValue{
-		text(string(semconv.GenAIOperationNameKey), s.operation), text(string(semconv.GenAIProviderNameKey), s.provider),
-		text("inference_exporter.endpoint", of.endpoint), text("inference_exporter.module", of.module),
+		attributeOf(semconv.GenAIOperationNameKey, s.operation), attributeOf(semconv.GenAIProviderNameKey, s.provider),
+		attributeOf(own+"endpoint", of.endpoint), attributeOf(own+"module", of.module),
 	}
-	for key, value := range map[string]string{
-		string(semconv.GenAIRequestModelKey): s.model, string(semconv.ServerAddressKey): s.address,
-		string(semconv.ErrorTypeKey): s.errorType, string(semconv.GenAITokenTypeKey): s.purpose,
+	for key, value := range map[attribute.Key]string{
+		semconv.GenAIRequestModelKey: s.model, semconv.ServerAddressKey: s.address,
+		semconv.ErrorTypeKey: s.errorType, semconv.GenAITokenTypeKey: s.purpose,
 	} {
 		if value != "" {
-			all = append(all, text(key, value))
+			all = append(all, attributeOf(key, value))
 		}
 	}
 	if s.port > 0 {
-		all = append(all, &commonpb.KeyValue{
-			Key: string(semconv.ServerPortKey), Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: int64(s.port)}},
-		})
+		all = append(all, attributeOf(semconv.ServerPortKey, s.port))
 	}
 	return all
 }

@@ -59,7 +59,7 @@ func lines(all []*metricspb.Metric) (out []string) {
 }
 
 // batches returns what is sent, request by request.
-func batches(t *testing.T, g *GenAI) (all [][]*metricspb.Metric) {
+func batches(t *testing.T, g *clientMetrics) (all [][]*metricspb.Metric) {
 	t.Helper()
 	if err := g.metrics(1, func(metrics []*metricspb.Metric) error {
 		all = append(all, metrics)
@@ -73,18 +73,18 @@ func batches(t *testing.T, g *GenAI) (all [][]*metricspb.Metric) {
 // Names, units, bounds, attributes and what is measured are those of the conventions; the
 // values follow from the instants by hand.
 func TestConventions(t *testing.T) {
-	g := NewGenAI()
-	target := Target{Endpoint: "e", Module: "i", URL: "http://vllm:8000/v1"}
-	g.Observe(target, answered())
+	g := newClientMetrics()
+	target := Target{Endpoint: "e", Module: "i", URL: urlOf(t, "http://vllm:8000/v1")}
+	g.observe(target, answered())
 	failed := answered()
 	failed.Outcome, failed.Timing.Duration = result.TimeoutStall, 15*time.Second
-	g.Observe(target, failed)
+	g.observe(target, failed)
 	canceled := answered()
 	canceled.Outcome = result.Canceled
-	g.Observe(target, canceled)
+	g.observe(target, canceled)
 	imprecise := answered()
 	imprecise.Imprecise, imprecise.Tokens.Prompt = true, 3
-	g.Observe(target, imprecise)
+	g.observe(target, imprecise)
 	const of = "gen_ai.operation.name=chat,gen_ai.provider.name=openai,gen_ai.request.model=m"
 	want := []string{
 		"gen_ai.client.operation.duration " + "error.type=timeout_stall," + of + ",server.address=vllm,server.port=8 1 15.000 [20.48:1]",
@@ -115,17 +115,17 @@ func TestConventions(t *testing.T) {
 
 // Neither names of models that a server makes up nor endpoints that went use up memory.
 func TestStreamsAreBounded(t *testing.T) {
-	g := NewGenAI()
-	target := Target{Endpoint: "e", Module: "i", URL: "https://api.example.com"}
+	g := newClientMetrics()
+	target := Target{Endpoint: "e", Module: "i", URL: urlOf(t, "https://api.example.com")}
 	for i := range 100 {
 		r := answered()
 		r.Model = fmt.Sprint("model ", i)
-		g.Observe(target, r)
+		g.observe(target, r)
 	}
 	if n := len(batches(t, g)[0]); n != 4 || len(g.streams) != 1 || len(g.streams[owner{"e", "i"}]) != 5 {
 		t.Errorf("%d metrics and %d owners of one model, want 4 and 1 with 5 streams", n, len(g.streams))
 	}
-	g.Retain(func(name string) bool { return name != "e" })
+	g.retain(map[string]bool{"f": true})
 	if n := len(g.streams); n != 0 {
 		t.Errorf("%d streams of an endpoint that went", n)
 	}
@@ -135,9 +135,9 @@ func TestStreamsAreBounded(t *testing.T) {
 // none is lost, none sent twice.
 func TestManyStreamsAreDivided(t *testing.T) {
 	const endpoints = maxPoints/2 + 1 // with 5 streams each
-	g := NewGenAI()
+	g := newClientMetrics()
 	for i := range endpoints {
-		g.Observe(Target{Endpoint: fmt.Sprint(i), Module: "i", URL: "http://h"}, answered())
+		g.observe(Target{Endpoint: fmt.Sprint(i), Module: "i", URL: urlOf(t, "http://h")}, answered())
 	}
 	all := batches(t, g)
 	if len(all) != 3 {

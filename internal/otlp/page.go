@@ -9,6 +9,7 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -76,63 +77,44 @@ func (p *page) flush() error {
 	return p.full(metrics)
 }
 
-// Field numbers of MetricFamily in metrics.proto of prometheus/client_model.
-const (
-	familyName protowire.Number = 1 + iota
-	familyHelp
-	familyType
-	familyMetric
-	familyUnit
-)
+// familyMetric is the number of the field metric of MetricFamily in metrics.proto of prometheus/client_model.
+const familyMetric protowire.Number = 4
 
 // family takes one MetricFamily. Its metrics are decoded one by one, so that those of
 // thousands of endpoints do not exist at once.
 func (p *page) family(message []byte) error {
 	var f dto.MetricFamily
-	err := fields(message, func(number protowire.Number, field []byte) error {
+	var m *metricspb.Metric
+	err := eachField(message, func(number protowire.Number, field, _ []byte) error {
 		if number == familyMetric {
 			return nil
 		}
 		return proto.UnmarshalOptions{Merge: true}.Unmarshal(field, &f)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = eachField(message, func(number protowire.Number, _, value []byte) error {
+			if number != familyMetric {
+				return nil
+			}
+			encoded, _ := protowire.ConsumeBytes(value)
+			var metric dto.Metric
+			if err := proto.Unmarshal(encoded, &metric); err != nil {
+				return err
+			}
+			if m == nil {
+				m = newMetric(&f, &metric)
+				p.metrics = append(p.metrics, m)
+			}
+			addPoint(m, &metric, p.at)
+			if p.points++; p.points < maxPoints {
+				return nil
+			}
+			m = nil
+			return p.flush()
+		})
 	}
-	var m *metricspb.Metric
-	return fields(message, func(number protowire.Number, field []byte) error {
-		if number != familyMetric {
-			return nil
-		}
-		_, _, tag := protowire.ConsumeTag(field)
-		value, _ := protowire.ConsumeBytes(field[tag:])
-		var metric dto.Metric
-		if err := proto.Unmarshal(value, &metric); err != nil {
-			return fmt.Errorf("read the family %s: %w", f.GetName(), err)
-		}
-		if m == nil {
-			m = newMetric(&f, &metric)
-			p.metrics = append(p.metrics, m)
-		}
-		addPoint(m, &metric, p.at)
-		if p.points++; p.points < maxPoints {
-			return nil
-		}
-		m = nil
-		return p.flush()
-	})
-}
-
-// fields calls use for each field of a message, tag included.
-func fields(message []byte, use func(number protowire.Number, field []byte) error) error {
-	for len(message) > 0 {
-		number, _, n := protowire.ConsumeField(message)
-		if n < 0 {
-			return fmt.Errorf("read a family of metrics: %w", protowire.ParseError(n))
-		}
-		if err := use(number, message[:n]); err != nil {
-			return err
-		}
-		message = message[n:]
+	if err != nil {
+		return fmt.Errorf("read the family %s: %w", f.GetName(), err)
 	}
 	return nil
 }
@@ -143,7 +125,7 @@ func fields(message []byte, use func(number protowire.Number, field []byte) erro
 func newMetric(f *dto.MetricFamily, like *dto.Metric) *metricspb.Metric {
 	m := &metricspb.Metric{
 		Name: f.GetName(), Description: f.GetHelp(), Unit: unitOf(f.GetUnit()),
-		Metadata: []*commonpb.KeyValue{text("prometheus.type", strings.ToLower(f.GetType().String()))},
+		Metadata: []*commonpb.KeyValue{attributeOf("prometheus.type", strings.ToLower(f.GetType().String()))},
 	}
 	const cumulative = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 	switch h := like.GetHistogram(); {
@@ -181,7 +163,7 @@ func unitOf(unit string) string {
 func addPoint(m *metricspb.Metric, from *dto.Metric, at uint64) {
 	attributes := make([]*commonpb.KeyValue, len(from.Label))
 	for i, l := range from.Label {
-		attributes[i] = text(l.GetName(), l.GetValue())
+		attributes[i] = attributeOf(attribute.Key(l.GetName()), l.GetValue())
 	}
 	switch data := m.Data.(type) {
 	case *metricspb.Metric_Gauge:
@@ -281,7 +263,7 @@ func exemplars(h *dto.Histogram) []*metricspb.Exemplar {
 				out[i].TraceId = id
 				continue
 			}
-			out[i].FilteredAttributes = append(out[i].FilteredAttributes, text(l.GetName(), l.GetValue()))
+			out[i].FilteredAttributes = append(out[i].FilteredAttributes, attributeOf(attribute.Key(l.GetName()), l.GetValue()))
 		}
 	}
 	return out
@@ -295,7 +277,24 @@ func nanos(t interface{ AsTime() time.Time }) uint64 {
 	return 0
 }
 
-// text returns an attribute with a text.
-func text(key, value string) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
+// attributeOf returns an attribute, whose value is a text, an int, a float64, a bool or a list of texts.
+func attributeOf(key attribute.Key, value any) *commonpb.KeyValue {
+	v := new(commonpb.AnyValue)
+	switch value := value.(type) {
+	case string:
+		v.Value = &commonpb.AnyValue_StringValue{StringValue: value}
+	case int:
+		v.Value = &commonpb.AnyValue_IntValue{IntValue: int64(value)}
+	case float64:
+		v.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: value}
+	case bool:
+		v.Value = &commonpb.AnyValue_BoolValue{BoolValue: value}
+	case []string:
+		list := new(commonpb.ArrayValue)
+		for _, text := range value {
+			list.Values = append(list.Values, attributeOf(key, text).Value)
+		}
+		v.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: list}
+	}
+	return &commonpb.KeyValue{Key: string(key), Value: v}
 }

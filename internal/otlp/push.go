@@ -10,10 +10,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
 	"sync/atomic"
 	"time"
 
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
@@ -27,119 +31,170 @@ const (
 	scope = "github.com/inference-exporter/inference_exporter"
 )
 
-// Counts are the pushes so far. Exporters may share them.
-type Counts struct {
-	// Pushes are those that the receiver took as a whole, Failures the others.
-	Pushes, Failures atomic.Uint64
+// Metrics pushes the state of all metrics at each interval. They are cumulative, so that a push that
+// fails is lost without loss: nothing is queued, and the next one has all.
+type Metrics struct {
+	version          string
+	page             func(io.Writer) error
+	logger           *slog.Logger
+	resource         *resourcepb.Resource
+	settings         config.Metrics // in use
+	active           atomic.Pointer[push]
+	pushes, failures atomic.Uint64
 }
 
-// Options say what is pushed, and where.
-type Options struct {
-	// Endpoint is the receiver's base URL, as in http://host:4318. The path
-	// /v1/metrics is added unless the URL ends in it.
-	Endpoint string
-	// Headers are sent with each request; their values may be secrets.
-	Headers map[string]string
-	// Interval is the time from the start of a push to that of the next.
-	Interval time.Duration
-	// Version is the exporter's own, for the attribute service.version.
-	Version string
-	// Page writes the page of metrics in Prometheus' delimited protobuf format.
-	Page func(io.Writer) error
-	// GenAI are the metrics beside the page.
-	GenAI *GenAI
-	// Counts counts the pushes.
-	Counts *Counts
-	// Logger logs when the receiver fails and when it is back.
-	Logger *slog.Logger
+// push is what the settings in use ask for.
+type push struct {
+	receiver *receiver // nil is none
+	interval time.Duration
+	client   *clientMetrics // nil without a receiver
+	replaced chan struct{}  // closed when other settings are in use
 }
 
-// Exporter pushes the state of all metrics at each interval. They are cumulative, so that
-// a push that fails is lost without loss: nothing is queued, and the next one has all.
-type Exporter struct {
-	Options
-	receiver *Receiver
-	resource *resourcepb.Resource
-	failing  bool // the last push was lost; used by Run only
-}
-
-// New returns an exporter, which sends nothing until Run. The error is a
-// receiver's URL that cannot be used; it does not repeat the URL.
-func New(o Options) (*Exporter, error) {
-	receiver, err := NewReceiver(o.Endpoint, "/v1/metrics", o.Headers)
-	if err != nil {
-		return nil, fmt.Errorf("set up metrics export: %w", err)
-	}
-	attributes := []*commonpb.KeyValue{
-		text(string(semconv.ServiceNameKey), "inference_exporter"), text(string(semconv.ServiceVersionKey), o.Version),
-	}
+// NewMetrics returns an export without a receiver. page writes the page of metrics in Prometheus'
+// delimited protobuf format.
+func NewMetrics(version string, page func(io.Writer) error, logger *slog.Logger) *Metrics {
+	resource := newResource(version)
 	if host, err := os.Hostname(); err == nil {
-		attributes = append(attributes, text(string(semconv.ServiceInstanceIDKey), host))
+		resource.Attributes = append(resource.Attributes, attributeOf(semconv.ServiceInstanceIDKey, host))
 	}
-	return &Exporter{
-		Options: o, receiver: receiver, resource: &resourcepb.Resource{Attributes: attributes},
-	}, nil
+	m := &Metrics{version: version, page: page, logger: logger, resource: resource}
+	m.active.Store(&push{replaced: make(chan struct{})})
+	return m
 }
 
-// Run pushes until ctx ends, and once more within flushTimeout after that. It returns
-// nil. It must be called once.
-func (e *Exporter) Run(ctx context.Context) error {
-	// A request that runs when ctx ends may use the time that is left, too.
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+// newResource says what the metrics and the spans come from.
+func newResource(version string) *resourcepb.Resource {
+	return &resourcepb.Resource{Attributes: []*commonpb.KeyValue{
+		attributeOf(semconv.ServiceNameKey, "inference_exporter"), attributeOf(semconv.ServiceVersionKey, version),
+	}}
+}
+
+// Use pushes by other settings from now on. A receiver that is replaced gets a last push. Calls must
+// not be concurrent.
+func (m *Metrics) Use(settings config.Metrics) {
+	settings.Compact = false // which concerns the page alone
+	if reflect.DeepEqual(settings, m.settings) {
+		return
+	}
+	m.settings = settings
+	before := m.active.Load()
+	next := &push{
+		receiver: newReceiver(settings.OTLPEndpoint, "/v1/metrics", settings.Headers),
+		interval: time.Duration(settings.Interval), replaced: make(chan struct{}),
+	}
+	if next.client = before.client; next.receiver == nil {
+		next.client = nil
+	} else if next.client == nil {
+		next.client = newClientMetrics()
+	}
+	m.active.Store(next)
+	close(before.replaced)
+}
+
+// Observe records the result of a probe for the client metrics. It never waits for the receiver.
+func (m *Metrics) Observe(t Target, r *result.Result) {
+	if client := m.active.Load().client; client != nil {
+		client.observe(t, r)
+	}
+}
+
+// Retain drops the client metrics of all endpoints but those of the given names.
+func (m *Metrics) Retain(endpoints map[string]bool) {
+	if client := m.active.Load().client; client != nil {
+		client.retain(endpoints)
+	}
+}
+
+// Pushes counts the pushes that a receiver took as a whole; exporting reports whether there is one.
+func (m *Metrics) Pushes() (n uint64, exporting bool) {
+	return m.pushes.Load(), m.active.Load().receiver != nil
+}
+
+// Failures counts the other pushes.
+func (m *Metrics) Failures() (n uint64, exporting bool) {
+	return m.failures.Load(), m.active.Load().receiver != nil
+}
+
+// Run pushes until ctx ends, and once more within flushTimeout after that. It returns nil. It must be
+// called once.
+func (m *Metrics) Run(ctx context.Context) error {
+	sending, cancel := outlast(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushTimeout, cancel) })()
-	tick := time.NewTicker(e.Interval)
-	defer tick.Stop()
 	for ctx.Err() == nil {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		p := m.active.Load()
+		if p.receiver == nil {
+			select {
+			case <-p.replaced:
+			case <-ctx.Done():
+			}
+			continue
 		}
-		e.push(sending)
+		m.pushEach(ctx, sending, p)
 	}
 	return nil
 }
 
-// push sends the state of this moment. It counts how that went, and logs changes of it
-// only.
-func (e *Exporter) push(ctx context.Context) {
-	requests, err := e.encode(time.Now())
+// pushEach pushes at each interval until ctx ends or p is replaced, and then once more.
+func (m *Metrics) pushEach(ctx, sending context.Context, p *push) {
+	tick := time.NewTicker(p.interval)
+	defer tick.Stop()
+	for last := false; !last; {
+		select {
+		case <-tick.C:
+		case <-p.replaced:
+			last = true
+		case <-ctx.Done():
+			last = true
+		}
+		m.push(sending, p)
+	}
+}
+
+// outlast returns a context that ends flushTimeout after ctx, so that a request that runs when ctx ends
+// may use the time that is left, too.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(flushTimeout, cancel) })
+	return sending, func() {
+		stop()
+		cancel()
+	}
+}
+
+// push sends the state of this moment, and counts how that went.
+func (m *Metrics) push(ctx context.Context, p *push) {
+	requests, err := m.encode(time.Now(), p.client)
 	for _, body := range requests {
 		if err == nil {
-			err = e.receiver.Send(ctx, body)
+			err = p.receiver.send(ctx, body)
 		}
 	}
 	if err != nil {
-		e.Counts.Failures.Add(1)
+		m.failures.Add(1)
 	} else {
-		e.Counts.Pushes.Add(1)
+		m.pushes.Add(1)
 	}
-	switch {
-	case err != nil && !e.failing:
-		e.Logger.Warn("metrics export failing", "err", e.receiver.Line(err))
-	case err == nil && e.failing:
-		e.Logger.Info("metrics export recovered", "failures", e.Counts.Failures.Load())
-	}
-	e.failing = err != nil
+	p.receiver.log(m.logger, "metrics export", err, "failures", m.failures.Load())
 }
 
 // encode returns the bodies of the requests with the state of now. All of it is read
 // before the first one is sent, so that a slow receiver does not make values differ in age.
-func (e *Exporter) encode(now time.Time) (requests [][]byte, err error) {
+func (m *Metrics) encode(now time.Time, client *clientMetrics) (requests [][]byte, err error) {
 	add := func(metrics []*metricspb.Metric) error {
-		body, err := e.request(metrics)
+		body, err := m.request(metrics)
 		requests = append(requests, body)
 		return err
 	}
 	at := uint64(now.UnixNano())
 	p := &page{at: at, full: add}
-	if err := e.Page(p); err != nil {
+	if err := m.page(p); err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	if err := p.end(); err != nil {
 		return nil, err
 	}
-	if err := e.GenAI.metrics(at, add); err != nil {
+	if err := client.metrics(at, add); err != nil {
 		return nil, err
 	}
 	return requests, nil
@@ -147,15 +202,11 @@ func (e *Exporter) encode(now time.Time) (requests [][]byte, err error) {
 
 // request returns the compressed body of a request. MetricsData has the form of
 // ExportMetricsServiceRequest.
-func (e *Exporter) request(metrics []*metricspb.Metric) ([]byte, error) {
-	body, err := Body(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{{
-		Resource: e.resource, SchemaUrl: semconv.SchemaURL,
+func (m *Metrics) request(metrics []*metricspb.Metric) ([]byte, error) {
+	return bodyOf(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{{
+		Resource: m.resource, SchemaUrl: semconv.SchemaURL,
 		ScopeMetrics: []*metricspb.ScopeMetrics{{
-			Scope: &commonpb.InstrumentationScope{Name: scope, Version: e.Version}, Metrics: metrics, SchemaUrl: semconv.SchemaURL,
+			Scope: &commonpb.InstrumentationScope{Name: scope, Version: m.version}, Metrics: metrics, SchemaUrl: semconv.SchemaURL,
 		}},
 	}}})
-	if err != nil {
-		return nil, fmt.Errorf("make a request of metrics: %w", err)
-	}
-	return body, nil
 }

@@ -15,15 +15,19 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/inference-exporter/inference_exporter/config"
 
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
 
-// receiver is an OTLP receiver in place of a connection, which keeps what it gets.
-type receiver struct {
+// metricsReceiver is an OTLP receiver in place of a connection, which keeps what it gets.
+type metricsReceiver struct {
 	t *testing.T
 
 	mu       sync.Mutex
@@ -35,7 +39,7 @@ type receiver struct {
 	got      []*metricspb.ResourceMetrics
 }
 
-func (v *receiver) RoundTrip(r *http.Request) (*http.Response, error) {
+func (v *metricsReceiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	select {
@@ -70,14 +74,14 @@ func decodeRequest(t *testing.T, body io.Reader) *collectorpb.ExportMetricsServi
 	return &req
 }
 
-func (v *receiver) set(change func(*receiver)) {
+func (v *metricsReceiver) set(change func(*metricsReceiver)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	change(v)
 }
 
 // value returns the latest value of a metric of one point.
-func (v *receiver) value(name string) (value float64, found bool) {
+func (v *metricsReceiver) value(name string) (value float64, found bool) {
 	for _, resource := range v.got {
 		for _, scope := range resource.ScopeMetrics {
 			for _, m := range scope.Metrics {
@@ -108,21 +112,19 @@ func pageOf(g prometheus.Gatherer) func(io.Writer) error {
 }
 
 // newExporter returns an exporter of a registry every minute, and its log.
-func newExporter(t *testing.T, g prometheus.Gatherer, to http.RoundTripper) (*Exporter, *bytes.Buffer) {
+func newExporter(t *testing.T, g prometheus.Gatherer, to http.RoundTripper) (*Metrics, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	e, err := New(Options{
-		Endpoint: "http://receiver:4318", Headers: map[string]string{"X-Key": "secret-3141"}, Interval: time.Minute, Version: "1.2.3",
-		Page: pageOf(g), GenAI: NewGenAI(), Counts: new(Counts), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	e := NewMetrics("1.2.3", pageOf(g), slog.New(slog.NewTextHandler(&log, nil)))
+	e.Use(config.Metrics{
+		OTLPEndpoint: config.URL{URL: urlOf(t, "http://receiver:4318")}, Headers: map[string]promconfig.Secret{"X-Key": "secret-3141"},
+		Interval: model.Duration(time.Minute),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.receiver.Client.Transport = to
+	e.active.Load().receiver.client.Transport = to
 	return e, &log
 }
 
-func start(t *testing.T, e *Exporter) (stop func()) {
+func start(t *testing.T, e *Metrics) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -142,12 +144,12 @@ func TestReceiverIsDownForAnHour(t *testing.T) {
 		counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total", Help: "h"})
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(counter)
-		v := &receiver{t: t, err: errors.New("connection refused, with secret-3141")}
+		v := &metricsReceiver{t: t, err: errors.New("connection refused, with secret-3141")}
 		e, log := newExporter(t, registry, v)
 		stop := start(t, e)
 		for range 60 {
 			began := time.Now()
-			e.GenAI.Observe(Target{Endpoint: "e", Module: "m", URL: "http://h"}, answered())
+			e.Observe(Target{Endpoint: "e", Module: "m", URL: urlOf(t, "http://h")}, answered())
 			if d := time.Since(began); d != 0 {
 				t.Errorf("a result was held up for %v", d)
 			}
@@ -155,18 +157,18 @@ func TestReceiverIsDownForAnHour(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		synctest.Wait()
-		if n, failed := e.Counts.Pushes.Load(), e.Counts.Failures.Load(); n != 0 || failed != 60 {
+		if n, failed := e.pushes.Load(), e.failures.Load(); n != 0 || failed != 60 {
 			t.Errorf("%d pushes and %d failures, want 0 and 60", n, failed)
 		}
 		if text := log.String(); strings.Count(text, "failing") != 1 || strings.Contains(text, "3141") {
 			t.Errorf("the log of the outage: %s", text)
 		}
 		requests := len(v.requests)
-		v.set(func(v *receiver) { v.err = nil })
+		v.set(func(v *metricsReceiver) { v.err = nil })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got, found := v.value("c_total"); !found || got != 60 || e.Counts.Pushes.Load() != 1 {
-			t.Errorf("after the outage: %v (%v), %d pushes", got, found, e.Counts.Pushes.Load())
+		if got, found := v.value("c_total"); !found || got != 60 || e.pushes.Load() != 1 {
+			t.Errorf("after the outage: %v (%v), %d pushes", got, found, e.pushes.Load())
 		}
 		if n := len(v.requests) - requests; n != 2 { // of the page, and of the metrics beside it
 			t.Errorf("%d requests after the outage, want the 2 of one push", n)
@@ -182,13 +184,13 @@ func TestReceiverIsDownForAnHour(t *testing.T) {
 // A receiver that does not answer is given up.
 func TestReceiverHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := &receiver{t: t, takes: time.Hour}
+		v := &metricsReceiver{t: t, takes: time.Hour}
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total", Help: "h"}))
 		e, _ := newExporter(t, registry, v)
 		stop := start(t, e)
 		time.Sleep(10*time.Minute + 30*time.Second)
-		if n := e.Counts.Failures.Load(); n != 10 {
+		if n := e.failures.Load(); n != 10 {
 			t.Errorf("%d failures in 10 minutes, want 10", n)
 		}
 		began := time.Now()
@@ -216,10 +218,10 @@ func TestRefusals(t *testing.T) {
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total", Help: "h"}))
 	f := func(status int, reply []byte, failures uint64, says string) {
 		t.Helper()
-		v := &receiver{t: t, status: status, reply: reply}
+		v := &metricsReceiver{t: t, status: status, reply: reply}
 		e, log := newExporter(t, registry, v)
-		e.push(t.Context())
-		if got := e.Counts.Failures.Load(); got != failures || !strings.Contains(log.String(), says) {
+		e.push(t.Context(), e.active.Load())
+		if got := e.failures.Load(); got != failures || !strings.Contains(log.String(), says) {
 			t.Errorf("status %d: %d failures, log %s", status, got, log)
 		}
 		r := v.requests[0]

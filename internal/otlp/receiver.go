@@ -6,20 +6,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	promconfig "github.com/prometheus/common/config"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
-
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 const (
@@ -31,74 +31,62 @@ const (
 	maxReceiverText = 512
 )
 
-// Receiver takes one signal over OTLP/HTTP.
-type Receiver struct {
-	// Client sends the requests. It is set for tests.
-	Client  *http.Client
+// receiver takes one signal over OTLP/HTTP.
+type receiver struct {
+	client  *http.Client
 	target  string
-	headers map[string]string
+	headers map[string]promconfig.Secret
 	secrets *safetext.Secrets // in the headers
+	failing bool              // it did not take the last request; used by log only
 }
 
-// NewReceiver returns the receiver of a signal: at path, as in /v1/traces, under the base
-// URL endpoint, by the rule of the OTLP/HTTP specification. The values of headers may be
-// secrets. The error is an endpoint that cannot be used; it does not repeat it.
-func NewReceiver(endpoint, path string, headers map[string]string) (*Receiver, error) {
-	target, err := signalURL(endpoint, path)
-	if err != nil {
-		return nil, err
+// newReceiver returns the receiver of a signal: at path, as in /v1/traces, under the base
+// URL, by the rule of the OTLP/HTTP specification, unless the URL ends in it. It is nil without a URL.
+func newReceiver(endpoint config.URL, path string, headers map[string]promconfig.Secret) *receiver {
+	target := endpoint.URL
+	if target == nil {
+		return nil
+	}
+	if !strings.HasSuffix(strings.TrimRight(target.Path, "/"), path) {
+		target = target.JoinPath(path)
 	}
 	secrets := safetext.NewSecrets()
 	for _, value := range headers {
-		secrets = secrets.With(value).With(safetext.InHeader(value)...)
+		secrets = secrets.With(string(value)).With(safetext.InHeader(string(value))...)
 	}
-	return &Receiver{
-		Client: foreign.NewClient(foreign.Limits{Time: exportTimeout, Bytes: maxReply}),
-		target: target, headers: headers, secrets: secrets,
-	}, nil
+	return &receiver{
+		client: foreign.NewClient(foreign.Limits{Time: exportTimeout, Bytes: maxReply}),
+		target: target.String(), headers: headers, secrets: secrets,
+	}
 }
 
-// signalURL returns where a signal is posted: under the base URL at path, unless it ends
-// in that.
-func signalURL(endpoint, path string) (string, error) {
-	u, err := url.Parse(endpoint)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || u.RawQuery != "" {
-		return "", errors.New("want a URL like http://host:4318, without user and query")
-	}
-	if !strings.HasSuffix(strings.TrimRight(u.Path, "/"), path) {
-		u = u.JoinPath(path)
-	}
-	return u.String(), nil
-}
-
-// RejectedError is that of a receiver which took a request in part.
-type RejectedError struct {
-	// Number is how many spans or points it rejected.
-	Number  uint64
+// rejectedError is that of a receiver which took a request in part.
+type rejectedError struct {
+	number  uint64 // of spans or points that it rejected
 	message string // of the receiver
 }
 
-func (e *RejectedError) Error() string {
-	text := fmt.Sprintf("the receiver rejects %d", e.Number)
+func (e *rejectedError) Error() string {
+	text := fmt.Sprintf("the receiver rejects %d", e.number)
 	if e.message != "" {
 		text += ": " + e.message
 	}
 	return text
 }
 
-// Send posts the compressed body of one request; see Body. The receiver has taken it
-// unless there is an error, which is a *RejectedError where it took a part.
-func (r *Receiver) Send(ctx context.Context, body []byte) error {
+// send posts the compressed body of one request; see bodyOf. The receiver has taken it
+// unless there is an error, which is a *rejectedError where it took a part.
+func (r *receiver) send(ctx context.Context, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.target, bytes.NewReader(body))
 	if err != nil {
 		return errors.New("the URL of the receiver is unusable")
 	}
 	for name, value := range r.headers {
-		req.Header.Set(name, value)
+		req.Header.Set(name, string(value))
 	}
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	req.Header.Set("Content-Encoding", "gzip")
-	resp, err := r.Client.Do(req)
+	resp, err := r.client.Do(req)
 	if err != nil {
 		return err
 	}
@@ -117,12 +105,20 @@ func (r *Receiver) Send(ctx context.Context, body []byte) error {
 	return rejection(reply, resp.Header.Get("Content-Type"))
 }
 
-// Line returns the text of an error on one line, which may quote the receiver at length
-// and with it the headers that it got.
-func (r *Receiver) Line(err error) string { return r.secrets.Line(err.Error(), maxReceiverText) }
+// log logs that the receiver fails or is back, once for each, with a count. Errors may quote the receiver
+// at length, and with it the headers that it got.
+func (r *receiver) log(logger *slog.Logger, what string, err error, counted string, n uint64) {
+	switch {
+	case err != nil && !r.failing:
+		logger.Warn(what+" failing", "err", r.secrets.Line(err.Error(), maxReceiverText))
+	case err == nil && r.failing:
+		logger.Info(what+" recovered", counted, n)
+	}
+	r.failing = err != nil
+}
 
-// Body returns the compressed body of a request with a message.
-func Body(m proto.Message) ([]byte, error) {
+// bodyOf returns the compressed body of a request with a message.
+func bodyOf(m proto.Message) ([]byte, error) {
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
@@ -141,7 +137,7 @@ func Body(m proto.Message) ([]byte, error) {
 // rejection returns what a reply says of a part that was not taken; nil is nothing. Other
 // forms than those of OTLP say nothing.
 func rejection(reply []byte, contentType string) error {
-	e := &RejectedError{}
+	e := &rejectedError{}
 	var err error
 	switch media, _, _ := mime.ParseMediaType(contentType); media {
 	case "application/json":
@@ -156,14 +152,14 @@ func rejection(reply []byte, contentType string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("not an OTLP reply: %w", err)
-	case e.Number > 0:
+	case e.number > 0:
 		return e
 	}
 	return nil
 }
 
 // readJSON reads a reply as JSON.
-func (e *RejectedError) readJSON(reply []byte) error {
+func (e *rejectedError) readJSON(reply []byte) error {
 	var r struct {
 		PartialSuccess struct {
 			RejectedSpans, RejectedDataPoints json.Number
@@ -178,7 +174,7 @@ func (e *RejectedError) readJSON(reply []byte) error {
 	}
 	for _, number := range []json.Number{r.PartialSuccess.RejectedSpans, r.PartialSuccess.RejectedDataPoints} {
 		if n, err := number.Int64(); err == nil && n > 0 {
-			e.Number = uint64(n)
+			e.number = uint64(n)
 		}
 	}
 	e.message = r.PartialSuccess.ErrorMessage
@@ -186,17 +182,19 @@ func (e *RejectedError) readJSON(reply []byte) error {
 }
 
 // readProto reads an ExportTraceServiceResponse or an ExportMetricsServiceResponse: its
-// field 1 has the number in field 1 and the text in field 2.
-func (e *RejectedError) readProto(reply []byte) error {
-	return eachField(reply, func(field protowire.Number, partial []byte, _ uint64) error {
-		if field != 1 {
+// field 1 has the number in field 1 and the text in field 2. The package of their types needs gRPC.
+func (e *rejectedError) readProto(reply []byte) error {
+	return eachField(reply, func(number protowire.Number, _, value []byte) error {
+		if number != 1 {
 			return nil
 		}
-		return eachField(partial, func(field protowire.Number, text []byte, n uint64) error {
-			switch {
-			case field == 1 && int64(n) > 0:
-				e.Number = n
-			case field == 2:
+		partial, _ := protowire.ConsumeBytes(value)
+		return eachField(partial, func(number protowire.Number, _, value []byte) error {
+			switch n, size := protowire.ConsumeVarint(value); {
+			case number == 1 && size > 0 && int64(n) > 0:
+				e.number = n
+			case number == 2:
+				text, _ := protowire.ConsumeBytes(value)
 				e.message = string(text)
 			}
 			return nil
@@ -204,49 +202,18 @@ func (e *RejectedError) readProto(reply []byte) error {
 	})
 }
 
-// eachField calls f with the bytes or the number of each field of a message.
-func eachField(message []byte, f func(field protowire.Number, text []byte, n uint64) error) error {
+// eachField calls use for each field of a message: with all of it, and with its value.
+func eachField(message []byte, use func(number protowire.Number, field, value []byte) error) error {
 	for len(message) > 0 {
-		field, kind, tag := protowire.ConsumeTag(message)
-		if tag < 0 {
-			return protowire.ParseError(tag)
-		}
-		value := message[tag:]
-		size := protowire.ConsumeFieldValue(field, kind, value)
+		number, _, size := protowire.ConsumeField(message)
 		if size < 0 {
 			return protowire.ParseError(size)
 		}
-		var text []byte
-		var n uint64
-		switch kind {
-		case protowire.BytesType:
-			text, _ = protowire.ConsumeBytes(value)
-		case protowire.VarintType:
-			n, _ = protowire.ConsumeVarint(value)
-		}
-		if err := f(field, text, n); err != nil {
+		_, _, tag := protowire.ConsumeTag(message)
+		if err := use(number, message[:size], message[tag:size]); err != nil {
 			return err
 		}
-		message = value[size:]
+		message = message[size:]
 	}
 	return nil
 }
-
-// upload is the client of otlptrace.Exporter, which makes the spans of OpenTelemetry's SDK
-// into messages.
-type upload struct{ *Receiver }
-
-// UploadTraces sends spans. TracesData has the form of ExportTraceServiceRequest.
-func (u upload) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	body, err := Body(&tracepb.TracesData{ResourceSpans: spans})
-	if err != nil {
-		return err
-	}
-	return u.Send(ctx, body)
-}
-
-// Start does nothing.
-func (u upload) Start(context.Context) error { return nil }
-
-// Stop does nothing.
-func (u upload) Stop(context.Context) error { return nil }

@@ -10,12 +10,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
-	"sync/atomic"
 	"testing"
 
+	promconfig "github.com/prometheus/common/config"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/inference-exporter/inference_exporter/config"
 
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -174,18 +177,30 @@ func (l *logBuffer) String() string {
 	return l.buf.String()
 }
 
-// newSpans returns an exporter that reaches the receiver, and its log.
-func newSpans(t *testing.T, v *spanReceiver, headers map[string]string) (*Spans, *logBuffer) {
+// urlOf returns a URL that is one.
+func urlOf(t testing.TB, text string) *url.URL {
 	t.Helper()
-	text := &logBuffer{}
-	e, err := NewSpans(t.Context(), SpanOptions{
-		Endpoint: "http://receiver:4318", Headers: headers, Version: "1.2.3", Dropped: new(atomic.Uint64),
-		Logger: slog.New(slog.NewTextHandler(text, nil)),
-	})
+	u, err := url.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.receiver.Client.Transport = &http.Transport{DialContext: v.dial, DisableKeepAlives: true, DisableCompression: true}
+	return u
+}
+
+// newSpans returns an export to a URL, and its log.
+func newSpans(t *testing.T, endpoint string, headers map[string]promconfig.Secret) (*Spans, *logBuffer) {
+	t.Helper()
+	text := &logBuffer{}
+	e := NewSpans("1.2.3", slog.New(slog.NewTextHandler(text, nil)))
+	e.Use(config.Tracing{OTLPEndpoint: config.URL{URL: urlOf(t, endpoint)}, Headers: headers})
+	return e, text
+}
+
+// spansTo returns an export that reaches the receiver, and its log.
+func spansTo(t *testing.T, v *spanReceiver, headers map[string]promconfig.Secret) (*Spans, *logBuffer) {
+	t.Helper()
+	e, text := newSpans(t, "http://receiver:4318", headers)
+	e.receiver.Load().client.Transport = &http.Transport{DialContext: v.dial, DisableKeepAlives: true, DisableCompression: true}
 	return e, text
 }
 

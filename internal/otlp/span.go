@@ -1,22 +1,21 @@
 package otlp
 
 import (
+	"bytes"
 	"cmp"
 	"net/url"
 	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/sdk/instrumentation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // Target is what was probed.
@@ -24,7 +23,7 @@ type Target struct {
 	// Endpoint and Module are the names in the configuration.
 	Endpoint, Module string
 	// URL is the endpoint's; host and port of it are exported.
-	URL string
+	URL *url.URL
 	// MaxTokens is the limit of the module on the answer; 0 is not known.
 	MaxTokens int
 }
@@ -36,129 +35,87 @@ const (
 	maxReason = 1024
 )
 
-// span is a finished span that no tracer made. The embedded interface is nil and
-// has the private method only: every other one is below.
-type span struct {
-	sdktrace.ReadOnlySpan
-	name       string
-	context    trace.SpanContext
-	start, end time.Time
-	attributes []attribute.KeyValue
-	events     []sdktrace.Event
-	status     sdktrace.Status
-	resource   *resource.Resource
-}
-
-func (s *span) Name() string                     { return s.name }
-func (s *span) SpanContext() trace.SpanContext   { return s.context }
-func (s *span) Parent() trace.SpanContext        { return trace.SpanContext{} }
-func (s *span) SpanKind() trace.SpanKind         { return trace.SpanKindClient }
-func (s *span) StartTime() time.Time             { return s.start }
-func (s *span) EndTime() time.Time               { return s.end }
-func (s *span) Attributes() []attribute.KeyValue { return s.attributes }
-func (s *span) Links() []sdktrace.Link           { return nil }
-func (s *span) Events() []sdktrace.Event         { return s.events }
-func (s *span) Status() sdktrace.Status          { return s.status }
-func (s *span) Resource() *resource.Resource     { return s.resource }
-func (s *span) DroppedAttributes() int           { return 0 }
-func (s *span) DroppedLinks() int                { return 0 }
-func (s *span) DroppedEvents() int               { return 0 }
-func (s *span) ChildSpanCount() int              { return 0 }
-
-func (s *span) InstrumentationScope() instrumentation.Scope {
-	return instrumentation.Scope{Name: "github.com/inference-exporter/inference_exporter/internal/tracing"} // kept: receivers group by it
-}
-
-// InstrumentationLibrary is the former name of InstrumentationScope.
-func (s *span) InstrumentationLibrary() instrumentation.Scope { return s.InstrumentationScope() }
-
 // newSpan returns the span of a result. Its ids are those that the probe sent
 // in its traceparent: it is the trace's root, named by the first half of the
 // trace id.
-func newSpan(res *resource.Resource, t Target, r *result.Result) *span {
-	operation := OperationOf(r)
+func newSpan(t Target, r *result.Result) *tracepb.Span {
+	operation := operationOf(r)
 	name := operation
 	if r.Model != "" {
 		name += " " + r.Model
 	}
-	return &span{
-		name: safetext.Line(name, maxReason),
-		context: trace.NewSpanContext(trace.SpanContextConfig{
-			TraceID: r.TraceID, SpanID: trace.SpanID(r.TraceID[:8]), TraceFlags: trace.FlagsSampled,
-		}),
-		start: r.Start,
+	const sampled = 1 // of the flags of W3C
+	id := bytes.Clone(r.TraceID[:])
+	return &tracepb.Span{
+		TraceId: id, SpanId: id[:8], Kind: tracepb.Span_SPAN_KIND_CLIENT,
+		Flags: sampled | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK),
+		Name:  safetext.Line(name, maxReason), StartTimeUnixNano: at(r, 0),
 		// Nothing is known of the end of a probe that sent no request.
-		end:        r.Start.Add(max(0, r.Timing.Duration)),
-		attributes: append(conventional(operation, t, r), ourOwn(t, r)...),
-		events:     eventsOf(r),
-		status:     statusOf(r),
-		resource:   res,
+		EndTimeUnixNano: at(r, max(0, r.Timing.Duration)),
+		Attributes:      append(conventional(operation, t, r), ourOwn(t, r)...), Events: eventsOf(r), Status: statusOf(r),
 	}
 }
+
+// at returns an instant of a probe, counted from its start, as Unix time in ns.
+func at(r *result.Result, d time.Duration) uint64 { return uint64(max(0, r.Start.Add(d).UnixNano())) }
 
 // failed reports whether a result counts against the endpoint.
 func failed(r *result.Result) bool {
 	return r.Outcome != result.Success && r.Outcome != result.Canceled
 }
 
-func statusOf(r *result.Result) sdktrace.Status {
+func statusOf(r *result.Result) *tracepb.Status {
 	if !failed(r) {
-		return sdktrace.Status{}
+		return new(tracepb.Status)
 	}
-	s := sdktrace.Status{Code: codes.Error, Description: string(r.Outcome)}
+	s := &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: string(r.Outcome)}
 	if r.Err != nil {
-		s.Description = safetext.Line(r.Err.Error(), maxReason)
+		s.Message = safetext.Line(r.Err.Error(), maxReason)
 	}
 	return s
 }
 
 // conventional returns the attributes of the semantic conventions for
 // generative AI clients, as far as they are known.
-func conventional(operation string, t Target, r *result.Result) []attribute.KeyValue {
-	u, err := url.Parse(t.URL)
-	if err != nil {
-		u = &url.URL{}
-	}
-	as := []attribute.KeyValue{semconv.GenAIOperationNameKey.String(operation)}
-	add := func(known bool, a attribute.KeyValue) {
+func conventional(operation string, t Target, r *result.Result) []*commonpb.KeyValue {
+	as := []*commonpb.KeyValue{attributeOf(semconv.GenAIOperationNameKey, operation)}
+	add := func(known bool, key attribute.Key, value any) {
 		if known {
-			as = append(as, a)
+			as = append(as, attributeOf(key, value))
 		}
 	}
-	provider := ProviderOf(u.Hostname())
-	add(provider != "", semconv.GenAIProviderNameKey.String(provider))
-	add(r.Model != "", semconv.GenAIRequestModel(safetext.Line(r.Model, maxReason)))
-	add(t.MaxTokens > 0 && isGeneration(r), semconv.GenAIRequestMaxTokens(t.MaxTokens))
-	add(isGeneration(r), semconv.GenAIRequestStream(true))
-	add(r.Finish != "", semconv.GenAIResponseFinishReasons(r.Finish))
-	n := r.Tokens
-	add(n.Prompt >= 0, semconv.GenAIUsageInputTokens(n.Prompt))
-	add(n.Cached >= 0, semconv.GenAIUsageCacheReadInputTokens(n.Cached))
-	add(n.Output >= 0 && n.Source == result.TokensFromUsage, semconv.GenAIUsageOutputTokens(n.Output))
-	add(n.Reasoning >= 0, semconv.GenAIUsageReasoningOutputTokens(n.Reasoning))
-	add(u.Hostname() != "", semconv.ServerAddress(u.Hostname()))
-	port := PortOf(u)
-	add(port > 0, semconv.ServerPort(port))
-	add(r.Status > 0, semconv.HTTPResponseStatusCode(r.Status))
-	first := FirstChunk(r)
-	add(first >= 0, semconv.GenAIResponseTimeToFirstChunk(first.Seconds()))
-	add(failed(r), semconv.ErrorTypeKey.String(string(r.Outcome)))
+	host, n, port, first := t.URL.Hostname(), r.Tokens, portOf(t.URL), firstChunk(r)
+	provider := providerOf(host)
+	add(provider != "", semconv.GenAIProviderNameKey, provider)
+	add(r.Model != "", semconv.GenAIRequestModelKey, safetext.Line(r.Model, maxReason))
+	add(t.MaxTokens > 0 && isGeneration(r), semconv.GenAIRequestMaxTokensKey, t.MaxTokens)
+	add(isGeneration(r), semconv.GenAIRequestStreamKey, true)
+	add(r.Finish != "", semconv.GenAIResponseFinishReasonsKey, []string{r.Finish})
+	add(n.Prompt >= 0, semconv.GenAIUsageInputTokensKey, n.Prompt)
+	add(n.Cached >= 0, semconv.GenAIUsageCacheReadInputTokensKey, n.Cached)
+	add(n.Output >= 0 && n.Source == result.TokensFromUsage, semconv.GenAIUsageOutputTokensKey, n.Output)
+	add(n.Reasoning >= 0, semconv.GenAIUsageReasoningOutputTokensKey, n.Reasoning)
+	add(host != "", semconv.ServerAddressKey, host)
+	add(port > 0, semconv.ServerPortKey, port)
+	add(r.Status > 0, semconv.HTTPResponseStatusCodeKey, r.Status)
+	add(first >= 0, semconv.GenAIResponseTimeToFirstChunkKey, first.Seconds())
+	add(failed(r), semconv.ErrorTypeKey, string(r.Outcome))
 	return as
 }
 
-// FirstChunk returns the time from when the client issues the request, before the
+// firstChunk returns the time from when the client issues the request, before the
 // connection is set up, to the first event with generated content of a stream, by the
 // semantic conventions; Absent without a success whose times are reliable.
-func FirstChunk(r *result.Result) time.Duration {
+func firstChunk(r *result.Result) time.Duration {
 	if r.Outcome != result.Success || r.Imprecise || !isGeneration(r) || len(r.Events) == 0 {
 		return result.Absent
 	}
 	return r.Events[0].At
 }
 
-// PortOf returns the port of a URL, which may be that of its scheme; 0 is not
+// portOf returns the port of a URL, which may be that of its scheme; 0 is not
 // known.
-func PortOf(u *url.URL) int {
+func portOf(u *url.URL) int {
 	if n, err := strconv.Atoi(u.Port()); err == nil {
 		return n
 	}
@@ -167,50 +124,42 @@ func PortOf(u *url.URL) int {
 
 // ourOwn returns what no convention has a name for. Durations are in seconds
 // and, as everywhere, only a success has latencies.
-func ourOwn(t Target, r *result.Result) []attribute.KeyValue {
-	as := []attribute.KeyValue{
-		attribute.String(own+"endpoint", safetext.Line(t.Endpoint, maxReason)),
-		attribute.String(own+"module", safetext.Line(t.Module, maxReason)),
-		attribute.String(own+"prefix", r.Prefix),
-		attribute.String(own+"outcome", string(r.Outcome)),
-		attribute.String(own+"clock", string(r.Clock)),
-		attribute.Int(own+"events", len(r.Events)),
-		attribute.Int(own+"merged_events", r.MergedEvents()),
-		attribute.Bool(own+"connection_reused", r.Reused),
-		attribute.Bool(own+"buffered", r.Buffered),
-		attribute.Bool(own+"imprecise", r.Imprecise),
-	}
-	if r.API != "" {
-		as = append(as, attribute.String(own+"api", r.API))
-	}
-	if r.Engine != "" {
-		as = append(as, attribute.String(own+"engine", r.Engine))
+func ourOwn(t Target, r *result.Result) []*commonpb.KeyValue {
+	var as []*commonpb.KeyValue
+	add := func(name string, value any) { as = append(as, attributeOf(attribute.Key(own+name), value)) }
+	add("endpoint", safetext.Line(t.Endpoint, maxReason))
+	add("module", safetext.Line(t.Module, maxReason))
+	add("prefix", r.Prefix)
+	add("outcome", string(r.Outcome))
+	add("clock", string(r.Clock))
+	add("events", len(r.Events))
+	add("merged_events", r.MergedEvents())
+	add("connection_reused", r.Reused)
+	add("buffered", r.Buffered)
+	add("imprecise", r.Imprecise)
+	for name, value := range map[string]string{"api": r.API, "engine": r.Engine, "tokens_source": string(r.Tokens.Source)} {
+		if value != "" {
+			add(name, value)
+		}
 	}
 	for name, is := range map[string]bool{
 		"more_events_than_tokens": r.MoreEvents, "no_finish_reason": r.NoFinish, "max_tokens_ignored": r.MaxTokensIgnored,
 	} {
 		if is {
-			as = append(as, attribute.Bool(own+name, true))
+			add(name, true)
 		}
-	}
-	if r.Tokens.Source != "" {
-		as = append(as, attribute.String(own+"tokens_source", string(r.Tokens.Source)))
 	}
 	if r.Outcome != result.Success {
 		return as
 	}
-	seconds := func(name string, d time.Duration) {
+	for name, d := range map[string]time.Duration{
+		"ttft": r.Timing.TTFT, "ttfo": r.Timing.TTFO, "tpot": r.Timing.TPOT, "max_gap": r.Timing.MaxGap,
+		"server.queue": r.Server.Queue, "server.prefill": r.Server.Prefill, "server.decode": r.Server.Decode,
+	} {
 		if d >= 0 {
-			as = append(as, attribute.Float64(own+name, d.Seconds()))
+			add(name, d.Seconds())
 		}
 	}
-	seconds("ttft", r.Timing.TTFT)
-	seconds("ttfo", r.Timing.TTFO)
-	seconds("tpot", r.Timing.TPOT)
-	seconds("max_gap", r.Timing.MaxGap)
-	seconds("server.queue", r.Server.Queue)
-	seconds("server.prefill", r.Server.Prefill)
-	seconds("server.decode", r.Server.Decode)
 	return as
 }
 
@@ -230,20 +179,19 @@ func phaseEnds() [result.NumPhases]string {
 
 // eventsOf returns the moments of a probe in order: the end of each phase
 // that it reached, and the first token that a user sees.
-func eventsOf(r *result.Result) []sdktrace.Event {
-	var events []sdktrace.Event
-	names, at := phaseEnds(), time.Duration(0)
+func eventsOf(r *result.Result) []*tracepb.Span_Event {
+	var events []*tracepb.Span_Event
+	names, reached := phaseEnds(), time.Duration(0)
 	for p, d := range r.Timing.Phases {
 		if d < 0 {
 			continue
 		}
-		at += d
+		reached += d
 		if output := firstOutput(r); result.Phase(p) == result.PhaseDecode && output >= 0 {
-			events = append(events, sdktrace.Event{Name: "first output", Time: r.Start.Add(output)})
+			events = append(events, &tracepb.Span_Event{Name: "first output", TimeUnixNano: at(r, output)})
 		}
-		events = append(events, sdktrace.Event{Name: names[p], Time: r.Start.Add(at), Attributes: []attribute.KeyValue{
-			attribute.String(own+"phase", result.Phase(p).String()),
-			attribute.Float64(own+"phase_seconds", d.Seconds()),
+		events = append(events, &tracepb.Span_Event{Name: names[p], TimeUnixNano: at(r, reached), Attributes: []*commonpb.KeyValue{
+			attributeOf(own+"phase", result.Phase(p).String()), attributeOf(own+"phase_seconds", d.Seconds()),
 		}})
 	}
 	return events
@@ -264,15 +212,15 @@ func isGeneration(r *result.Result) bool {
 	return r.Kind == api.Generation || r.Kind == ""
 }
 
-// OperationOf returns gen_ai.operation.name.
-func OperationOf(r *result.Result) string {
+// operationOf returns gen_ai.operation.name.
+func operationOf(r *result.Result) string {
 	p, _ := api.Lookup(r.API)
 	return cmp.Or(p.Operation, api.OperationChat)
 }
 
-// ProviderOf returns gen_ai.provider.name of a hosted service by its host name;
+// providerOf returns gen_ai.provider.name of a hosted service by its host name;
 // "" is not known, as with a server of one's own.
-func ProviderOf(host string) string {
+func providerOf(host string) string {
 	h, _ := api.LookupHost(host)
 	return h.Provider
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +32,7 @@ func exported(t *testing.T, target Target, r *result.Result) (span *tracepb.Span
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		v := newSpanReceiver(t)
-		e, text := newSpans(t, v, nil)
+		e, text := spansTo(t, v, nil)
 		e.Observe(target, r)
 		startSpans(t, e)()
 		spans := v.spans()
@@ -83,7 +83,7 @@ func moments(span *tracepb.Span) []string {
 }
 
 func TestSpanOfASuccess(t *testing.T) {
-	target := Target{Endpoint: "prod", Module: "interactive", URL: "https://api.groq.com/openai/v1", MaxTokens: 64}
+	target := Target{Endpoint: "prod", Module: "interactive", URL: urlOf(t, "https://api.groq.com/openai/v1"), MaxTokens: 64}
 	span, resource := exported(t, target, newResult())
 
 	if got, want := hex.EncodeToString(span.TraceId), "0102030405060708090a0b0c0d0e0f10"; got != want {
@@ -137,7 +137,7 @@ func TestSpanOfASuccess(t *testing.T) {
 
 // What happened before a failure is exported, latencies are not.
 func TestSpanOfAFailure(t *testing.T) {
-	span, _ := exported(t, Target{URL: "http://[::1]:8000/v1"}, failedResult())
+	span, _ := exported(t, Target{URL: urlOf(t, "http://[::1]:8000/v1")}, failedResult())
 	if span.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || span.Status.GetMessage() != "no token for 1s in mid-answer" {
 		t.Errorf("status %s %q", span.Status.GetCode(), span.Status.GetMessage())
 	}
@@ -159,7 +159,7 @@ func TestSpanOfAFailure(t *testing.T) {
 }
 
 func TestSpanOfAProbeThatWasCanceled(t *testing.T) {
-	span, _ := exported(t, Target{}, canceledResult())
+	span, _ := exported(t, Target{URL: new(url.URL)}, canceledResult())
 	if code := span.Status.GetCode(); code != tracepb.Status_STATUS_CODE_UNSET {
 		t.Errorf("status %s, want unset: it counts neither way", code)
 	}
@@ -177,7 +177,7 @@ func TestHostileTexts(t *testing.T) {
 	r := failedResult()
 	r.Model = "m\xff"
 	r.Err = errors.New("broken \xc3" + strings.Repeat("é", maxReason))
-	span, _ := exported(t, Target{}, r)
+	span, _ := exported(t, Target{URL: new(url.URL)}, r)
 	if n := len(span.Status.GetMessage()); n > maxReason || n < maxReason-3 {
 		t.Errorf("reason of %d bytes, want just under %d", n, maxReason)
 	}
@@ -189,7 +189,7 @@ func TestHostileTexts(t *testing.T) {
 func TestOperation(t *testing.T) {
 	f := func(kind api.Kind, name, want string) {
 		t.Helper()
-		if got := OperationOf(&result.Result{Kind: kind, API: name}); got != want {
+		if got := operationOf(&result.Result{Kind: kind, API: name}); got != want {
 			t.Errorf("%s %s: %s, want %s", kind, name, got, want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestOperation(t *testing.T) {
 func TestProvider(t *testing.T) {
 	f := func(host, want string) {
 		t.Helper()
-		if got := ProviderOf(host); got != want {
+		if got := providerOf(host); got != want {
 			t.Errorf("%s: %q, want %q", host, got, want)
 		}
 	}
@@ -255,7 +255,7 @@ func TestSpanOfARealProbe(t *testing.T) {
 	if r.Outcome != result.Success {
 		t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 	}
-	span, _ := exported(t, Target{URL: s.URL}, r)
+	span, _ := exported(t, Target{URL: urlOf(t, s.URL)}, r)
 	if got, want := fmt.Sprintf("00-%x-%x-01", span.TraceId, span.SpanId), <-traceparent; got != want {
 		t.Errorf("ids of the span make %s, the server got %s", got, want)
 	}
@@ -275,13 +275,9 @@ func TestSpanOfARealProbe(t *testing.T) {
 // probe probes an OpenAI endpoint once.
 func probe(t *testing.T, rawURL string) *result.Result {
 	t.Helper()
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dialer := prober.NewDialer()
 	defer dialer.Close()
-	e, err := prober.NewEndpoint(&config.Endpoint{Name: "e", URL: config.URL{URL: u}, API: "openai-chat", Model: "m"},
+	e, err := prober.NewEndpoint(&config.Endpoint{Name: "e", URL: config.URL{URL: urlOf(t, rawURL)}, API: "openai-chat", Model: "m"},
 		prober.Options{Dialer: dialer, UserAgent: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -301,11 +297,9 @@ func probe(t *testing.T, rawURL string) *result.Result {
 
 // What the export adds to a probe: making the span and putting it in line.
 func BenchmarkObserve(b *testing.B) {
-	e, err := NewSpans(b.Context(), SpanOptions{Endpoint: "http://receiver:4318", Dropped: new(atomic.Uint64)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	target, r := Target{Endpoint: "prod", Module: "interactive", URL: "https://api.groq.com/openai/v1", MaxTokens: 64}, newResult()
+	e := NewSpans("", slog.New(slog.DiscardHandler))
+	e.Use(config.Tracing{OTLPEndpoint: config.URL{URL: urlOf(b, "http://receiver:4318")}})
+	target, r := Target{Endpoint: "prod", Module: "interactive", URL: urlOf(b, "https://api.groq.com/openai/v1"), MaxTokens: 64}, newResult()
 	b.ReportAllocs()
 	for b.Loop() {
 		e.Observe(target, r)

@@ -3,17 +3,19 @@ package otlp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"reflect"
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 const (
@@ -23,125 +25,128 @@ const (
 	queueSize     = 1024
 	batchSize     = 128
 	batchInterval = 5 * time.Second
+	// spanScope names what the spans come from. It is a former name: receivers group by it.
+	spanScope = "github.com/inference-exporter/inference_exporter/internal/tracing"
 )
-
-// SpanOptions say where the spans go.
-type SpanOptions struct {
-	// Endpoint is the receiver's base URL, as in http://host:4318. The path
-	// /v1/traces is added unless the URL ends in it.
-	Endpoint string
-	// Headers are sent with each request; their values may be secrets.
-	Headers map[string]string
-	// Version is the exporter's own, for the attribute service.version.
-	Version string
-	// Dropped counts the spans that were lost: the queue was full or the receiver
-	// did not take them. Exporters may share it.
-	Dropped *atomic.Uint64
-	// Logger logs when the receiver fails and when it is back.
-	Logger *slog.Logger
-}
 
 // Spans exports spans in batches. A span that cannot be sent at once, with
 // its batch, is dropped and counted, and never held against a probe.
 type Spans struct {
-	spans    *otlptrace.Exporter
-	receiver *Receiver
-	resource *resource.Resource
 	logger   *slog.Logger
-
-	queue   chan sdktrace.ReadOnlySpan
-	dropped *atomic.Uint64
-	failing bool // the last batch was lost; used by Run only
+	resource *resourcepb.Resource
+	settings config.Tracing           // in use
+	receiver atomic.Pointer[receiver] // nil is none
+	queue    chan queued
+	dropped  atomic.Uint64
 }
 
-// NewSpans returns an exporter, which sends nothing until Run. The error is a
-// receiver's URL that cannot be used; it does not repeat the URL.
-func NewSpans(ctx context.Context, o SpanOptions) (*Spans, error) {
-	receiver, err := NewReceiver(o.Endpoint, "/v1/traces", o.Headers)
-	if err != nil {
-		return nil, fmt.Errorf("set up trace export: %w", err)
+// queued is a span and the receiver that it is for.
+type queued struct {
+	span *tracepb.Span
+	to   *receiver
+}
+
+// NewSpans returns an export without a receiver.
+func NewSpans(version string, logger *slog.Logger) *Spans {
+	return &Spans{logger: logger, resource: newResource(version), queue: make(chan queued, queueSize)}
+}
+
+// Use exports by other settings from now on. Spans that wait still go to the receiver of their time.
+// Calls must not be concurrent.
+func (s *Spans) Use(settings config.Tracing) {
+	if !reflect.DeepEqual(settings, s.settings) {
+		s.settings = settings
+		s.receiver.Store(newReceiver(settings.OTLPEndpoint, "/v1/traces", settings.Headers))
 	}
-	spans, err := otlptrace.New(ctx, upload{receiver})
-	if err != nil {
-		return nil, fmt.Errorf("set up trace export: %w", err)
-	}
-	return &Spans{
-		spans: spans, receiver: receiver,
-		resource: resource.NewWithAttributes(semconv.SchemaURL,
-			semconv.ServiceName("inference_exporter"), semconv.ServiceVersion(o.Version)),
-		dropped: o.Dropped,
-		logger:  o.Logger,
-		queue:   make(chan sdktrace.ReadOnlySpan, queueSize),
-	}, nil
+}
+
+// Dropped counts the spans that were lost: the queue was full, or the receiver did not take them.
+// exporting reports whether there is a receiver.
+func (s *Spans) Dropped() (n uint64, exporting bool) {
+	return s.dropped.Load(), s.receiver.Load() != nil
 }
 
 // Observe takes the result of a probe. It never blocks: when the queue is
-// full, the span is dropped. It may be called by many goroutines, also while
-// Run does not run.
-func (e *Spans) Observe(t Target, r *result.Result) {
+// full, the span is dropped.
+func (s *Spans) Observe(t Target, r *result.Result) {
+	to := s.receiver.Load()
+	if to == nil {
+		return
+	}
 	select {
-	case e.queue <- newSpan(e.resource, t, r):
+	case s.queue <- queued{newSpan(t, r), to}:
 	default:
-		e.dropped.Add(1)
+		s.dropped.Add(1)
 	}
 }
 
-// Run sends what is observed until ctx ends, and what is left within two
-// seconds after that. It returns nil. It must be called once.
-func (e *Spans) Run(ctx context.Context) error {
-	// A request that runs when ctx ends may use the time that is left, too.
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(flushTimeout, cancel) })()
+// batch is spans for one receiver.
+type batch struct {
+	to    *receiver
+	spans []*tracepb.Span
+}
 
+// Run sends what is observed until ctx ends, and what is left within flushTimeout after that. It returns
+// nil. It must be called once.
+func (s *Spans) Run(ctx context.Context) error {
+	sending, cancel := outlast(ctx)
+	defer cancel()
 	tick := time.NewTicker(batchInterval)
 	defer tick.Stop()
-	batch := make([]sdktrace.ReadOnlySpan, 0, batchSize)
+	var b batch
 	for ctx.Err() == nil {
 		select {
-		case s := <-e.queue:
-			if batch = append(batch, s); len(batch) < batchSize {
-				continue
-			}
+		case next := <-s.queue:
+			s.add(sending, &b, next)
 		case <-tick.C:
+			s.send(sending, &b)
 		case <-ctx.Done():
 		}
-		e.send(sending, batch)
-		batch = batch[:0]
 	}
-	e.flush(sending, batch)
+	s.flush(sending, &b)
 	return nil
 }
 
 // flush sends a batch that was begun and what waits in the queue.
-func (e *Spans) flush(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
-	for range len(e.queue) {
-		if batch = append(batch, <-e.queue); len(batch) == batchSize {
-			e.send(ctx, batch)
-			batch = batch[:0]
-		}
+func (s *Spans) flush(ctx context.Context, b *batch) {
+	for range len(s.queue) {
+		s.add(ctx, b, <-s.queue)
 	}
-	e.send(ctx, batch)
+	s.send(ctx, b)
 }
 
-// send exports a batch or drops it. It logs changes of state only.
-func (e *Spans) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) {
-	if len(batch) == 0 {
+// add adds a span to a batch, and sends the batch where it is full or for another receiver.
+func (s *Spans) add(ctx context.Context, b *batch, next queued) {
+	if b.to != next.to {
+		s.send(ctx, b)
+		b.to = next.to
+	}
+	if b.spans = append(b.spans, next.span); len(b.spans) == batchSize {
+		s.send(ctx, b)
+	}
+}
+
+// send exports a batch or drops it, and empties it. TracesData has the form of
+// ExportTraceServiceRequest.
+func (s *Spans) send(ctx context.Context, b *batch) {
+	if len(b.spans) == 0 {
 		return
 	}
-	err := e.spans.ExportSpans(ctx, batch)
+	n := len(b.spans)
+	body, err := bodyOf(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{
+		Resource: s.resource, SchemaUrl: semconv.SchemaURL,
+		ScopeSpans: []*tracepb.ScopeSpans{{Scope: &commonpb.InstrumentationScope{Name: spanScope}, Spans: b.spans}},
+	}}})
+	b.spans = nil
+	if err == nil {
+		err = b.to.send(ctx, body)
+	}
 	if err != nil {
-		lost := uint64(len(batch))
-		if part, ok := errors.AsType[*RejectedError](err); ok {
-			lost = min(lost, part.Number)
+		lost := uint64(n)
+		if part, ok := errors.AsType[*rejectedError](err); ok {
+			lost = min(lost, part.number)
 		}
-		e.dropped.Add(lost)
+		s.dropped.Add(lost)
 	}
-	switch {
-	case err != nil && !e.failing:
-		e.logger.Warn("trace export failing", "spans", len(batch), "err", e.receiver.Line(err))
-	case err == nil && e.failing:
-		e.logger.Info("trace export recovered", "dropped", e.dropped.Load())
-	}
-	e.failing = err != nil
+	b.to.log(s.logger, "trace export", err, "dropped", s.dropped.Load())
 }
