@@ -3,6 +3,7 @@ package explain
 import (
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -30,9 +31,9 @@ type Evidence struct {
 	Speeds []Speed
 	// TTFTParts is where the mean TTFT of the latest probes went.
 	TTFTParts *page.TTFTParts
-	Servers   *Servers
+	Servers   *Pages
 	// Gateway is the gateway that the endpoint is joined to; nil is none, or not yet read.
-	Gateway *GatewayPages
+	Gateway *Pages
 	// GPUs are the cards that the endpoint runs on.
 	GPUs []*gpu.DeviceSnapshot
 	// Changes are changes of what should stay the same.
@@ -89,27 +90,24 @@ func (p *Probe) end() time.Time { return p.Start.Add(max(0, p.Timing.Duration)) 
 // Speed is the latencies of one module, in seconds.
 type Speed struct {
 	Module          string
-	TTFT, TPOT, E2E Latency
+	TTFT, TPOT, E2E Level
 }
 
-// Latency is a median now and as it usually is, with the objective; nil is not known.
-type Latency struct{ Now, Usual, Objective *float64 }
+// Level is a value now and as it usually is, with the objective; nil is not known.
+type Level struct{ Now, Usual, Objective *float64 }
 
-// Servers is what the pages of the servers behind an endpoint show together.
-type Servers struct {
-	// Known is how many there are, Up how many answered, Usual how many mostly do.
+// Pages is what the pages of the servers behind an endpoint, or those of the gateway in
+// front of them, show together.
+type Pages struct {
+	// Name is that of the gateway.
+	Name string
+	// Known is how many there are, Up how many answered, Usual how many mostly do. Lost
+	// names those that do not answer, with the reason.
 	Known, Up, Usual int
-	// Lost names those that do not answer, with the reason.
-	Lost []string
-	// Running and Waiting are sums over the servers, KVUsage that of the fullest.
-	Running, Waiting, KVUsage *Level
-	// Preemptions and Generated are per second, over all servers.
-	Preemptions, Generated *Level
-	// Hits is the ratio of prompt tokens that came from the prefix cache.
-	Hits *Level
-	// TTFT, Queue, Prefill and InterToken are means of the servers' own histograms, in
-	// seconds.
-	TTFT, Queue, Prefill, InterToken *Level
+	Lost             []string
+	// Levels are sums over the pages; of the KV cache that of the fullest, of counters per
+	// second, and of histograms the mean in seconds.
+	Levels map[config.Quantity]Level
 	// Started is when the process that is youngest started; zero is not known.
 	Started time.Time
 	// Idle is whether no request ran and none waited while a probe waited that timed out.
@@ -117,10 +115,11 @@ type Servers struct {
 	// Stuck is how long the server that is longest without progress has generated nothing
 	// although requests run on it; 0 is none.
 	Stuck time.Duration
+	// WasRead is whether a page of the gateway was ever read. NotReady names its backends
+	// that are not ready, and Failing says in words which failed requests lately.
+	WasRead           bool
+	NotReady, Failing []string
 }
-
-// Level is a value now and as it usually is; nil is not known.
-type Level struct{ Now, Usual *float64 }
 
 // Change is a change of something that should stay the same.
 type Change struct {

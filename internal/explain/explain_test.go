@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -92,10 +93,13 @@ func slow(ttft, tpot [3]float64) *Evidence {
 	return e
 }
 
-func latency(v [3]float64) Latency { return Latency{Now: &v[0], Usual: &v[1], Objective: &v[2]} }
+func latency(v [3]float64) Level { return Level{Now: &v[0], Usual: &v[1], Objective: &v[2]} }
 
-func now(v float64) *Level             { return &Level{Now: &v} }
-func levels(now, usual float64) *Level { return &Level{Now: &now, Usual: &usual} }
+func now(v float64) Level             { return Level{Now: &v} }
+func levels(now, usual float64) Level { return Level{Now: &now, Usual: &usual} }
+
+// Levels are those of Pages.
+type Levels = map[config.Quantity]Level
 
 // calm are latencies as usual and within the objective.
 var (
@@ -130,10 +134,10 @@ func constructed() []struct {
 		return p
 	}
 	late := [3]float64{2, 0.2, 0.5}
-	behind := func(s *Servers, change func(*GatewayPages)) func(*Evidence) {
+	behind := func(s *Pages, change func(*Pages)) func(*Evidence) {
 		return func(e *Evidence) { e.Servers, e.Gateway = s, gatewayWith(change) }
 	}
-	serversUp := &Servers{Known: 2, Up: 2, Usual: 2, Waiting: levels(0, 0), Running: levels(0, 2), Generated: levels(0, 90)}
+	serversUp := &Pages{Known: 2, Up: 2, Usual: 2, Levels: Levels{config.RequestsWaiting: levels(0, 0), config.RequestsRunning: levels(0, 2), config.GenerationTokens: levels(0, 90)}}
 	corrupted := func(e *Evidence) {
 		e.Corruptions = []Corruption{{Module: "interactive", What: "special tokens", Share: "2 of 90, usually 0 %", Since: noon.Add(-time.Hour)}}
 	}
@@ -150,33 +154,33 @@ func constructed() []struct {
 		{"certificate expired", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.TLSError}, Reason: result.Expired})...), []Cause{Certificate}},
 		{"429 of a text-generation-inference server", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
 		{"502 by a gateway, all servers' pages refused", with(of(health.Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
-			e.Servers = &Servers{Known: 2, Lost: []string{"a:8000: connect", "b:8000: connect"}}
+			e.Servers = &Pages{Known: 2, Lost: []string{"a:8000: connect", "b:8000: connect"}}
 		}), []Cause{ProcessGone}},
 		{"GPU lost, engine hung", with(of(health.Down, many(6, failed(result.TimeoutFirstToken, 0))...), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, Running: now(3), Waiting: now(0), Stuck: 2 * time.Minute}
+			e.Servers = &Pages{Known: 1, Up: 1, Stuck: 2 * time.Minute, Levels: Levels{config.RequestsRunning: now(3), config.RequestsWaiting: now(0)}}
 			e.GPUs = card(&gpu.DeviceSnapshot{})
 		}), []Cause{Hung}},
 		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
 		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, GatewayFault}},
 		{"key refused while the gateway's page is lost", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), behind(nil, lost)), []Cause{Credentials}},
-		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), behind(nil, func(g *GatewayPages) {
+		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), behind(nil, func(g *Pages) {
 			lost(g)
 			g.WasRead = false
 		})), []Cause{ProcessGone}},
 		{"503 by a gateway without a ready backend, servers up", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), behind(serversUp, ready(0, 4))), []Cause{GatewayBackends, QueueFull}},
-		{"503 by a gateway without a ready backend, all servers' pages refused", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), behind(&Servers{Known: 1, Lost: []string{"a:8000: connect"}}, ready(0, 4))), []Cause{ProcessGone, GatewayBackends}},
-		{"two of four backends left, requests wait at the servers", with(slow(late, calmTPOT), behind(&Servers{Known: 1, Up: 1, Waiting: levels(9, 0), Running: levels(32, 20), Queue: levels(1.6, 0)}, ready(2, 4))), []Cause{GatewayBackends, QueueFull}},
-		{"first tokens late, half of what is more in the queue of the gateway", with(slow(late, calmTPOT), behind(&Servers{Known: 1, Up: 1, TTFT: levels(0.2, 0.18), Waiting: levels(0, 0)}, func(g *GatewayPages) {
-			g.Waiting, g.Queue = levels(12, 0), levels(1.7, 0.001)
+		{"503 by a gateway without a ready backend, all servers' pages refused", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), behind(&Pages{Known: 1, Lost: []string{"a:8000: connect"}}, ready(0, 4))), []Cause{ProcessGone, GatewayBackends}},
+		{"two of four backends left, requests wait at the servers", with(slow(late, calmTPOT), behind(&Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: levels(9, 0), config.RequestsRunning: levels(32, 20), config.QueueTime: levels(1.6, 0)}}, ready(2, 4))), []Cause{GatewayBackends, QueueFull}},
+		{"first tokens late, half of what is more in the queue of the gateway", with(slow(late, calmTPOT), behind(&Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(0.2, 0.18), config.RequestsWaiting: levels(0, 0)}}, func(g *Pages) {
+			g.Levels[config.RequestsWaiting], g.Levels[config.QueueTime] = levels(12, 0), levels(1.7, 0.001)
 		})), []Cause{GatewayQueue}},
-		{"no first token in time, requests wait in the gateway and the servers work", with(of(health.Down, many(6, failed(result.TimeoutFirstToken, 0))...), behind(&Servers{Known: 1, Up: 1, Running: now(8), Waiting: now(0), Generated: now(300)}, func(g *GatewayPages) {
-			g.Waiting = levels(40, 0)
+		{"no first token in time, requests wait in the gateway and the servers work", with(of(health.Down, many(6, failed(result.TimeoutFirstToken, 0))...), behind(&Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsRunning: now(8), config.RequestsWaiting: now(0), config.GenerationTokens: now(300)}}, func(g *Pages) {
+			g.Levels[config.RequestsWaiting] = levels(40, 0)
 		})), []Cause{GatewayQueue}},
 		{"KV cache full with preemptions", with(slow(late, calmTPOT), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: levels(0.99, 0.5), Preemptions: levels(3, 0), Waiting: levels(12, 0), Running: levels(30, 10), Queue: levels(1.5, 0)}
+			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.KVCacheUsage: levels(0.99, 0.5), config.Preemptions: levels(3, 0), config.RequestsWaiting: levels(12, 0), config.RequestsRunning: levels(30, 10), config.QueueTime: levels(1.5, 0)}}
 		}), []Cause{KVCacheFull, QueueFull}},
 		{"prefix cache lost after a change of the prompts", with(slow(late, calmTPOT), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, Hits: levels(0.05, 0.7), Waiting: now(0), Running: levels(4, 4), TTFT: levels(1.9, 0.18)}
+			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{hitRatio: levels(0.05, 0.7), config.RequestsWaiting: now(0), config.RequestsRunning: levels(4, 4), config.TTFT: levels(1.9, 0.18)}}
 		}), []Cause{PrefixCacheLost, PrefillSlow}},
 		{"GPU throttled by heat, slow tokens", with(slow(calmTTFT, [3]float64{0.08, 0.02, 0.05}), func(e *Evidence) {
 			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Readings: []gpu.Reading{{Kind: gpu.ClockEventActive, Label: "hw_thermal", Value: 1}}})
@@ -208,38 +212,40 @@ func constructed() []struct {
 		{"503 of llama.cpp that loads its model", of(health.Down, many(6, saying(failed(result.Overloaded, 503), "status 503: Loading model (unavailable_error)"))...), []Cause{Loading}},
 		{"503 of a server that was refused a minute ago", of(health.Down, append(many(12, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})[:6], many(6, failed(result.Overloaded, 503))...)...), []Cause{Loading}},
 		{"503 of a process that started a minute ago", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(0, 0), Started: noon.Add(-time.Minute)}
+			e.Servers = &Pages{Known: 1, Up: 1, Started: noon.Add(-time.Minute), Levels: Levels{config.RequestsWaiting: levels(0, 0)}}
 		}), []Cause{Loading}},
 		{"503 of a young process with a queue", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(40, 0), Started: noon.Add(-time.Minute)}
+			e.Servers = &Pages{Known: 1, Up: 1, Started: noon.Add(-time.Minute), Levels: Levels{config.RequestsWaiting: levels(40, 0)}}
 		}), []Cause{QueueFull}},
 		{"the process is back, and refuses the key", of(health.Down, append(many(12, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})[:9], many(3, failed(result.Unauthorized, 401))...)...), []Cause{Credentials}},
 		{"slow resolver", with(of(health.Slow, many(6, Probe{Result: &result.Result{Outcome: result.Success, Timing: result.Timing{
 			Duration: 3 * time.Second, TTFT: 200 * time.Millisecond, Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},
 		}}})...), func(e *Evidence) {
-			e.Speeds = []Speed{{Module: "interactive", TTFT: latency(calmTTFT), TPOT: latency(calmTPOT), E2E: Latency{Now: new(3.0), Objective: new(1.5)}}}
+			e.Speeds = []Speed{{Module: "interactive", TTFT: latency(calmTTFT), TPOT: latency(calmTPOT), E2E: Level{Now: new(3.0), Objective: new(1.5)}}}
 		}), []Cause{DNS}},
 		{"replica lost and the survivors queue", with(slow(late, calmTPOT), func(e *Evidence) {
-			e.Servers = &Servers{Known: 2, Up: 1, Usual: 2, Lost: []string{"b:8000: connect"}, Waiting: levels(9, 0), Running: levels(32, 16), Queue: levels(1.6, 0)}
+			e.Servers = &Pages{Known: 2, Up: 1, Usual: 2, Lost: []string{"b:8000: connect"}, Levels: Levels{config.RequestsWaiting: levels(9, 0), config.RequestsRunning: levels(32, 16), config.QueueTime: levels(1.6, 0)}}
 		}), []Cause{ReplicaLost, QueueFull}},
 	}
 }
 
 // gatewayWith returns what the page of a gateway with four ready backends shows, but for a
 // change.
-func gatewayWith(change func(*GatewayPages)) *GatewayPages {
-	g := &GatewayPages{Name: "router", Known: 1, Up: 1, WasRead: true, Ready: levels(4, 4), Backends: new(4.0), Waiting: levels(0, 0), Queue: levels(0.001, 0.001)}
+func gatewayWith(change func(*Pages)) *Pages {
+	g := &Pages{Name: "router", Known: 1, Up: 1, WasRead: true, Levels: Levels{config.BackendsReady: levels(4, 4), config.Backends: now(4), config.RequestsWaiting: levels(0, 0), config.QueueTime: levels(0.001, 0.001)}}
 	change(g)
 	return g
 }
 
 // lost is a gateway whose page does not answer, and ready one with other ready backends.
-func lost(g *GatewayPages) {
-	*g = GatewayPages{Name: "router", Known: 1, Lost: []string{"router:9090: connect: connection refused"}, WasRead: true}
+func lost(g *Pages) {
+	*g = Pages{Name: "router", Known: 1, Lost: []string{"router:9090: connect: connection refused"}, WasRead: true}
 }
 
-func ready(now, usual float64) func(*GatewayPages) {
-	return func(g *GatewayPages) { g.Ready, g.NotReady = levels(now, usual), []string{"pod-1", "pod-2"} }
+func ready(now, usual float64) func(*Pages) {
+	return func(g *Pages) {
+		g.Levels[config.BackendsReady], g.NotReady = levels(now, usual), []string{"pod-1", "pod-2"}
+	}
 }
 
 // Faults is the table of the constructed faults, for docs/explain.md.
@@ -289,7 +295,7 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 		{"up", of(health.Up, many(12, answered(200*time.Millisecond))...), Healthy},
 		{"up again after an outage", of(health.Up, append(many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
 		{"up with a full KV cache, requests waiting and one buffered answer", with(of(health.Up, append(many(1, Probe{Result: &result.Result{Outcome: result.Success, Buffered: true}}), many(5, answered(time.Second))...)...), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(0.99), Preemptions: now(2), Waiting: now(9)}
+			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.KVCacheUsage: now(0.99), config.Preemptions: now(2), config.RequestsWaiting: now(9)}}
 			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Readings: []gpu.Reading{{Kind: gpu.ClockEventActive, Label: "hw_thermal", Value: 1}}})
 		}), Healthy},
 		{"up with an old change of the model", with(of(health.Up, many(3, answered(time.Second))...), func(e *Evidence) {
@@ -299,23 +305,23 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 		{"stale for no known reason", of(health.Stale, many(3, answered(time.Second))...), Unknown},
 		{"slow without a server's page", slow(late, calmTPOT), Unknown},
 		{"slow, and the server as fast as ever, whose queue is empty and whose TTFT is not known", with(slow(late, calmTPOT), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, Waiting: now(0), Running: now(1), Hits: levels(0.6, 0.7), KVUsage: now(0.4)}
+			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: now(0), config.RequestsRunning: now(1), hitRatio: levels(0.6, 0.7), config.KVCacheUsage: now(0.4)}}
 		}), Unknown},
 		{"four kinds of failures, none of them half", mixed, Unknown},
 		{"three kinds of failures in turns, the latest of one", of(health.Degraded, inTurns(12, Probe{Result: &result.Result{Outcome: result.Unauthorized}}, Probe{Result: &result.Result{Outcome: result.Empty}}, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}})...), Unknown},
 		{"two kinds of failures in turns", of(health.Degraded, inTurns(11, Probe{Result: &result.Result{Outcome: result.TimeoutConnect}}, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}})...), Unknown},
 		{"up while the page of the gateway is lost", with(of(health.Up, many(6, answered(200*time.Millisecond))...), func(e *Evidence) { e.Gateway = gatewayWith(lost) }), Healthy},
 		{"slow, with fewer backends and nothing waiting", with(slow(late, calmTPOT), func(e *Evidence) {
-			e.Gateway, e.Servers = gatewayWith(ready(2, 4)), &Servers{Known: 1, Up: 1, Waiting: now(0)}
+			e.Gateway, e.Servers = gatewayWith(ready(2, 4)), &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: now(0)}}
 		}), Unknown},
 		{"slow, with as few backends as usual, and requests that wait in the gateway for a moment", with(slow(late, calmTPOT), func(e *Evidence) {
-			e.Gateway = gatewayWith(func(g *GatewayPages) {
+			e.Gateway = gatewayWith(func(g *Pages) {
 				ready(2, 2)(g)
-				g.Waiting, g.Queue = levels(3, 0), levels(0.05, 0.001)
+				g.Levels[config.RequestsWaiting], g.Levels[config.QueueTime] = levels(3, 0), levels(0.05, 0.001)
 			})
 		}), Unknown},
 		{"refused key while the KV cache is full", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.Unauthorized, Status: 401}})...), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, KVUsage: now(1), Preemptions: now(2), Waiting: now(9)}
+			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.KVCacheUsage: now(1), config.Preemptions: now(2), config.RequestsWaiting: now(9)}}
 		}), Credentials},
 		{"a change of the model while the host is gone", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), func(e *Evidence) {
 			e.Changes = []Change{{At: noon.Add(-5 * time.Minute), What: "model"}}
@@ -349,7 +355,7 @@ func texts(all []Finding) []string {
 // The figures of a finding are those of the evidence.
 func TestEvidenceHasItsNumbers(t *testing.T) {
 	e := slow([3]float64{2.2, 0.4, 1}, calmTPOT)
-	e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(14, 0), Running: levels(32, 20), Queue: levels(1.7, 0.01)}
+	e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: levels(14, 0), config.RequestsRunning: levels(32, 20), config.QueueTime: levels(1.7, 0.01)}}
 	got := Explain(e)[0]
 	want := []string{
 		"waiting requests: 14, usually 0", "running requests: 32, usually 20", "time in the queue: 1.7 s, usually 10 ms",
@@ -406,7 +412,7 @@ func TestGatewayIsEvidence(t *testing.T) {
 		},
 		{
 			"errors of a backend", with(of(health.Degraded, many(3, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}, Error: "oops"})...), func(e *Evidence) {
-				e.Gateway = gatewayWith(func(g *GatewayPages) { g.Failing = []string{failing} })
+				e.Gateway = gatewayWith(func(g *Pages) { g.Failing = []string{failing} })
 			}), "the server fails on requests",
 			[]string{"3 of 3 failed probes: an HTTP error: oops", "4 of 4 backends of the gateway router ready, usually 4", "waiting requests in the gateway router: 0, usually 0", failing},
 		},
@@ -453,7 +459,7 @@ func TestStepsAreEvidence(t *testing.T) {
 	}{
 		{"late, for no known reason", slow(late, calmTPOT), []string{ttft}},
 		{"late for a queue", with(slow(late, calmTPOT), func(e *Evidence) {
-			e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(14, 0), Queue: levels(1.7, 0.01)}
+			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: levels(14, 0), config.QueueTime: levels(1.7, 0.01)}}
 		}), []string{ttft}},
 		{"failing", of(health.Degraded, many(6, Probe{Result: &result.Result{Outcome: result.Unauthorized}})...), []string{failures}},
 		{"up", of(health.Up, many(6, answered(time.Second))...), nil},
@@ -492,7 +498,7 @@ func TestChangeAtAStepRanksUp(t *testing.T) {
 		{"none", 0, "", []Cause{QueueFull, ModelChanged}},
 	} {
 		e := slow(late, calmTPOT)
-		e.Servers = &Servers{Known: 1, Up: 1, Waiting: levels(14, 0), Queue: levels(1.7, 0.01)}
+		e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: levels(14, 0), config.QueueTime: levels(1.7, 0.01)}}
 		e.Changes = []Change{{At: noon.Add(-15 * time.Minute), Module: "answers", What: "model"}}
 		if c.step > 0 {
 			e.Steps = []Step{{At: noon.Add(-c.step), Module: "interactive", Metric: c.metric, Before: 0.2, After: 2}}

@@ -141,9 +141,7 @@ func healthy(f *facts) Finding {
 		evidence = append(evidence, fmt.Sprintf("%d of the latest %s succeeded", len(f.good), plural(n, "probe")))
 	}
 	for i := range f.Speeds {
-		if l := f.Speeds[i].TTFT; l.Now != nil {
-			evidence = append(evidence, "TTFT of "+f.Speeds[i].Module+": "+l.String())
-		}
+		evidence = append(evidence, lines(f.Speeds[i].TTFT.line("TTFT of "+f.Speeds[i].Module, seconds))...)
 	}
 	r := Finding{Cause: Healthy, Title: "nothing is wrong", Evidence: evidence[:min(len(evidence), 4)], Against: []string{}, Do: []string{}}
 	for i := range slices.Backward(f.Probes) {

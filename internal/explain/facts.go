@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -19,9 +20,14 @@ type facts struct {
 	failed []Probe // that the state is about
 	good   []Probe // successes
 	mixed  bool    // kinds of failures alternate
-	// lateTTFT and lateTPOT are the modules whose first or further tokens are late.
-	lateTTFT, lateTPOT []Speed
-	lateE2E            []Speed
+	// The modules whose first tokens, further tokens or whole answers are late.
+	lateTTFT, lateTPOT, lateE2E []lateness
+}
+
+// lateness is a latency of a module that is late.
+type lateness struct {
+	module string
+	Level
 }
 
 func newFacts(e *Evidence) *facts {
@@ -55,13 +61,13 @@ func (f *facts) troubled() bool {
 func (f *facts) addLate(s Speed) {
 	const ms = 1e-3
 	if s.TTFT.late(50 * ms) {
-		f.lateTTFT = append(f.lateTTFT, s)
+		f.lateTTFT = append(f.lateTTFT, lateness{s.Module, s.TTFT})
 	}
 	if s.TPOT.late(5 * ms) {
-		f.lateTPOT = append(f.lateTPOT, s)
+		f.lateTPOT = append(f.lateTPOT, lateness{s.Module, s.TPOT})
 	}
 	if s.E2E.overObjective() {
-		f.lateE2E = append(f.lateE2E, s)
+		f.lateE2E = append(f.lateE2E, lateness{s.Module, s.E2E})
 	}
 }
 
@@ -70,29 +76,51 @@ const worse = 1.5
 
 // late reports whether a latency is over its objective or, without one, well over what is
 // usual and by at least a number of seconds.
-func (l Latency) late(least float64) bool {
+func (l Level) late(least float64) bool {
 	return l.overObjective() || l.Objective == nil && l.isWorse(least)
 }
 
-func (l Latency) overObjective() bool {
+func (l Level) overObjective() bool {
 	return l.Now != nil && l.Objective != nil && *l.Now > *l.Objective
 }
 
-func (l Latency) isWorse(least float64) bool {
+func (l Level) isWorse(least float64) bool {
 	return l.Now != nil && l.Usual != nil && *l.Now > worse**l.Usual && *l.Now-*l.Usual >= least
 }
 
-// String returns the latency in words.
-func (l Latency) String() string {
+// now returns the value; 0, false where it is not known.
+func (l Level) now() (float64, bool) {
 	if l.Now == nil {
-		return "not measured"
+		return 0, false
 	}
-	text := seconds(*l.Now)
+	return *l.Now, true
+}
+
+// ratio returns now over usual; 0, false where one is not known.
+func (l Level) ratio() (float64, bool) {
+	if l.Now == nil || l.Usual == nil || *l.Usual <= 0 {
+		return 0, false
+	}
+	return *l.Now / *l.Usual, true
+}
+
+// isMore reports whether a value is well over what is usual, or may be.
+func (l Level) isMore() bool {
+	more, known := l.ratio()
+	return !known || more >= worse
+}
+
+// line returns the line of a value that is known; "" for another.
+func (l Level) line(what string, show func(float64) string) string {
+	if l.Now == nil {
+		return ""
+	}
+	text := what + ": " + show(*l.Now)
 	if l.Usual != nil {
-		text += ", usually " + seconds(*l.Usual)
+		text += ", usually " + show(*l.Usual)
 	}
 	if l.Objective != nil {
-		text += ", objective " + seconds(*l.Objective)
+		text += ", objective " + show(*l.Objective)
 	}
 	return text
 }
@@ -196,29 +224,26 @@ func (f *facts) pagesGone() bool {
 	return f.Servers != nil && f.Servers.Up == 0 && len(f.Servers.Lost) > 0
 }
 
-// now returns the value of a level; 0, false where it is not known.
-func (l *Level) now() (float64, bool) {
-	if l == nil || l.Now == nil {
-		return 0, false
+// level returns a quantity; nothing where it or the pages are not known.
+func (p *Pages) level(q config.Quantity) Level {
+	if p == nil {
+		return Level{}
 	}
-	return *l.Now, true
+	return p.Levels[q]
 }
 
-// ratio returns now over usual; 0, false where one is not known.
-func (l *Level) ratio() (float64, bool) {
-	if l == nil || l.Now == nil || l.Usual == nil || *l.Usual <= 0 {
-		return 0, false
+// lines returns the lines of quantities, as far as they are known.
+func (p *Pages) lines(wanted ...config.Quantity) []string {
+	var all []string
+	for _, w := range wanted {
+		i := slices.IndexFunc(quantities[:], func(q quantity) bool { return q.Quantity == w })
+		all = append(all, p.level(w).line(quantities[i].words, quantities[i].show))
 	}
-	return *l.Now / *l.Usual, true
+	return lines(all...)
 }
 
 // waiting returns how many requests wait at the servers, and whether that is known.
-func (f *facts) waiting() (float64, bool) {
-	if f.Servers == nil {
-		return 0, false
-	}
-	return f.Servers.Waiting.now()
-}
+func (f *facts) waiting() (float64, bool) { return f.Servers.level(config.RequestsWaiting).now() }
 
 // idle reports whether the servers had nothing to do while probes waited for them.
 func (f *facts) idle() bool { return f.Servers != nil && f.Servers.Idle != nil && *f.Servers.Idle }
@@ -230,12 +255,12 @@ func (f *facts) isLate() bool {
 }
 
 // latencies returns the lines of late latencies.
-func latencies(what string, all []Speed, get func(*Speed) Latency) []string {
+func latencies(what string, all []lateness) []string {
 	var lines []string
-	for i := range all {
-		lines = append(lines, fmt.Sprintf("%s of %s: %s", what, all[i].Module, get(&all[i])))
+	for _, l := range all[:min(len(all), 3)] {
+		lines = append(lines, l.line(what+" of "+l.module, seconds))
 	}
-	return lines[:min(len(lines), 3)]
+	return lines
 }
 
 // longestParts returns the parts of TTFT that are known, as indexes of page.TTFTPartNames, the
@@ -267,13 +292,9 @@ func (f *facts) parts() []string {
 	return []string{"TTFT in parts: " + strings.Join(all, ", ")}
 }
 
-func ofTTFT(s *Speed) Latency { return s.TTFT }
-func ofTPOT(s *Speed) Latency { return s.TPOT }
-func ofE2E(s *Speed) Latency  { return s.E2E }
-
 // lateness returns the lines of all that is late.
 func (f *facts) lateness() []string {
-	return slices.Concat(latencies("TTFT", f.lateTTFT, ofTTFT), latencies("TPOT", f.lateTPOT, ofTPOT), latencies("duration", f.lateE2E, ofE2E))
+	return slices.Concat(latencies("TTFT", f.lateTTFT), latencies("TPOT", f.lateTPOT), latencies("duration", f.lateE2E))
 }
 
 // seconds returns a duration in words, with three digits.
@@ -305,19 +326,6 @@ func plural(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// level returns the line of a value that is known; "" for another.
-func level(what string, l *Level, show func(float64) string) string {
-	v, ok := l.now()
-	if !ok {
-		return ""
-	}
-	text := what + ": " + show(v)
-	if l.Usual != nil {
-		text += ", usually " + show(*l.Usual)
-	}
-	return text
 }
 
 // lines returns those that say something.

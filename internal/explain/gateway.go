@@ -5,30 +5,10 @@ import (
 	"math"
 	"net/http"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
-
-// GatewayPages is what the pages of the gateway in front of an endpoint show together.
-type GatewayPages struct {
-	Name string
-	// Known is how many there are, one for each replica, and Up how many were read. Lost
-	// names those that do not answer, with the reason.
-	Known, Up int
-	Lost      []string
-	// WasRead is whether any of them was read before.
-	WasRead bool
-	// Ready is how many backends are ready, and Backends how many the gateway knows; nil
-	// is not known. NotReady names those that are not, as far as the pages do.
-	Ready    *Level
-	Backends *float64
-	NotReady []string
-	// Waiting is how many requests wait in the gateway, and Queue for how long, in
-	// seconds.
-	Waiting, Queue *Level
-	// Failing says in words which backends failed requests lately.
-	Failing []string
-}
 
 // maxNames is how many backends are named.
 const maxNames = 3
@@ -64,7 +44,7 @@ func matchGatewayBackends(f *facts) *match {
 	if g == nil || g.Up == 0 {
 		return nil
 	}
-	ready, ok := g.Ready.now()
+	ready, ok := g.level(config.BackendsReady).now()
 	if !ok || ready > 0 && ready >= g.had() {
 		return nil
 	}
@@ -97,38 +77,38 @@ func (f *facts) isCrowded() bool {
 		return false
 	}
 	atServers, known := f.waiting()
-	atGateway, _ := f.Gateway.Waiting.now()
+	atGateway, _ := f.Gateway.level(config.RequestsWaiting).now()
 	return !known || atServers >= 1 || atGateway >= 1
 }
 
 // had returns how many backends were usually ready; 0 is not known.
-func (g *GatewayPages) had() float64 {
-	if g.Ready.Usual == nil {
-		return 0
+func (p *Pages) had() float64 {
+	if usual := p.level(config.BackendsReady).Usual; usual != nil {
+		return math.Round(*usual)
 	}
-	return math.Round(*g.Ready.Usual)
+	return 0
 }
 
 // readiness says how many backends are ready; "" is not known.
-func (g *GatewayPages) readiness() string {
-	ready, ok := g.Ready.now()
+func (p *Pages) readiness() string {
+	ready, ok := p.level(config.BackendsReady).now()
 	if !ok {
 		return ""
 	}
 	text := number(ready)
-	if g.Backends != nil {
-		text += " of " + number(*g.Backends)
+	if all, ok := p.level(config.Backends).now(); ok {
+		text += " of " + number(all)
 	}
-	text += " backends of the gateway " + g.Name + " ready"
-	if g.Ready.Usual != nil {
-		text += ", usually " + number(g.had())
+	text += " backends of the gateway " + p.Name + " ready"
+	if p.level(config.BackendsReady).Usual != nil {
+		text += ", usually " + number(p.had())
 	}
 	return text
 }
 
 // waits says how many requests wait in the gateway; "" is not known.
-func (g *GatewayPages) waits() string {
-	return level("waiting requests in the gateway "+g.Name, g.Waiting, number)
+func (p *Pages) waits() string {
+	return p.level(config.RequestsWaiting).line("waiting requests in the gateway "+p.Name, number)
 }
 
 // gatewayLines returns what the gateway of the endpoint shows, as evidence of a cause that
@@ -148,7 +128,7 @@ func matchGatewayQueue(f *facts) *match {
 	m := &match{share: 1, ofLatency: true}
 	if g := f.Gateway; g != nil {
 		m.title = "requests wait in the queue of the gateway " + g.Name
-		m.evidence = lines(g.waits(), level("time in the queue of the gateway", g.Queue, seconds), g.readiness())
+		m.evidence = lines(g.waits(), g.level(config.QueueTime).line("time in the queue of the gateway", seconds), g.readiness())
 	}
 	if len(f.failed) > 0 {
 		n, _ := f.share(outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal))
@@ -174,16 +154,15 @@ func (f *facts) gatewayQueues() bool {
 		return false
 	}
 	if len(f.lateTTFT) > 0 {
-		return isMostOf(g.Queue, f.lateTTFT[0].TTFT)
+		return isMostOf(g.level(config.QueueTime), f.lateTTFT[0].Level)
 	}
-	waiting, _ := g.Waiting.now()
-	more, known := g.Waiting.ratio()
-	return waiting >= 1 && (!known || more >= worse)
+	waiting, _ := g.level(config.RequestsWaiting).now()
+	return waiting >= 1 && g.level(config.RequestsWaiting).isMore()
 }
 
 // isMostOf reports whether a part is at least half of what a latency has more than usual,
 // or of all of it where it is not known what is usual.
-func isMostOf(part *Level, late Latency) bool {
+func isMostOf(part, late Level) bool {
 	now, ok := part.now()
 	if !ok || late.Now == nil || now < *late.Now/4 {
 		return false

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
@@ -28,24 +29,17 @@ const (
 
 func matchKVCacheFull(f *facts) *match {
 	s := f.Servers
-	if s == nil || !f.isLate() && len(f.lateTPOT) == 0 && len(f.failed) == 0 {
+	if s == nil || !f.isLate() && len(f.lateTPOT) == 0 && len(f.failed) == 0 || !f.isLoad() {
 		return nil
 	}
-	if !f.isLoad() {
-		return nil
-	}
-	usage, _ := s.KVUsage.now()
-	preemptions, _ := s.Preemptions.now()
-	waiting, _ := s.Waiting.now()
-	more, known := s.Preemptions.ratio()
-	preempts := preemptions > 0 && (!known || more >= worse)
+	usage, _ := s.level(config.KVCacheUsage).now()
+	preemptions, _ := s.level(config.Preemptions).now()
+	waiting, _ := f.waiting()
+	preempts := preemptions > 0 && s.level(config.Preemptions).isMore()
 	if !preempts && (usage < fullKV || waiting == 0) {
 		return nil
 	}
-	m := &match{share: 1, evidence: append(lines(
-		level("KV cache in use", s.KVUsage, percent), level("preemptions per second", s.Preemptions, number),
-		level("waiting requests", s.Waiting, number),
-	), f.lateness()...)}
+	m := &match{share: 1, evidence: append(s.lines(config.KVCacheUsage, config.Preemptions, config.RequestsWaiting), f.lateness()...)}
 	if preempts {
 		m.title = "the KV cache is full, and requests are preempted"
 	}
@@ -84,7 +78,7 @@ func matchHung(f *facts) *match {
 
 // worksOn reports whether the servers generate tokens, or had nothing to do.
 func (f *facts) worksOn() bool {
-	generated, ok := f.Servers.Generated.now()
+	generated, ok := f.Servers.level(config.GenerationTokens).now()
 	return ok && generated > 0 || f.idle()
 }
 
@@ -99,19 +93,16 @@ func matchBuffered(f *facts) *match {
 		return nil
 	}
 	return &match{share: 1, ofLatency: true, evidence: append([]string{fmt.Sprintf("%d of the latest %s came in one burst", n, plural(len(f.good), "answer"))},
-		latencies("TTFT", f.lateTTFT, ofTTFT)...)}
+		latencies("TTFT", f.lateTTFT)...)}
 }
 
 func matchPrefixCacheLost(f *facts) *match {
-	if f.Servers == nil || len(f.lateTTFT) == 0 && !f.isLate() {
-		return nil
-	}
-	hits := f.Servers.Hits
+	hits := f.Servers.level(hitRatio)
 	ratio, ok := hits.ratio()
-	if !ok || *hits.Usual < usualHits || ratio >= fewHits {
+	if !f.isLate() || !ok || *hits.Usual < usualHits || ratio >= fewHits {
 		return nil
 	}
-	return &match{share: 1, ofLatency: true, evidence: append(lines(level("prefix cache hit ratio", hits, percent)), latencies("TTFT", f.lateTTFT, ofTTFT)...)}
+	return &match{share: 1, ofLatency: true, evidence: append(f.Servers.lines(hitRatio), latencies("TTFT", f.lateTTFT)...)}
 }
 
 func matchGateway(f *facts) *match {
@@ -140,14 +131,15 @@ func (f *facts) delayBetween() *match {
 		return nil
 	}
 	var evidence []string
-	for i := range f.lateTTFT {
-		if l := f.lateTTFT[i].TTFT; isBetween(l, f.Servers.TTFT) {
-			evidence = append(evidence, "TTFT of "+f.lateTTFT[i].Module+": "+l.String(), level("TTFT by the servers", f.Servers.TTFT, seconds))
-		}
-	}
-	for i := range f.lateTPOT {
-		if l := f.lateTPOT[i].TPOT; isBetween(l, f.Servers.InterToken) {
-			evidence = append(evidence, "TPOT of "+f.lateTPOT[i].Module+": "+l.String(), level("time between tokens by the servers", f.Servers.InterToken, seconds))
+	for _, seen := range []struct {
+		what string
+		late []lateness
+		own  config.Quantity
+	}{{"TTFT", f.lateTTFT, config.TTFT}, {"TPOT", f.lateTPOT, config.InterToken}} {
+		for _, l := range seen.late {
+			if isBetween(l.Level, f.Servers.level(seen.own)) {
+				evidence = append(append(evidence, l.line(seen.what+" of "+l.module, seconds)), f.Servers.lines(seen.own)...)
+			}
 		}
 	}
 	if len(evidence) == 0 {
@@ -162,7 +154,7 @@ func (f *facts) delayBetween() *match {
 // isBetween reports whether what a latency has more than usual is, by more than half,
 // not in what the servers have more than usual. Where what is usual is not known, the
 // servers' part must be less than a third of the latency itself.
-func isBetween(seen Latency, own *Level) bool {
+func isBetween(seen, own Level) bool {
 	server, ok := own.now()
 	if !ok || seen.Now == nil {
 		return false
@@ -194,11 +186,7 @@ func matchQueueFull(f *facts) *match {
 
 // queue returns the lines of what waits and runs.
 func (f *facts) queue() []string {
-	s := f.Servers
-	if s == nil {
-		return nil
-	}
-	return lines(level("waiting requests", s.Waiting, number), level("running requests", s.Running, number), level("time in the queue", s.Queue, seconds))
+	return f.Servers.lines(config.RequestsWaiting, config.RequestsRunning, config.QueueTime)
 }
 
 // queues reports whether requests wait longer, or more of them, than usual, and the
@@ -208,46 +196,37 @@ func (f *facts) queues() bool {
 	if !ok || waiting < 1 || f.Servers.Stuck > 0 {
 		return false
 	}
-	if queue, known := f.Servers.Queue.now(); known && len(f.lateTTFT) > 0 {
-		late := f.lateTTFT[0].TTFT
+	if queue, known := f.Servers.level(config.QueueTime).now(); known && len(f.lateTTFT) > 0 {
+		late := f.lateTTFT[0]
 		usual := 0.0
-		if f.Servers.Queue.Usual != nil {
-			usual = *f.Servers.Queue.Usual
+		if u := f.Servers.level(config.QueueTime).Usual; u != nil {
+			usual = *u
 		}
 		if late.Usual != nil {
 			return queue-usual >= (*late.Now-*late.Usual)/4
 		}
 		return queue >= *late.Now/4
 	}
-	more, known := f.Servers.Waiting.ratio()
-	return !known || more >= worse
+	return f.Servers.level(config.RequestsWaiting).isMore()
 }
 
 func matchPrefillSlow(f *facts) *match {
 	if len(f.lateTTFT) == 0 || f.queues() {
 		return nil
 	}
-	throttled := f.throttled()
 	var own []string
-	if s := f.Servers; s != nil {
-		for _, l := range []struct {
-			what  string
-			level *Level
-		}{{"TTFT by the servers", s.TTFT}, {"prefill time by the servers", s.Prefill}} {
-			if r, ok := l.level.ratio(); ok && r >= worse {
-				own = append(own, level(l.what, l.level, seconds))
-			}
+	for _, q := range []config.Quantity{config.TTFT, config.PrefillTime} {
+		if r, ok := f.Servers.level(q).ratio(); ok && r >= worse {
+			own = append(own, f.Servers.lines(q)...)
 		}
 	}
 	own = append(own, f.ownPrefill()...)
-	if len(own) == 0 && !throttled {
+	if len(own) == 0 && !f.throttled() {
 		return nil
 	}
-	own = append(own, f.parts()...)
-	m := &match{share: 1, ofLatency: true, evidence: append(latencies("TTFT", f.lateTTFT, ofTTFT), own...)}
-	if s := f.Servers; s != nil {
-		m.evidence = append(m.evidence, lines(level("waiting requests", s.Waiting, number), level("prefix cache hit ratio", s.Hits, percent))...)
-	}
+	m := &match{share: 1, ofLatency: true, evidence: slices.Concat(
+		latencies("TTFT", f.lateTTFT), own, f.parts(), f.Servers.lines(config.RequestsWaiting, hitRatio),
+	)}
 	if len(f.lateTPOT) > 0 {
 		m.share = 0.9 // all of the engine is slow, and the rest of an answer is most of it
 	}
@@ -275,15 +254,13 @@ func matchDecodeSlow(f *facts) *match {
 	case m != nil && m.share >= minShare:
 		m.title = "whole answers do not come in time"
 	case len(f.lateTPOT) > 0:
-		m = &match{share: 1, ofLatency: true, evidence: latencies("TPOT", f.lateTPOT, ofTPOT)}
+		m = &match{share: 1, ofLatency: true, evidence: latencies("TPOT", f.lateTPOT)}
 	default:
 		return nil
 	}
-	if s := f.Servers; s != nil {
-		m.evidence = append(m.evidence, lines(level("running requests", s.Running, number), level("time between tokens by the servers", s.InterToken, seconds))...)
-		if r, ok := s.Running.ratio(); ok && r >= worse {
-			m.title = "tokens are generated slowly: more requests run than usual"
-		}
+	m.evidence = append(m.evidence, f.Servers.lines(config.RequestsRunning, config.InterToken)...)
+	if r, ok := f.Servers.level(config.RequestsRunning).ratio(); ok && r >= worse {
+		m.title = "tokens are generated slowly: more requests run than usual"
 	}
 	m.withGPUs(f)
 	return m
@@ -336,8 +313,8 @@ func (f *facts) worsened() []Step {
 
 // isAbout reports whether what a step made worse is bad now.
 func (f *facts) isAbout(s Step) bool {
-	late := func(all []Speed) bool {
-		return slices.ContainsFunc(all, func(l Speed) bool { return l.Module == s.Module })
+	late := func(all []lateness) bool {
+		return slices.ContainsFunc(all, func(l lateness) bool { return l.module == s.Module })
 	}
 	switch s.Metric {
 	case series.MetricTTFT:

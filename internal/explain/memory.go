@@ -262,8 +262,8 @@ func (s *Series) speed(probes []Probe, from time.Time) Speed {
 }
 
 // latencyOf returns the median of some values with its objective; 0 is none.
-func latencyOf(values []float64, objective time.Duration) Latency {
-	l := Latency{Now: stats.MedianOf(values, minPace)}
+func latencyOf(values []float64, objective time.Duration) Level {
+	l := Level{Now: stats.MedianOf(values, minPace)}
 	if objective > 0 {
 		l.Objective = new(objective.Seconds())
 	}

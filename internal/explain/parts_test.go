@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
@@ -13,7 +14,7 @@ func TestTTFTPartsAreEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		parts map[page.TTFTPart]float64
-		e     Servers
+		e     Pages
 		cause Cause
 		title string
 		line  string
@@ -21,25 +22,25 @@ func TestTTFTPartsAreEvidence(t *testing.T) {
 		{
 			"queue of the gateway",
 			map[page.TTFTPart]float64{page.PartGatewayQueue: 1.8, page.PartPrefill: 0.15, page.PartRest: 0},
-			Servers{Known: 1, Up: 1, TTFT: levels(0.18, 0.18), Waiting: now(0)},
+			Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(0.18, 0.18), config.RequestsWaiting: now(0)}},
 			GatewayQueue, "requests wait in the queue of the gateway", "TTFT in parts: gateway queue 1.8 s, prefill 150 ms",
 		},
 		{
 			"something between",
 			map[page.TTFTPart]float64{page.PartRest: 1.8, page.PartPrefill: 0.15},
-			Servers{Known: 1, Up: 1, TTFT: levels(0.18, 0.18), Waiting: now(0)},
+			Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(0.18, 0.18), config.RequestsWaiting: now(0)}},
 			GatewayFault, "a gateway or proxy between adds the delay", "TTFT in parts: rest 1.8 s, prefill 150 ms",
 		},
 		{
 			"queue of the servers",
 			map[page.TTFTPart]float64{page.PartEngineQueue: 1.6, page.PartPrefill: 0.2},
-			Servers{Known: 1, Up: 1, TTFT: levels(1.9, 0.18), Queue: levels(1.6, 0), Waiting: levels(12, 0)},
+			Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(1.9, 0.18), config.QueueTime: levels(1.6, 0), config.RequestsWaiting: levels(12, 0)}},
 			QueueFull, "requests wait in the queue of the servers", "TTFT in parts: engine queue 1.6 s, prefill 200 ms",
 		},
 		{
 			"prefill",
 			map[page.TTFTPart]float64{page.PartPrefill: 1.8, page.PartNetwork: 0.1},
-			Servers{Known: 1, Up: 1, TTFT: levels(1.9, 0.18), Prefill: levels(1.8, 0.15), Waiting: now(0)},
+			Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(1.9, 0.18), config.PrefillTime: levels(1.8, 0.15), config.RequestsWaiting: now(0)}},
 			PrefillSlow, "", "TTFT in parts: prefill 1.8 s, network 100 ms",
 		},
 	} {

@@ -13,21 +13,71 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
-// Indexes of the quantities of a reading.
+// hitRatio and pagesUp are what readings have beside the quantities of pages: the ratio of
+// prompt tokens that came from the prefix cache, and the pages that answered.
 const (
-	levelRunning = iota
-	levelWaiting
-	levelKVUsage
-	levelPreemptions // per second
-	levelGenerated   // tokens per second
-	levelHits
-	levelTTFT // means since the reading before, in seconds
-	levelQueue
-	levelPrefill
-	levelInterToken
-	levelUp
-	numLevels
+	hitRatio config.Quantity = "prefix_cache_hit_ratio"
+	pagesUp  config.Quantity = "up"
 )
+
+// Indexes of some quantities.
+const (
+	indexUp = iota
+	indexRunning
+	indexWaiting
+	indexReady
+)
+
+// quantity is one of a reading: what it is in words, how its values are written, and how it
+// follows from all pages and those of the reading before, nil for none.
+type quantity struct {
+	config.Quantity
+	words string
+	show  func(float64) string
+	of    func(q config.Quantity, now, before *page.Total) *float64
+}
+
+// quantities are those of a reading.
+var quantities = [...]quantity{
+	indexUp:      {pagesUp, "", number, func(config.Quantity, *page.Total, *page.Total) *float64 { return nil }},
+	indexRunning: {config.RequestsRunning, "running requests", number, gauge},
+	indexWaiting: {config.RequestsWaiting, "waiting requests", number, gauge},
+	indexReady:   {config.BackendsReady, "backends ready", number, gauge},
+	{config.Backends, "backends", number, gauge},
+	{config.KVCacheUsage, "KV cache in use", percent, gauge},
+	{config.Preemptions, "preemptions per second", number, rate},
+	{config.GenerationTokens, "tokens per second", number, rate},
+	{hitRatio, "prefix cache hit ratio", percent, func(_ config.Quantity, now, _ *page.Total) *float64 { return now.HitRatio }},
+	{config.TTFT, "TTFT by the servers", seconds, mean},
+	{config.QueueTime, "time in the queue", seconds, mean},
+	{config.PrefillTime, "prefill time by the servers", seconds, mean},
+	{config.InterToken, "time between tokens by the servers", seconds, mean},
+}
+
+func gauge(q config.Quantity, now, _ *page.Total) *float64 {
+	if v, ok := now.Values[q]; ok {
+		return &v
+	}
+	return nil
+}
+
+func rate(q config.Quantity, now, before *page.Total) *float64 {
+	if before == nil {
+		return nil
+	}
+	grown := now.Counted(before, q)
+	if grown == nil {
+		return nil
+	}
+	return new(*grown / now.At.Sub(before.At).Seconds())
+}
+
+func mean(q config.Quantity, now, before *page.Total) *float64 {
+	if before == nil {
+		return nil
+	}
+	return now.Mean(before, q)
+}
 
 const (
 	// latestReadings are those that make the value of now.
@@ -45,14 +95,14 @@ const (
 // reading is what all servers of an endpoint showed at one time; NaN is not known.
 type reading struct {
 	at     time.Time
-	values [numLevels]float32
+	values [len(quantities)]float32
 }
 
-// readings are the latest readings of the servers' pages, and a sample of those of the
-// last day, evenly spread.
+// readings are the latest readings of some pages, and a sample of those of the last day,
+// evenly spread.
 type readings struct {
 	statuses []page.Status // of the latest
-	before   *page.Total   // nil where no page was read
+	total    *page.Total   // of these; nil where no page was read
 	latest   []reading
 	past     []reading
 	every    int // of the readings, one goes into past
@@ -74,19 +124,24 @@ func (r *readings) add(statuses []page.Status) {
 	if len(statuses) == 0 {
 		return
 	}
-	next := newReading(statuses[0].At)
-	up, lost := lostServers(statuses)
-	if up > 0 || len(lost) > 0 {
-		next.values[levelUp] = float32(up)
+	now, before := page.NewTotal(statuses), r.total
+	r.total = now
+	if now == nil || !now.Follows(before) || !now.At.After(before.At) {
+		before = nil
 	}
-	now := page.NewTotal(statuses)
-	if now != nil {
-		next.gauges(now)
+	next := reading{at: statuses[0].At}
+	for i, q := range quantities {
+		next.values[i] = float32(math.NaN())
+		if now == nil {
+			continue
+		}
+		if v := q.of(q.Quantity, now, before); v != nil {
+			next.values[i] = float32(*v)
+		}
 	}
-	if now != nil && now.Follows(r.before) {
-		next.rates(r.before, now)
+	if up, lost := upAndLost(statuses); up > 0 || len(lost) > 0 {
+		next.values[indexUp] = float32(up)
 	}
-	r.before = now
 	r.latest = stats.AppendLatest(r.latest, next, latestReadings)
 	r.sample(next)
 }
@@ -112,78 +167,28 @@ func (r *readings) sample(next reading) {
 	r.past, r.every = kept, max(2, 2*r.every)
 }
 
-// newReading returns a reading of which nothing is known.
-func newReading(at time.Time) reading {
-	n := reading{at: at}
-	for i := range n.values {
-		n.values[i] = float32(math.NaN())
-	}
-	return n
-}
-
-// set sets a value; nil is not known.
-func (n *reading) set(level int, v *float64) {
-	if v != nil {
-		n.values[level] = float32(*v)
-	}
-}
-
-// gauges sets what a reading shows by itself.
-func (n *reading) gauges(t *page.Total) {
-	for level, q := range map[int]config.Quantity{
-		levelRunning: config.RequestsRunning, levelWaiting: config.RequestsWaiting, levelKVUsage: config.KVCacheUsage,
-	} {
-		if v, ok := t.Values[q]; ok {
-			n.values[level] = float32(v)
-		}
-	}
-	n.set(levelHits, t.HitRatio)
-}
-
-// rates sets what follows from a reading and the one before.
-func (n *reading) rates(before, now *page.Total) {
-	elapsed := now.At.Sub(before.At).Seconds()
-	if elapsed <= 0 {
-		return
-	}
-	for level, q := range map[int]config.Quantity{levelPreemptions: config.Preemptions, levelGenerated: config.GenerationTokens} {
-		if grown := now.Counted(before, q); grown != nil {
-			n.values[level] = float32(*grown / elapsed)
-		}
-	}
-	for level, q := range map[int]config.Quantity{
-		levelTTFT: config.TTFT, levelQueue: config.QueueTime, levelPrefill: config.PrefillTime, levelInterToken: config.InterToken,
-	} {
-		n.set(level, now.Mean(before, q))
-	}
-}
-
-// evidence returns what the servers show now, and usually showed before an instant; nil
-// where no page is known. The interval is that of the readings.
-func (r *readings) evidence(before time.Time, interval time.Duration) *Servers {
+// evidence returns what the pages show now, and usually showed before an instant; nil
+// where none is known. The interval is that of the readings.
+func (r *readings) evidence(before time.Time, interval time.Duration) *Pages {
 	if len(r.statuses) == 0 || len(r.latest) == 0 {
 		return nil
 	}
-	s := &Servers{Known: len(r.statuses), Stuck: stuck(r.statuses, stuckReadings*interval)}
-	s.Up, s.Lost = lostServers(r.statuses)
+	p := &Pages{Known: len(r.statuses), Stuck: stuck(r.statuses, stuckReadings*interval), Levels: map[config.Quantity]Level{}}
+	p.Up, p.Lost = upAndLost(r.statuses)
 	for _, st := range r.statuses {
-		if st.Snapshot != nil && st.Snapshot.Started.After(s.Started) {
-			s.Started = st.Snapshot.Started
+		if st.Snapshot != nil && st.Snapshot.Started.After(p.Started) {
+			p.Started = st.Snapshot.Started
 		}
 	}
-	if up := r.level(levelUp, before); up.Usual != nil {
-		s.Usual = int(math.Round(*up.Usual))
-	}
-	for i, into := range map[int]**Level{
-		levelRunning: &s.Running, levelWaiting: &s.Waiting, levelKVUsage: &s.KVUsage, levelPreemptions: &s.Preemptions,
-		levelGenerated: &s.Generated, levelHits: &s.Hits, levelTTFT: &s.TTFT, levelQueue: &s.Queue, levelPrefill: &s.Prefill,
-		levelInterToken: &s.InterToken,
-	} {
+	for i, q := range quantities {
 		if l := r.level(i, before); l.Now != nil || l.Usual != nil {
-			*into = &l
+			p.Levels[q.Quantity] = l
 		}
 	}
-	return s
+	if usual := p.Levels[pagesUp].Usual; usual != nil {
+		p.Usual = int(math.Round(*usual))
+	}
+	return p
 }
 
 // level returns a quantity now and as it was before an instant, by medians.
@@ -214,7 +219,7 @@ func (r *readings) idle(probes []Probe) *bool {
 		waited := slices.ContainsFunc(probes, func(p Probe) bool {
 			return p.Outcome.IsTimeout() && n.at.Sub(p.Start) > patienceOfPages && n.at.Before(p.Start.Add(p.Timing.Duration))
 		})
-		requests := float64(n.values[levelRunning] + n.values[levelWaiting])
+		requests := float64(n.values[indexRunning] + n.values[indexWaiting])
 		switch {
 		case !waited || math.IsNaN(requests):
 		case requests > 0:
@@ -249,9 +254,8 @@ func stuck(statuses []page.Status, least time.Duration) time.Duration {
 	return longest
 }
 
-// lostServers returns how many servers are known and up, and names those that do not
-// answer.
-func lostServers(statuses []page.Status) (up int, lost []string) {
+// upAndLost returns how many pages are known and up, and names those that do not answer.
+func upAndLost(statuses []page.Status) (up int, lost []string) {
 	for i := range statuses {
 		switch st := &statuses[i]; st.State {
 		case page.Up:
@@ -268,11 +272,9 @@ func lostServers(statuses []page.Status) (up int, lost []string) {
 type Gateway struct {
 	name string
 
-	mu       sync.Mutex
-	statuses []page.Status // of the latest reading of each page; nil before the first
-	uses     page.GatewayUses
-	levels   readings // of which levelUp is the backends that are ready
-	wasRead  bool     // a page was
+	mu sync.Mutex
+	readings
+	uses page.GatewayUses
 }
 
 // NewGateway returns a gateway whose pages were not read yet.
@@ -282,25 +284,10 @@ func NewGateway(name string) *Gateway { return &Gateway{name: name} }
 func (g *Gateway) Add(statuses []page.Status) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.statuses = statuses
-	now := page.NewTotal(statuses)
-	if now == nil {
-		return
+	g.add(statuses)
+	if g.total != nil {
+		g.uses.Add(g.total)
 	}
-	before := g.uses.Latest()
-	g.wasRead = true
-	g.uses.Add(now)
-	next := newReading(now.At)
-	for q, i := range map[config.Quantity]int{config.RequestsWaiting: levelWaiting, config.BackendsReady: levelUp} {
-		if v, ok := now.Values[q]; ok {
-			next.values[i] = float32(v)
-		}
-	}
-	if now.Follows(before) {
-		next.set(levelQueue, now.Mean(before, config.QueueTime))
-	}
-	g.levels.latest = stats.AppendLatest(g.levels.latest, next, latestReadings)
-	g.levels.sample(next)
 }
 
 // Latest returns what became of the latest reading of each page; nil before the first.
@@ -311,59 +298,44 @@ func (g *Gateway) Latest() []page.Status {
 }
 
 // View calls a function with what the pages show, which it may not keep, and with how many
-// backends are usually ready; nil where that is not known.
+// backends were ready in most readings of the last day; nil where that is not known.
 func (g *Gateway) View(view func(statuses []page.Status, uses *page.GatewayUses, usuallyReady *float64)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	view(g.statuses, &g.uses, g.usuallyReady())
-}
-
-// usuallyReady returns how many backends were ready in most readings of the last day; nil
-// where that is not known.
-func (g *Gateway) usuallyReady() *float64 {
-	if len(g.levels.latest) == 0 {
-		return nil
+	var usuallyReady *float64
+	if n := len(g.latest); n > 0 {
+		if usual := g.level(indexReady, g.latest[n-1].at).Usual; usual != nil {
+			usuallyReady = new(math.Round(*usual))
+		}
 	}
-	usual := g.levels.level(levelUp, g.levels.latest[len(g.levels.latest)-1].at).Usual
-	if usual == nil {
-		return nil
-	}
-	return new(math.Round(*usual))
+	view(g.statuses, &g.uses, usuallyReady)
 }
 
 // evidence returns what the pages show now, and usually showed before an instant; nil
 // before the first reading, and without a gateway.
-func (g *Gateway) evidence(before time.Time) *GatewayPages {
+func (g *Gateway) evidence(before time.Time) *Pages {
 	if g == nil {
 		return nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.statuses == nil {
+	p := g.readings.evidence(before, 0)
+	if p == nil {
 		return nil
 	}
-	e := &GatewayPages{Name: g.name, Known: len(g.statuses), WasRead: g.wasRead}
-	e.Up, e.Lost = lostServers(g.statuses)
-	if e.Up == 0 {
-		return e
-	}
 	latest := g.uses.Latest()
-	if v, ok := latest.Values[config.Backends]; ok {
-		e.Backends = &v
-	}
-	for i, into := range map[int]**Level{levelUp: &e.Ready, levelWaiting: &e.Waiting, levelQueue: &e.Queue} {
-		if l := g.levels.level(i, before); l.Now != nil {
-			*into = &l
-		}
+	p.Name, p.WasRead = g.name, latest != nil
+	if p.Up == 0 {
+		return p
 	}
 	for _, backend := range slices.Sorted(maps.Keys(latest.Backends)) {
 		if ready, ok := latest.Backends[backend].Values[config.BackendsReady]; ok && ready == 0 {
-			e.NotReady = append(e.NotReady, backend)
+			p.NotReady = append(p.NotReady, backend)
 		}
 		if use := g.uses.Backend(backend); use.IsFailing() {
-			e.Failing = append(e.Failing, fmt.Sprintf("backend %s of the gateway %s: %.0f of %.0f requests failed in the last %s",
+			p.Failing = append(p.Failing, fmt.Sprintf("backend %s of the gateway %s: %.0f of %.0f requests failed in the last %s",
 				backend, g.name, *use.Failed, *use.Requests, g.uses.Span().Round(time.Second)))
 		}
 	}
-	return e
+	return p
 }

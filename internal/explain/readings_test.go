@@ -43,22 +43,16 @@ func TestReadings(t *testing.T) {
 		t.Errorf("they span %s", span)
 	}
 	got := r.evidence(began.Add(day*15*time.Second), 15*time.Second)
-	for name, v := range map[string]struct {
-		now, usual         *float64
-		wantNow, wantUsual float64
-	}{
-		"running":     {got.Running.Now, got.Running.Usual, 4, 4},
-		"waiting":     {got.Waiting.Now, got.Waiting.Usual, 8, 0},
-		"preemptions": {got.Preemptions.Now, got.Preemptions.Usual, 2, 0},
-		"generated":   {got.Generated.Now, got.Generated.Usual, 40, 40},
-		"ttft":        {got.TTFT.Now, got.TTFT.Usual, 2, 0.2},
+	for q, want := range map[config.Quantity][2]float64{
+		config.RequestsRunning: {4, 4}, config.RequestsWaiting: {8, 0}, config.Preemptions: {2, 0}, config.GenerationTokens: {40, 40}, config.TTFT: {2, 0.2},
+		pagesUp: {1, 1},
 	} {
-		if v.now == nil || v.usual == nil || !isClose(*v.now, v.wantNow) || !isClose(*v.usual, v.wantUsual) {
-			t.Errorf("%s: %v, %v, want %v, %v", name, v.now, v.usual, v.wantNow, v.wantUsual)
+		if l := got.Levels[q]; l.Now == nil || l.Usual == nil || !isClose(*l.Now, want[0]) || !isClose(*l.Usual, want[1]) {
+			t.Errorf("%s: %+v, want %v", q, l, want)
 		}
 	}
-	if got.Queue != nil || got.Hits != nil || got.KVUsage != nil {
-		t.Errorf("what no page shows is known: %+v", got)
+	if len(got.Levels) != 6 {
+		t.Errorf("what no page shows is known: %+v", got.Levels)
 	}
 	if got.Known != 1 || got.Up != 1 || got.Usual != 1 {
 		t.Errorf("%d servers, %d up, usually %d", got.Known, got.Up, got.Usual)
@@ -74,8 +68,8 @@ func TestReadingsOfARestart(t *testing.T) {
 		generated := []float64{900, 10, 1000}[i]
 		r.add([]page.Status{readAt(i, server, map[config.Quantity]float64{config.GenerationTokens: generated}, &page.Histogram{Count: uint64(9 - i), Sum: 1})})
 	}
-	if got := r.evidence(began, time.Second); got.Generated != nil || got.TTFT != nil {
-		t.Errorf("got %+v, %+v", got.Generated, got.TTFT)
+	if got := r.evidence(began, time.Second); len(got.Levels) != 1 {
+		t.Errorf("got %+v", got.Levels)
 	}
 }
 
