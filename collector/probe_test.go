@@ -220,7 +220,7 @@ func TestCountersOfAbsurdCounts(t *testing.T) {
 				}
 				spent := 0.0
 				for i := range costKinds() {
-					spent += s.values.floats[rowOf(store, "probe_cost_usd_total").slot+i]
+					spent += s.values.floats[rowOf(store, "probe_cost_usd_total").float+i]
 				}
 				if !(spent >= usd) || math.IsInf(spent, 0) {
 					t.Fatalf("%+v: %v is spent after %v", r.Tokens, spent, usd)

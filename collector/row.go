@@ -129,7 +129,8 @@ func (p *probe) ifTimed(d time.Duration) float64 {
 type probeFamily struct {
 	*family
 	row
-	slot  int        // the first of its counts and floats, one for each value of the label
+	slot  int        // the first of its counts, one for each value of the label
+	float int        // the first of its floats
 	hist  int        // of its histogram
 	empty *histogram // a histogram before its first observation
 	like  *probeFamily
@@ -154,14 +155,14 @@ func newProbeTable(families []*probeFamily) *probeTable {
 			f.hist, f.empty = t.hists, new(newHistogram(&f.bounds))
 			t.hists++
 		case f.Count != nil || f.Sum != nil || f.Gauge != nil || f.Time != nil:
-			f.slot = t.slots
+			f.slot, f.float = t.slots, len(t.start)
 			t.slots += len(f.pairs)
-			for range f.pairs {
-				first := 0.0
-				if f.Gauge != nil && !f.FromZero {
-					first = math.NaN()
-				}
-				t.start = append(t.start, first)
+			first := 0.0
+			if f.Gauge != nil && !f.FromZero {
+				first = math.NaN()
+			}
+			if f.Count == nil {
+				t.start = append(t.start, slices.Repeat([]float64{first}, len(f.pairs))...)
 			}
 		}
 	}
@@ -211,7 +212,7 @@ type values struct {
 	options *SeriesOptions
 
 	counts     tally        // by slot
-	floats     []float64    // gauges, and sums, by slot
+	floats     []float64    // gauges and sums
 	histograms []*histogram // nil before the first observation
 
 	slo   *slo          // nil without objectives
@@ -269,7 +270,7 @@ func (f *probeFamily) take(v *values, p *probe) {
 
 // add takes the part of a probe that belongs to value i of the label.
 func (f *probeFamily) add(v *values, p *probe, i int) {
-	slot := f.slot + i
+	slot, float := f.slot+i, f.float+i
 	switch {
 	case f.Count != nil:
 		n := f.Count(p, i)
@@ -279,13 +280,13 @@ func (f *probeFamily) add(v *values, p *probe, i int) {
 		}
 		v.counts.add(int32(slot), uint64(n))
 	case f.Sum != nil:
-		v.floats[slot] += f.Sum(p, i)
+		v.floats[float] += f.Sum(p, i)
 	case f.Gauge != nil:
-		v.floats[slot] = f.Gauge(p, i, v.floats[slot])
+		v.floats[float] = f.Gauge(p, i, v.floats[float])
 	case p.timed:
 		if d := f.Time(p, i); d >= 0 {
 			v.counts.add(int32(slot), 1)
-			v.floats[slot] += d.Seconds()
+			v.floats[float] += d.Seconds()
 		}
 	}
 }
@@ -335,7 +336,7 @@ func (f *probeFamily) show(e encoder, v *values) {
 
 // sample encodes the sample of value i of the label, unless it is absent.
 func (f *probeFamily) sample(e encoder, v *values, i int) {
-	slot := f.slot + i
+	slot, float := f.slot+i, f.float+i
 	switch {
 	case f.Count != nil, f.Time != nil:
 		n, counted := v.counts.of(slot)
@@ -345,14 +346,14 @@ func (f *probeFamily) sample(e encoder, v *values, i int) {
 		case f.Count != nil:
 			e.counter(i, float64(n))
 		default:
-			e.summary(i, v.floats[slot], n)
+			e.summary(i, v.floats[float], n)
 		}
 	case f.Sum != nil:
-		e.counter(i, v.floats[slot]/max(1, f.Per))
+		e.counter(i, v.floats[float]/max(1, f.Per))
 	default:
 		var x float64
 		if f.Gauge != nil {
-			x = v.floats[slot]
+			x = v.floats[float]
 		} else {
 			x = f.Value(v, i)
 		}

@@ -50,7 +50,7 @@ type Probes struct {
 	gpus     func() gpu.Snapshots // nil without GPUs of this machine
 
 	mu        sync.Mutex
-	series    map[result.SeriesID]*Series
+	series    map[string][]*Series       // by endpoint
 	findings  map[string]*FindingsSeries // by FindingsID.key
 	endpoints map[string]*endpoint       // by name
 	ordered   probesPage
@@ -70,7 +70,7 @@ func NewProbes(now func() time.Time) *Probes {
 		spending:  spendingFamilies(),
 		states:    healthFamilies(),
 		found:     findingsFamilies(),
-		series:    make(map[result.SeriesID]*Series),
+		series:    make(map[string][]*Series),
 		findings:  make(map[string]*FindingsSeries),
 		endpoints: make(map[string]*endpoint),
 	}
@@ -125,11 +125,14 @@ type SeriesOptions struct {
 func (p *Probes) Open(id result.SeriesID, o SeriesOptions) *Series {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s, ok := p.series[id]
-	if !ok {
-		s = &Series{store: p, id: id, values: newValues(p.rows, p.now, new(SeriesOptions))}
-		p.series[id] = s
+	all := p.series[id.Endpoint]
+	i := slices.IndexFunc(all, func(s *Series) bool { return s.id == id })
+	if i < 0 {
+		i = len(all)
+		all = append(all, &Series{store: p, id: id, values: newValues(p.rows, p.now, new(SeriesOptions))})
+		p.series[id.Endpoint] = all
 	}
+	s := all[i]
 	s.configure(o)
 	p.stale.Store(true)
 	return s
@@ -140,7 +143,10 @@ func (p *Probes) Open(id result.SeriesID, o SeriesOptions) *Series {
 func (p *Probes) Remove(id result.SeriesID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.series, id)
+	left := slices.DeleteFunc(p.series[id.Endpoint], func(s *Series) bool { return s.id == id })
+	if p.series[id.Endpoint] = left; len(left) == 0 {
+		delete(p.series, id.Endpoint)
+	}
 	p.changed()
 }
 
@@ -357,10 +363,12 @@ func (p *Probes) order() {
 	sortLabelled(o.spending)
 	sortLabelled(o.states)
 	series := make([]labelled[*Series], 0, len(p.series))
-	for _, s := range p.series {
-		s.mu.Lock()
-		series = append(series, labelled[*Series]{s.block, s})
-		s.mu.Unlock()
+	for _, of := range p.series {
+		for _, s := range of {
+			s.mu.Lock()
+			series = append(series, labelled[*Series]{s.block, s})
+			s.mu.Unlock()
+		}
 	}
 	o.series = sortLabelled(series)
 	var findings []labelled[*FindingsSeries]

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
@@ -20,8 +21,8 @@ import (
 const (
 	maxKept, minKept, eventless = 30, 2, 12
 
-	ownBytes    = 12 << 8
-	pooledBytes = 3 << 20
+	ownBytes    = 15 << 7
+	pooledBytes = 15 << 17
 )
 
 // Pool is what logs share for the probes that are kept with all that is known. It is safe for
@@ -46,24 +47,26 @@ func (p *Pool) allowance() int {
 // Kept is a result in little room. It is never changed.
 type Kept struct {
 	*keptProbe
-	events []keptEvent // beside the rest, which stays where it is when they are dropped
+	events string // by keepEvents, beside the rest, which stays where it is when they are dropped
 }
 
 // keptProbe is a Kept without its events.
 type keptProbe struct {
-	start, sent int64 // Unix time in ns; 0 is not known
+	start       int64 // Unix time in ns; 0 is not known
 	trace       [16]byte
 	outcome     result.Outcome
-	timing      result.Timing
-	server      api.ServerTimes
 	tokens      [4]int32 // prompt, cached, output and reasoning
 	decoded     [4]int32 // first, last, tokens and those of the first
 	length      int32
 	concurrency int32
-	status      int32
 	merged      int32 // events, those that were dropped included
 	bytes       int32 // in memory, roughly, without events
+	status      int16
 	startLag    micros
+	sent        micros // after the start
+	timing      [5]micros
+	phases      [result.NumPhases]micros
+	server      [3]micros
 	timed       bool // its latencies count
 	disturbed   bool // by a burst of the exporter's own
 	flags       keptFlags
@@ -111,18 +114,10 @@ func (k *keptRare) isEmpty() bool {
 
 // Sizes in memory.
 const (
-	keptBytes      = 320 // of a Kept with its keptProbe, without what both point to
+	keptBytes      = 216 // of a Kept with its keptProbe, without what both point to
 	keptRareBytes  = 160
 	keptAlikeBytes = 304
-	eventBytes     = 8
 )
-
-// keptEvent is a result.Event without what no page shows.
-type keptEvent struct {
-	at                uint32 // microseconds
-	tokens            uint16
-	merged, reasoning bool
-}
 
 // keep returns what is kept of a result, and of that what it may share with the probe
 // before. Its events are dropped when they take more than half of the allowance.
@@ -130,13 +125,22 @@ func keep(o *Observation, allowance int) (Kept, keptAlike) {
 	r := o.Result
 	t, d := &r.Tokens, &r.Decoded
 	k := Kept{keptProbe: &keptProbe{
-		start: nanoseconds(r.Start), sent: nanoseconds(r.Sent), trace: r.TraceID, outcome: r.Outcome,
-		timing: r.Timing, server: r.Server, startLag: microsOf(r.StartLag), timed: o.Timed(), disturbed: o.Disturbed,
+		start: nanoseconds(r.Start), sent: microsOf(r.Sent.Sub(r.Start)), trace: r.TraceID, outcome: r.Outcome,
+		startLag: microsOf(r.StartLag), timed: o.Timed(), disturbed: o.Disturbed,
 		tokens:  [4]int32{int32(t.Prompt), int32(t.Cached), int32(t.Output), int32(t.Reasoning)},
 		decoded: [4]int32{int32(d.First), int32(d.Last), int32(d.Tokens), int32(d.FirstTokens)},
-		length:  int32(r.Length), concurrency: int32(r.Concurrency), status: int32(r.Status), merged: int32(r.MergedEvents()),
+		length:  int32(r.Length), concurrency: int32(r.Concurrency), status: int16(r.Status), merged: int32(r.MergedEvents()),
 		flags: keptFlags{r.Reused, r.Buffered, r.Imprecise, r.NoEndMarker, r.NoFinish, r.MoreEvents, r.MaxTokensIgnored},
 	}}
+	for i, d := range timesOf(&r.Timing) {
+		k.timing[i] = microsOf(*d)
+	}
+	for i, d := range r.Timing.Phases {
+		k.phases[i] = microsOf(d)
+	}
+	for i, d := range [...]time.Duration{r.Server.Queue, r.Server.Prefill, r.Server.Decode} {
+		k.server[i] = microsOf(d)
+	}
 	a := &r.Answer
 	bytes := keptBytes + len(r.Model) + len(a.Prompt) + len(a.Hash) + len(a.Model) + len(a.Fingerprint) + len(a.Text)
 	if r.Outcome != result.Success {
@@ -152,8 +156,8 @@ func keep(o *Observation, allowance int) (Kept, keptAlike) {
 		k.rare = &rare
 		bytes += keptRareBytes
 	}
-	if bytes+eventBytes*len(r.Events) <= allowance/2 {
-		k.events = keepEvents(r.Events)
+	if events := keepEvents(r.Events); bytes+len(events) <= allowance/2 {
+		k.events = string(events)
 	}
 	k.bytes = int32(bytes)
 	return k, keptAlike{
@@ -173,7 +177,7 @@ func (k *keptProbe) setAlike(alike *keptAlike, before Kept, ok bool) {
 }
 
 // size returns the bytes in memory, roughly.
-func (k Kept) size() int32 { return k.bytes + int32(eventBytes*len(k.events)) }
+func (k Kept) size() int32 { return k.bytes + int32(len(k.events)) }
 
 // nanoseconds returns t as a Unix time, 0 for the zero time.
 func nanoseconds(t time.Time) int64 {
@@ -194,18 +198,52 @@ func ofNanoseconds(ns int64) time.Time {
 // maxTextBytes bounds the text of an error.
 const maxTextBytes = 1024
 
-// keepEvents returns events in little room; nil where one does not fit: one after
-// more than an hour, or of very many tokens.
-func keepEvents(events []result.Event) []keptEvent {
-	kept := make([]keptEvent, len(events))
+// keepEvents returns events in little room, nil where one does not fit: one after more than
+// an hour, or of very many tokens. Of each it has the microseconds since the one before, and
+// the tokens with what else is known.
+func keepEvents(events []result.Event) []byte {
+	kept := make([]byte, 0, 4*len(events))
+	before := int64(0)
 	for i := range events {
 		e := &events[i]
 		if e.At < 0 || e.At > time.Hour || e.Tokens < 0 || e.Tokens > math.MaxUint16 {
 			return nil
 		}
-		kept[i] = keptEvent{uint32((e.At + time.Microsecond/2) / time.Microsecond), uint16(e.Tokens), e.Merged, e.Reasoning}
+		at := int64((e.At + time.Microsecond/2) / time.Microsecond)
+		kept = binary.AppendVarint(kept, at-before)
+		kept = binary.AppendUvarint(kept, uint64(e.Tokens)<<2|bit(e.Merged)<<1|bit(e.Reasoning))
+		before = at
 	}
 	return kept
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// keptEvents returns the events that keepEvents made kept of.
+func keptEvents(kept string) []result.Event {
+	in := []byte(kept)
+	var events []result.Event
+	at := int64(0)
+	for len(in) > 0 {
+		after, n := binary.Varint(in)
+		tokens, m := binary.Uvarint(in[n:])
+		in = in[n+m:]
+		at += after
+		events = append(events, result.Event{
+			At: time.Duration(at) * time.Microsecond, Tokens: int(tokens >> 2), Merged: tokens>>1&1 == 1, Reasoning: tokens&1 == 1,
+		})
+	}
+	return events
+}
+
+// timesOf returns the durations but for the phases.
+func timesOf(t *result.Timing) [5]*time.Duration {
+	return [5]*time.Duration{&t.TTFT, &t.TTFO, &t.TPOT, &t.MaxGap, &t.Duration}
 }
 
 // Document returns the probe in the form of the command `probe -o json`.
@@ -224,8 +262,16 @@ func (k Kept) Outcome() result.Outcome { return k.outcome }
 // Timed reports whether the latencies of the probe count.
 func (k Kept) Timed() bool { return k.timed }
 
-// Timing returns the latencies of the probe, which must not be changed.
-func (k Kept) Timing() *result.Timing { return &k.timing }
+// Timing returns the latencies of the probe.
+func (k Kept) Timing() (t result.Timing) {
+	for i, d := range timesOf(&t) {
+		*d = k.timing[i].duration()
+	}
+	for i, d := range k.phases {
+		t.Phases[i] = d.duration()
+	}
+	return t
+}
 
 // Advice returns that on a failure; "" is none.
 func (k Kept) Advice() string {
@@ -255,8 +301,8 @@ func (k Kept) Message() string {
 func (k Kept) Result() *result.Result {
 	a, f := k.alike, &k.flags
 	r := &result.Result{
-		Start: ofNanoseconds(k.start), StartLag: k.startLag.duration(), Sent: ofNanoseconds(k.sent), TraceID: k.trace, Outcome: k.outcome,
-		Timing: k.timing, Server: k.server,
+		Start: k.Start(), StartLag: k.startLag.duration(), TraceID: k.trace, Outcome: k.outcome, Timing: k.Timing(),
+		Server: api.ServerTimes{Queue: k.server[0].duration(), Prefill: k.server[1].duration(), Decode: k.server[2].duration()},
 		Tokens: result.Tokens{
 			Prompt: int(k.tokens[0]), Cached: int(k.tokens[1]), Output: int(k.tokens[2]), Reasoning: int(k.tokens[3]), Source: a.source,
 		},
@@ -268,6 +314,9 @@ func (k Kept) Result() *result.Result {
 		Answer: a.answer, CertNotAfter: a.certNotAfter,
 		RateLimit: api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown}, RetryAfter: result.Absent,
 	}
+	if k.sent != absent {
+		r.Sent = r.Start.Add(k.sent.duration())
+	}
 	if k.failure != nil {
 		r.Err = k.failure.err
 	}
@@ -275,12 +324,7 @@ func (k Kept) Result() *result.Result {
 		r.Turn, r.Call, r.Logprob, r.Vectors = x.turn, x.call, x.logprob, x.vectors
 		r.RateLimit, r.RetryAfter, r.Integrity = x.rateLimit, x.retryAfter, x.integrity
 	}
-	r.Events = make([]result.Event, len(k.events))
-	for i, e := range k.events {
-		r.Events[i] = result.Event{
-			At: time.Duration(e.at) * time.Microsecond, Tokens: int(e.tokens), Merged: e.merged, Reasoning: e.reasoning,
-		}
-	}
+	r.Events = keptEvents(k.events)
 	return r
 }
 
@@ -303,8 +347,8 @@ func (l *Log) keep(k Kept, allowance int) {
 func (l *Log) stripOldest() bool {
 	for i := range l.kept[:len(l.kept)-minKept] {
 		if k := &l.kept[i]; len(k.events) > 0 {
-			l.keptBytes -= int32(eventBytes * len(k.events))
-			k.events = nil
+			l.keptBytes -= int32(len(k.events))
+			k.events = ""
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Uptime is the share of the probes that succeeded over the latest time, without
@@ -50,12 +51,26 @@ type uptime struct {
 	Objectives [NumObjectives - 1]counts `json:"objectives"`
 }
 
-// counts are, by step, the number of the step since 1970, how many probes there were in
-// it, and how many were bad; the latest last. Steps without probes are left out.
-type counts [][3]uint32
+// counts are those of the steps of a span, the latest last. Steps without probes are left
+// out.
+type counts []count
 
-// Indexes of counts.
-const countStep, countAll, countBad = 0, 1, 2
+// count is how many probes there were in a step of a span, and how many of them were bad, in
+// 20 bits each, and in the upper 24 bits the number of the step since 1970.
+type count uint64
+
+const (
+	probesBits      = 20
+	maxProbesOfStep = 1<<probesBits - 1
+)
+
+func newCount(step int64, all, bad int) count {
+	return count(step)<<(2*probesBits) | count(all)<<probesBits | count(bad)
+}
+
+func (c count) step() int64 { return int64(c >> (2 * probesBits)) }
+func (c count) all() int    { return int(c >> probesBits & maxProbesOfStep) }
+func (c count) bad() int    { return int(c & maxProbesOfStep) }
 
 // add counts a probe.
 func (u *uptime) add(o *Observation) {
@@ -89,28 +104,27 @@ func (u *uptime) addWait(at time.Time, bad bool) {
 func (c *counts) add(s span, at int64, bad bool) {
 	step := at / s.step
 	list := *c
-	if n := len(list); n > 0 && step == int64(list[n-1][countStep])-1 {
+	if n := len(list); n > 0 && step == list[n-1].step()-1 {
 		step++
 	}
 	list.dropAfter(step)
-	if n := len(list); n == 0 || int64(list[n-1][countStep]) != step {
-		list = append(list, [3]uint32{countStep: uint32(step)})
+	if n := len(list); n == 0 || list[n-1].step() != step {
+		list = stats.DropOld(list, func(x count) bool { return x.step() < step-s.n })
+		list = stats.AppendLatest(list, newCount(step, 0, 0), int(s.n)+1)
 	}
 	latest := &list[len(list)-1]
-	latest[countAll]++
-	if bad {
-		latest[countBad]++
+	if latest.all() < maxProbesOfStep {
+		*latest += newCount(0, 1, 0)
+		if bad {
+			*latest += newCount(0, 0, 1)
+		}
 	}
-	old := 0
-	for int64(list[old][countStep]) < step-s.n {
-		old++
-	}
-	*c = slices.Delete(list, 0, old)
+	*c = list
 }
 
 func (c *counts) dropAfter(step int64) {
 	n := len(*c)
-	for n > 0 && int64((*c)[n-1][countStep]) > step {
+	for n > 0 && (*c)[n-1].step() > step {
 		n--
 	}
 	*c = (*c)[:n]
@@ -120,8 +134,8 @@ func (c *counts) dropAfter(step int64) {
 func (c counts) sum(s span, now int64) (all, bad float64) {
 	first := now/s.step - s.n
 	for _, x := range c {
-		if int64(x[countStep]) >= first {
-			all, bad = all+float64(x[countAll]), bad+float64(x[countBad])
+		if x.step() >= first {
+			all, bad = all+float64(x.all()), bad+float64(x.bad())
 		}
 	}
 	return all, bad
@@ -187,7 +201,7 @@ func (c counts) kept(s span, from, now int64) float64 {
 	var seconds int64
 	first := now/s.step - s.n
 	for _, x := range c {
-		if step := int64(x[countStep]); step >= first {
+		if step := x.step(); step >= first {
 			seconds += max(0, min(now, (step+1)*s.step)-max(from, step*s.step))
 		}
 	}
@@ -227,7 +241,7 @@ func (c counts) valid(s span, now int64) counts {
 		return nil
 	}
 	for i, x := range c {
-		if x[countBad] > x[countAll] || i > 0 && x[countStep] <= c[i-1][countStep] {
+		if x.bad() > x.all() || i > 0 && x.step() <= c[i-1].step() {
 			return nil
 		}
 	}

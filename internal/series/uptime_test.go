@@ -16,16 +16,16 @@ func TestUptimeRestoresNoNonsense(t *testing.T) {
 		return string(b)
 	}
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	step := uint32(now.Unix() / 300)
+	step := now.Unix() / 300
 	for _, c := range []struct {
 		in   counts
 		want string
 	}{
-		{counts{{step - 1, 5, 2}, {step, 3, 3}}, text([][3]uint32{{step - 1, 5, 2}, {step, 3, 3}})},
-		{counts{{step, 5, 2}, {step + 1, 3, 3}}, text([][3]uint32{{step, 5, 2}})},
-		{counts{{step, 5, 6}}, "null"},
-		{counts{{step, 5, 2}, {step - 1, 3, 3}}, "null"},
-		{counts{{step, 5, 2}, {step, 3, 3}}, "null"},
+		{counts{newCount(step-1, 5, 2), newCount(step, 3, 3)}, text([]count{newCount(step-1, 5, 2), newCount(step, 3, 3)})},
+		{counts{newCount(step, 5, 2), newCount(step+1, 3, 3)}, text([]count{newCount(step, 5, 2)})},
+		{counts{newCount(step, 5, 6)}, "null"},
+		{counts{newCount(step, 5, 2), newCount(step-1, 3, 3)}, "null"},
+		{counts{newCount(step, 5, 2), newCount(step, 3, 3)}, "null"},
 		{make(counts, 14), "null"},
 	} {
 		u := uptime{From: 1}
@@ -35,7 +35,7 @@ func TestUptimeRestoresNoNonsense(t *testing.T) {
 		}
 	}
 	var u uptime
-	if err := json.Unmarshal([]byte(`{"from":9223372036854775807,"probes":[[[0,0,0]]]}`), &u); err != nil {
+	if err := json.Unmarshal([]byte(`{"from":9223372036854775807,"probes":[[0]]}`), &u); err != nil {
 		t.Fatal(err)
 	}
 	if v := u.valid(now); v.From != now.Unix() {
