@@ -88,6 +88,7 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 	}
 	f("--log.level=loud: want one of debug, info, warn, error, try inference_exporter serve --help", "--log.level=loud")
 	f("--log.format=xml: want one of logfmt, json, try inference_exporter serve --help", "--log.format=xml")
+	f("--shard.index=-1: want at least 0, try inference_exporter serve --help", "--shard.index=-1")
 	f("--shard.index=1.5: want a whole number, try inference_exporter serve --help", "--shard.index=1.5")
 	f("--count=many: want a whole number, try inference_exporter probe --help", "probe", "http://h", "-n", "many")
 	f("--timeout=5: want a duration like 1m30s, try inference_exporter probe --help", "probe", "http://h", "--timeout", "5")
@@ -100,9 +101,9 @@ func TestFlagsThatCannotBeUsed(t *testing.T) {
 	f("--model goes with --endpoint; .*", "--model=m")
 	f("--model goes with --endpoint; .*", "--model=m", "--config.file=a.yml")
 	f("model .*control characters", "--model=a\x07", "--endpoint=http://localhost:8000")
-	f("--fault-ratio=2 .*", "simulate", "--fault-ratio=2")
-	f("--slots=-1 .*", "simulate", "--slots=-1")
-	f("--prefill-rate=NaN .*", "simulate", "--prefill-rate=NaN")
+	f("--fault-ratio=2: want 0 to 1, try .*", "simulate", "--fault-ratio=2")
+	f("--slots=-1: want at least 0, try .*", "simulate", "--slots=-1")
+	f("--prefill-rate=NaN: want 0 to .*", "simulate", "--prefill-rate=NaN")
 	f("--fault=status_50: unknown; the nearest of [0-9]+ are status_500, status_502, status_503, try inference_exporter simulate --help", "simulate", "--fault=status_50")
 	f("open the web server: .*", "demo", "--web.listen-address=127.0.0.1:123456")
 

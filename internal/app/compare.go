@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +28,8 @@ type compareCommand struct {
 	margins
 	baseline, candidate *string
 	maxPairs            int
-	seed                *uint64
-	interval            *time.Duration
+	seed                uint64
+	interval            time.Duration
 	output              *string
 }
 
@@ -40,22 +39,11 @@ func newCompareCommand(c *kingpin.CmdClause) *compareCommand {
 	p.candidate = c.Arg("candidate", "What may be worse: URL or HOST:PORT, or name of an endpoint in --config.file.").Required().HintAction(p.endpointNames).String()
 	p.request.addTo(c)
 	p.margins.addTo(c)
-	c.Flag("max-pairs", "Number of pairs after which it is undecided, 10 to 1000.").Short('n').Default("300").SetValue(cli.Whole(&p.maxPairs))
-	p.interval = c.Flag("interval", "Pause between two pairs.").Default("0s").Duration()
-	p.seed = c.Flag("seed", "Seed of the order within the pairs.").Default("1").Uint64()
+	c.Flag("max-pairs", "Number of pairs after which it is undecided, 10 to 1000.").Short('n').Default("300").SetValue(cli.Between(&p.maxPairs, fewestPairs, mostPairs))
+	c.Flag("interval", "Pause between two pairs.").Default("0s").SetValue(cli.AtLeast(&p.interval, 0))
+	c.Flag("seed", "Seed of the order within the pairs.").Default("1").SetValue(cli.AtLeast(&p.seed, 0))
 	p.output = c.Flag("output", "Format of the report: text, json or junit.").Short('o').Default("text").Enum("text", "json", "junit")
 	return p
-}
-
-// check refuses numbers that make no sense.
-func (c *compareCommand) check() error {
-	switch {
-	case c.maxPairs < fewestPairs || c.maxPairs > mostPairs:
-		return fmt.Errorf("--max-pairs=%d: want %d to %d", c.maxPairs, fewestPairs, mostPairs)
-	case *c.interval < 0:
-		return fmt.Errorf("--interval=%s is negative", *c.interval)
-	}
-	return cmp.Or(c.margins.check(), c.request.check())
 }
 
 func (c *compareCommand) run(ctx context.Context, env environment) error {
@@ -64,9 +52,6 @@ func (c *compareCommand) run(ctx context.Context, env environment) error {
 
 // compare compares, prints, and returns the verdict as an error.
 func (c *compareCommand) compare(ctx context.Context, env environment) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	dialer := prober.NewDialer()
 	defer dialer.Close()
 	baseline, stop, err := c.side(ctx, *c.baseline, dialer, env)
@@ -80,7 +65,7 @@ func (c *compareCommand) compare(ctx context.Context, env environment) error {
 	}
 	defer stop()
 	c.access.warn(env.Stderr)
-	g := gate{baseline: baseline, candidate: candidate, options: c.options(), maxPairs: c.maxPairs, interval: *c.interval, seed: *c.seed, format: *c.output}
+	g := gate{baseline: baseline, candidate: candidate, options: c.Options, maxPairs: c.maxPairs, interval: c.interval, seed: c.seed, format: *c.output}
 	return g.run(ctx, env)
 }
 
@@ -116,36 +101,18 @@ func exit(err error) error {
 }
 
 // margins are the flags that say what a regression is.
-type margins struct{ alpha, latency, tpot, failures, answers *float64 }
+type margins struct{ compare.Options }
 
 func (m *margins) addTo(clause *kingpin.CmdClause) {
-	ratio := func(name, help string, value float64) *float64 {
-		return clause.Flag(name, help).Default(strconv.FormatFloat(value, 'g', -1, 64)).Float64()
+	m.Options = compare.Defaults()
+	ratio := func(name, help string, to *float64, most float64) {
+		clause.Flag(name, help).Default(strconv.FormatFloat(*to, 'g', -1, 64)).SetValue(cli.Between(to, 1e-6, most))
 	}
-	d := compare.Defaults()
-	m.latency = ratio("ttft-margin", "Increase of TTFT, or of the duration of requests without tokens, above which it is a regression: 0.1 is 10 %.", d.Latency)
-	m.tpot = ratio("tpot-margin", "The same of TPOT.", d.TPOT)
-	m.failures = ratio("failures-margin", "Increase of the share of failures above which it is a regression: 0.1 is from 2 % to 12 %.", d.Failures)
-	m.answers = ratio("answers-margin", "The same of the share of wrong answers, where the module checks or inspects them.", d.WrongAnswers)
-	m.alpha = ratio("alpha", "Probability of a false verdict, at most.", d.Alpha)
-}
-
-func (m *margins) options() compare.Options {
-	return compare.Options{Alpha: *m.alpha, Latency: *m.latency, TPOT: *m.tpot, Failures: *m.failures, WrongAnswers: *m.answers}
-}
-
-// check refuses numbers that make no sense.
-func (m *margins) check() error {
-	for _, f := range []struct {
-		name  string
-		value *float64
-		most  float64
-	}{{"ttft-margin", m.latency, 10}, {"tpot-margin", m.tpot, 10}, {"failures-margin", m.failures, 0.9}, {"answers-margin", m.answers, 0.9}, {"alpha", m.alpha, 0.5}} {
-		if !(*f.value > 0 && *f.value <= f.most) {
-			return fmt.Errorf("--%s=%v: want more than 0 and at most %v", f.name, *f.value, f.most)
-		}
-	}
-	return nil
+	ratio("ttft-margin", "Increase of TTFT, or of the duration of requests without tokens, above which it is a regression: 0.1 is 10 %.", &m.Latency, 10)
+	ratio("tpot-margin", "The same of TPOT.", &m.TPOT, 10)
+	ratio("failures-margin", "Increase of the share of failures above which it is a regression: 0.1 is from 2 % to 12 %.", &m.Failures, 0.9)
+	ratio("answers-margin", "The same of the share of wrong answers, where the module checks or inspects them.", &m.WrongAnswers, 0.9)
+	ratio("alpha", "Probability of a false verdict, at most.", &m.Alpha, 0.5)
 }
 
 // fewestPairs and mostPairs bound how many pairs may be asked for.
@@ -277,7 +244,7 @@ func (b *baseline) check(count int) error {
 	case *b.save != "" && count < fewestPairs:
 		return fmt.Errorf("--save-baseline: want --count of at least %d", fewestPairs)
 	}
-	return b.margins.check()
+	return nil
 }
 
 // store writes a baseline of a number of runs, if so many measured something.
@@ -339,8 +306,8 @@ func (c *probeCommand) gate(ctx context.Context, env environment, p *fleet.Probe
 		return next, nil
 	}
 	g := gate{
-		baseline: before, candidate: newSide(p, t.Report()), options: c.options(),
-		maxPairs: most, interval: *c.interval, seed: seed, format: *c.output,
+		baseline: before, candidate: newSide(p, t.Report()), options: c.Options,
+		maxPairs: most, interval: c.interval, seed: seed, format: *c.output,
 	}
 	return g.run(ctx, env)
 }

@@ -166,9 +166,9 @@ func TestCompareUsage(t *testing.T) {
 	url := "http://127.0.0.1:9"
 	f(`inference_exporter: required argument 'candidate' not provided, try inference_exporter compare --help`, url)
 	f(`inference_exporter: candidate: the target is not a URL: .*`, url, "there")
-	f(`inference_exporter: --max-pairs=9: want 10 to 1000`, url, url, "-n", "9")
-	f(`inference_exporter: --interval=-1s is negative`, url, url, "--interval=-1s")
-	f(`inference_exporter: --timeout=0s: want more than 0s`, url, url, "--timeout=0s")
+	f(`inference_exporter: --max-pairs=9: want 10 to 1000, try .*`, url, url, "-n", "9")
+	f(`inference_exporter: --interval=-1s: want at least 0s, try .*`, url, url, "--interval=-1s")
+	f(`inference_exporter: --timeout=0s: want more than 0s, try .*`, url, url, "--timeout=0s")
 	f(`inference_exporter: --alpha=0.9: want .*`, url, url, "--alpha=0.9")
 	f(`inference_exporter: --ttft-margin=0: want .*`, url, url, "--ttft-margin=0")
 	f(`inference_exporter: --failures-margin=1: want .*`, url, url, "--failures-margin=1")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -52,7 +51,7 @@ func newDemoCommand(c *kingpin.CmdClause) *demoCommand {
 	d := &demoCommand{}
 	c.Flag("web.listen-address", "Address to listen on. Where the default is taken, a free port is used.").
 		Default("127.0.0.1" + listenAddress).IsSetByUser(&d.given).StringVar(&d.address)
-	c.Flag("port", "Port of --web.listen-address.").Hidden().SetValue(cli.Whole(&d.port))
+	c.Flag("port", "Port of --web.listen-address.").Hidden().SetValue(cli.Between(&d.port, 0, 65535))
 	return d
 }
 
@@ -225,36 +224,36 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("model", "Name of the model.").Default("simulated-8b").StringVar(&s.o.Model)
 	c.Flag("engine", "Server software to show to detection: "+strings.Join(simulator.Engines(), ", ")+".").
 		Default(simulator.Engines()[0]).EnumVar(&s.o.Engine, simulator.Engines()...)
-	c.Flag("replicas", "Engines behind the address.").Default("1").SetValue(cli.Whole(&s.o.Replicas))
+	c.Flag("replicas", "Engines behind the address.").Default("1").SetValue(cli.AtLeast(&s.o.Replicas, 0))
 	c.Flag("routing", "How a request finds its engine: "+strings.Join(simulator.Routings(), ", ")+".").
 		Default(simulator.LeastLoaded).EnumVar(&s.o.Routing, simulator.Routings()...)
 	c.Flag("sticky-header", "Header by which sticky routing keeps requests together.").Default("X-Session-Id").StringVar(&s.o.StickyHeader)
 	c.Flag("gateway", "Serve each replica on a port of its own, behind a gateway at --web.listen-address that has the metrics page of an endpoint picker. --routing is random or prefix-aware. POST /simulator/replicas/0?up=false drops the first replica, up=true starts it again.").BoolVar(&s.front)
-	c.Flag("gateway-limit", "Requests that the gateway has at the replicas at once; others wait in its queue. 0 is no limit.").SetValue(cli.Whole(&s.gate.Limit))
-	c.Flag("gateway-delay", "Round trip between client and gateway.").DurationVar(&s.gate.NetworkDelay)
-	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").SetValue(cli.Whole(&s.o.Slots))
-	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").SetValue(cli.Whole(&s.o.QueueLimit))
-	c.Flag("prefill-rate", "Uncached prompt tokens per second of an engine.").Default("8000").Float64Var(&s.o.PrefillTokensPerSecond)
-	c.Flag("fixed-delay", "Time before a request reaches an engine: network, tokenising.").DurationVar(&s.o.FixedDelay)
-	c.Flag("prefill-noise", "Relative standard deviation of the time to the first token.").Float64Var(&s.o.PrefillNoise)
-	c.Flag("decode-step", "Time of a decode step.").Default("20ms").DurationVar(&s.o.DecodeStep)
-	c.Flag("decode-step-per-sequence", "Time that each further sequence adds to a step; negative is none.").Default("100us").DurationVar(&s.o.DecodeStepPerSequence)
-	c.Flag("tokens-per-event", "Mean number of tokens in an event of a stream, as with speculative decoding: 1 to 5.").Default("1").Float64Var(&s.o.TokensPerEvent)
-	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").SetValue(cli.Whole(&s.o.Blocks))
-	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").SetValue(cli.Whole(&s.o.ContextLength))
-	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").SetValue(cli.Whole(&s.o.ReasoningTokens))
-	c.Flag("background", "Sequences that the server keeps running or queued by itself.").SetValue(cli.Whole(&s.o.Background))
+	c.Flag("gateway-limit", "Requests that the gateway has at the replicas at once; others wait in its queue. 0 is no limit.").SetValue(cli.AtLeast(&s.gate.Limit, 0))
+	c.Flag("gateway-delay", "Round trip between client and gateway.").SetValue(cli.AtLeast(&s.gate.NetworkDelay, 0))
+	c.Flag("slots", "Sequences that an engine batches at once.").Default("32").SetValue(cli.AtLeast(&s.o.Slots, 0))
+	c.Flag("queue-limit", "Waiting requests past which an engine answers 503; 0 is no limit.").SetValue(cli.AtLeast(&s.o.QueueLimit, 0))
+	c.Flag("prefill-rate", "Uncached prompt tokens per second of an engine.").Default("8000").SetValue(cli.Between(&s.o.PrefillTokensPerSecond, 0, 1e9))
+	c.Flag("fixed-delay", "Time before a request reaches an engine: network, tokenising.").SetValue(cli.AtLeast(&s.o.FixedDelay, 0))
+	c.Flag("prefill-noise", "Relative standard deviation of the time to the first token.").SetValue(cli.Between(&s.o.PrefillNoise, 0, 1e9))
+	c.Flag("decode-step", "Time of a decode step.").Default("20ms").SetValue(cli.AtLeast(&s.o.DecodeStep, 0))
+	c.Flag("decode-step-per-sequence", "Time that each further sequence adds to a step; negative is none.").Default("100us").SetValue(cli.AtLeast(&s.o.DecodeStepPerSequence, -time.Hour))
+	c.Flag("tokens-per-event", "Mean number of tokens in an event of a stream, as with speculative decoding: 1 to 5.").Default("1").SetValue(cli.Between(&s.o.TokensPerEvent, 0, 1e9))
+	c.Flag("blocks", "Blocks of an engine's KV cache, of 16 tokens each.").Default("4096").SetValue(cli.AtLeast(&s.o.Blocks, 0))
+	c.Flag("context-length", "Longest prompt and answer together, in tokens.").Default("8192").SetValue(cli.AtLeast(&s.o.ContextLength, 0))
+	c.Flag("reasoning-tokens", "Reasoning tokens before an answer.").SetValue(cli.AtLeast(&s.o.ReasoningTokens, 0))
+	c.Flag("background", "Sequences that the server keeps running or queued by itself.").SetValue(cli.AtLeast(&s.o.Background, 0))
 	c.Flag("weights-version", "Name of the weights, which decides answers, fingerprint, log-probabilities, and a part of embeddings and scores.").StringVar(&s.o.WeightsVersion)
 	c.Flag("quality", "Share of the built-in questions that are answered right. POST /simulator/weights?quality=0.5 changes it at run time.").
-		Default("1").Float64Var(&s.o.Quality)
-	c.Flag("bad-calls", "Share of tool calls and of answers in JSON that are not valid.").Float64Var(&s.o.BadCalls)
-	c.Flag("greedy-flips", "Share of greedy answers that differ although nothing changed.").Float64Var(&s.o.GreedyFlips)
-	c.Flag("logprob-shift", "What is added to each log-probability, in nats.").Float64Var(&s.o.LogprobShift)
+		Default("1").SetValue(cli.Between(&s.o.Quality, 0, 1))
+	c.Flag("bad-calls", "Share of tool calls and of answers in JSON that are not valid.").SetValue(cli.Between(&s.o.BadCalls, 0, 1))
+	c.Flag("greedy-flips", "Share of greedy answers that differ although nothing changed.").SetValue(cli.Between(&s.o.GreedyFlips, 0, 1))
+	c.Flag("logprob-shift", "What is added to each log-probability, in nats.").SetValue(cli.Between(&s.o.LogprobShift, -1e9, 1e9))
 	c.Flag("quantize-after", "Time after which first tokens, embeddings and scores are those of quantized weights; 0 is never.").
-		DurationVar(&s.o.QuantizeAfter)
-	c.Flag("logprob-noise", "Standard deviation of what is added to all log-probabilities of a request, in nats.").Float64Var(&s.o.LogprobNoise)
-	c.Flag("fault-ratio", "Share of the requests that show one of --fault.").Float64Var(&s.o.FaultRatio)
-	c.Flag("seed", "Seed of ids, lengths and draws.").Uint64Var(&s.o.Seed)
+		SetValue(cli.AtLeast(&s.o.QuantizeAfter, 0))
+	c.Flag("logprob-noise", "Standard deviation of what is added to all log-probabilities of a request, in nats.").SetValue(cli.Between(&s.o.LogprobNoise, 0, 1e9))
+	c.Flag("fault-ratio", "Share of the requests that show one of --fault.").SetValue(cli.Between(&s.o.FaultRatio, 0, 1))
+	c.Flag("seed", "Seed of ids, lengths and draws.").SetValue(cli.AtLeast(&s.o.Seed, 0))
 	names := make([]string, 0, len(simulator.Faults()))
 	for _, f := range simulator.Faults() {
 		names = append(names, f.Name)
@@ -265,8 +264,8 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 }
 
 func (c *simulateCommand) run(ctx context.Context, env environment) error {
-	if err := c.check(); err != nil {
-		return usageError{err}
+	if r := c.o.Routing; c.front && (c.o.Replicas == 0 || r != simulator.LeastLoaded && r != simulator.Random && r != simulator.PrefixAware) {
+		return usageError{fmt.Errorf("--gateway with --replicas=%d --routing=%s: want a replica, and random or prefix-aware routing", c.o.Replicas, r)}
 	}
 	o := c.o
 	o.Faults, o.Logger = faultsNamed(*c.faults...), env.logger
@@ -319,54 +318,6 @@ func (c *simulateCommand) serveGateway(ctx context.Context, env environment, o s
 		env.OnListen(l.Addr())
 	}
 	return simulator.NewGateway(g, replicas).Serve(ctx, l)
-}
-
-// check refuses numbers that make no server.
-func (c *simulateCommand) check() error {
-	for _, f := range []struct {
-		flag  string
-		value float64
-	}{
-		{"replicas", float64(c.o.Replicas)},
-		{"gateway-limit", float64(c.gate.Limit)},
-		{"gateway-delay", c.gate.NetworkDelay.Seconds()},
-		{"slots", float64(c.o.Slots)},
-		{"queue-limit", float64(c.o.QueueLimit)},
-		{"prefill-rate", c.o.PrefillTokensPerSecond},
-		{"fixed-delay", c.o.FixedDelay.Seconds()},
-		{"prefill-noise", c.o.PrefillNoise},
-		{"decode-step", c.o.DecodeStep.Seconds()},
-		{"tokens-per-event", c.o.TokensPerEvent},
-		{"blocks", float64(c.o.Blocks)},
-		{"context-length", float64(c.o.ContextLength)},
-		{"reasoning-tokens", float64(c.o.ReasoningTokens)},
-		{"background", float64(c.o.Background)},
-		{"quality", c.o.Quality},
-		{"bad-calls", c.o.BadCalls},
-		{"greedy-flips", c.o.GreedyFlips},
-		{"logprob-noise", c.o.LogprobNoise},
-		{"quantize-after", c.o.QuantizeAfter.Seconds()},
-		{"fault-ratio", c.o.FaultRatio},
-	} {
-		if f.value < 0 || math.IsNaN(f.value) {
-			return fmt.Errorf("--%s=%v must be a non-negative number", f.flag, f.value)
-		}
-	}
-	for _, f := range []struct {
-		flag  string
-		value float64
-	}{{"fault-ratio", c.o.FaultRatio}, {"quality", c.o.Quality}, {"bad-calls", c.o.BadCalls}, {"greedy-flips", c.o.GreedyFlips}} {
-		if f.value > 1 {
-			return fmt.Errorf("--%s=%v must be between 0 and 1", f.flag, f.value)
-		}
-	}
-	if r := c.o.Routing; c.front && (c.o.Replicas == 0 || r != simulator.LeastLoaded && r != simulator.Random && r != simulator.PrefixAware) {
-		return fmt.Errorf("--gateway with --replicas=%d --routing=%s: want a replica, and random or prefix-aware routing", c.o.Replicas, r)
-	}
-	if math.IsNaN(c.o.LogprobShift) || math.IsInf(c.o.LogprobShift, 0) {
-		return fmt.Errorf("--logprob-shift=%v is not a number", c.o.LogprobShift)
-	}
-	return nil
 }
 
 // faultsNamed returns the faults of the given names; unknown ones are left

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -21,16 +22,15 @@ import (
 // detectCommand finds out what answers at a URL.
 type detectCommand struct {
 	url     *string
-	timeout *time.Duration
+	timeout time.Duration
 	access  access
 }
 
 func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
-	return &detectCommand{
-		url:     c.Arg("url", "URL of the server, or HOST:PORT.").Required().String(),
-		timeout: c.Flag("timeout", "Time limit of all requests together.").Default("15s").Duration(),
-		access:  newAccess(c),
-	}
+	d := &detectCommand{url: c.Arg("url", "URL of the server, or HOST:PORT.").Required().String()}
+	c.Flag("timeout", "Time limit of all requests together.").Default("15s").SetValue(cli.Above(&d.timeout, 0))
+	d.access = newAccess(c)
+	return d
 }
 
 // run prints what was found as a configuration file, the reasons as comments.
@@ -44,7 +44,7 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 	}
 	c.access.warn(env.Stderr)
 	base := endpoint.URL.URL
-	limited, cancel := context.WithTimeoutCause(ctx, *c.timeout, fmt.Errorf("timed out after %s", *c.timeout))
+	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("timed out after %s", c.timeout))
 	defer cancel()
 	progress := newProgress(env.Stderr, "asking", 1)
 	found, err := c.ask(limited, endpoint)
@@ -112,9 +112,6 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 
 // check returns an endpoint at the URL, by the rules of the configuration.
 func (c *detectCommand) check(ctx context.Context, stderr io.Writer) (*config.Endpoint, error) {
-	if *c.timeout <= 0 {
-		return nil, fmt.Errorf("--timeout=%s: want more than 0s", *c.timeout)
-	}
 	cfg, err := config.FromURLs([]string{withScheme(ctx, *c.url, stderr)})
 	if problem, ok := errors.AsType[*config.Error](err); ok {
 		return nil, errors.New("detect: " + problem.Msg + ", or HOST:PORT")

@@ -91,7 +91,7 @@ func TestDetectFindsNothing(t *testing.T) {
 	f(cli.ExitUsage, []string{program + "required argument 'url' not provided, try inference_exporter detect --help"})
 	f(cli.ExitUsage, []string{program + "detect: want a URL that begins with http:// or https://, or HOST:PORT"}, "localhost")
 	f(cli.ExitUsage, []string{program + "detect: a user or password in the URL.*"}, "http://u:p@h")
-	f(cli.ExitUsage, []string{program + "--timeout=0s: want more than 0s"}, "--timeout=0s", "http://h")
+	f(cli.ExitUsage, []string{program + "--timeout=0s: want more than 0s, try .*"}, "--timeout=0s", "http://h")
 
 	gone := httptest.NewServer(nil)
 	gone.Close()

@@ -34,7 +34,7 @@ func newExplainCommand(c *kingpin.CmdClause) *explainCommand {
 	e.server = c.Flag("server", "URL of the running exporter. --header, --key-env and the other flags of access are then for it; for a user in the URL the key is the password.").
 		Default("http://127.0.0.1" + listenAddress).String()
 	e.output = c.Flag("output", "Format of the output: text, or json as the API has it.").Short('o').Default("text").Enum("text", "json")
-	c.Flag("count", "Number of probes where the target is probed.").Short('n').Default("5").SetValue(cli.Whole(&e.count))
+	c.Flag("count", "Number of probes where the target is probed.").Short('n').Default("5").SetValue(cli.AtLeast(&e.count, 1))
 	e.request.addTo(c)
 	return e
 }
@@ -59,12 +59,6 @@ func (c *explainCommand) report(ctx context.Context, env environment) (*explain.
 	defer c.access.warn(env.Stderr)
 	if !fleet.IsURL(*c.target) && *c.file == "" {
 		return c.ask(ctx)
-	}
-	if c.count < 1 {
-		return nil, usageError{fmt.Errorf("--count=%d: want at least 1", c.count)}
-	}
-	if err := c.check(); err != nil {
-		return nil, usageError{err}
 	}
 	t, err := c.resolve(ctx, *c.target, env)
 	if err != nil {

@@ -125,7 +125,7 @@ func TestExplainRefusals(t *testing.T) {
 		refused(t, code, []string{pattern}, append([]string{"explain"}, args...)...)
 	}
 	f(cli.ExitUsage, "inference_exporter: required argument 'target' not provided.*")
-	f(cli.ExitUsage, "inference_exporter: --count=0: want at least 1", "-n", "0", "http://h")
+	f(cli.ExitUsage, "inference_exporter: --count=0: want at least 1, try .*", "-n", "0", "http://h")
 	f(cli.ExitUsage, "inference_exporter: --server=nowhere: want a URL like http://127.0.0.1:10115", "--server=nowhere", "e")
 	f(cli.ExitFailure, "inference_exporter: GET http://127.0.0.1:[0-9]+/api/v1/endpoints/e/explain: status 404 Not Found .text/plain; charset=utf-8., and no explanation; "+
 		"check that --server is the URL of an exporter .*", "--server="+other.URL, "e")

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +36,7 @@ type probeCommand struct {
 	count       int
 	counted     bool // --count is given
 	concurrency int
-	interval    *time.Duration
+	interval    time.Duration
 	output      *string
 }
 
@@ -47,10 +46,10 @@ func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 	p.request.addTo(c)
 	p.baseline.addTo(c)
 	c.Flag("count", "Number of probes. With --baseline the most of them, and all of its own if it is not given.").
-		Short('n').Default("1").IsSetByUser(&p.counted).SetValue(cli.Whole(&p.count))
+		Short('n').Default("1").IsSetByUser(&p.counted).SetValue(cli.AtLeast(&p.count, 1))
 	c.Flag("concurrency", "Number of probes at once, each with a connection of its own; without --count as many as this.").
-		Short('c').Default("1").SetValue(cli.Whole(&p.concurrency))
-	p.interval = c.Flag("interval", "Pause between two probes.").Default("0s").Duration()
+		Short('c').Default("1").SetValue(cli.Between(&p.concurrency, 1, maxAtOnce))
+	c.Flag("interval", "Pause between two probes.").Default("0s").SetValue(cli.AtLeast(&p.interval, 0))
 	p.output = c.Flag("output", "Format of the output: text, json with one line for each probe, or with --baseline junit.").
 		Short('o').Default("text").Enum("text", "json", "junit")
 	return p
@@ -60,8 +59,7 @@ func newProbeCommand(c *kingpin.CmdClause) *probeCommand {
 type request struct {
 	file               *string
 	module, api, model *string
-	timeout            *time.Duration
-	limited            bool // --timeout is given
+	timeout            time.Duration // 0 is the module's
 	prompt             *string
 	asks               bool // --prompt is given
 	access             access
@@ -75,7 +73,7 @@ func (c *request) addTo(clause *kingpin.CmdClause) {
 	c.prompt = clause.Flag("prompt", "Text to ask instead of the module's prompt. The answer is as long as the module allows, and shown where one endpoint is probed.").
 		PlaceHolder("TEXT").IsSetByUser(&c.asks).String()
 	c.access = newAccess(clause)
-	c.timeout = clause.Flag("timeout", "Limit of one probe, instead of the module's.").IsSetByUser(&c.limited).Duration()
+	clause.Flag("timeout", "Limit of one probe, instead of the module's.").SetValue(cli.Above(&c.timeout, 0))
 }
 
 func (c *probeCommand) run(ctx context.Context, env environment) error {
@@ -114,29 +112,15 @@ func (c *probeCommand) once(ctx context.Context, env environment) error {
 	return c.probe(ctx, env, probers, t)
 }
 
-// check refuses numbers that make no sense.
+// check refuses flags that do not go together.
 func (c *probeCommand) check() error {
 	switch {
-	case c.count < 1:
-		return fmt.Errorf("--count=%d: want at least 1", c.count)
-	case c.concurrency < 1 || c.concurrency > maxAtOnce:
-		return fmt.Errorf("--concurrency=%d: want 1 to %d", c.concurrency, maxAtOnce)
 	case c.concurrency > 1 && (*c.with != "" || *c.save != ""):
 		return errors.New("--concurrency: not with --baseline and --save-baseline, whose probes run one after the other")
-	case *c.interval < 0:
-		return fmt.Errorf("--interval=%s is negative", *c.interval)
 	case *c.output == "junit" && *c.with == "":
 		return errors.New("--output=junit: only with --baseline")
 	}
-	return cmp.Or(c.baseline.check(c.count), c.request.check())
-}
-
-// check refuses a limit that makes no sense.
-func (c *request) check() error {
-	if c.limited && *c.timeout <= 0 {
-		return fmt.Errorf("--timeout=%s: want more than 0s", *c.timeout)
-	}
-	return nil
+	return c.baseline.check(c.count)
 }
 
 // resolve returns what target names, a URL or the name of an endpoint.
@@ -160,8 +144,8 @@ func (c *request) resolve(ctx context.Context, target string, env environment) (
 			return t, usageError{fmt.Errorf("--prompt: %w", err)}
 		}
 	}
-	if c.limited {
-		t.Module = withTimeout(t.Module, *c.timeout)
+	if c.timeout > 0 {
+		t.Module = withTimeout(t.Module, c.timeout)
 	}
 	return t, nil
 }
@@ -321,7 +305,7 @@ func (c *probeCommand) runs(ctx context.Context, gone <-chan struct{}, probers [
 	var workers sync.WaitGroup
 	for _, p := range probers {
 		workers.Go(func() {
-			for first := true; (first || pause(ctx, *c.interval)) && begun.Add(1) <= int64(c.count); first = false {
+			for first := true; (first || pause(ctx, c.interval)) && begun.Add(1) <= int64(c.count); first = false {
 				select {
 				case all <- p.Run(ctx, 0):
 				case <-gone:

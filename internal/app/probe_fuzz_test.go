@@ -100,6 +100,7 @@ endpoints: [{name: known, url: 'http://`+allowed+`', api: openai-chat, model: m}
 	}
 	s, err := web.New(web.Options{
 		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Formats: collector.Formats(), Prober: fl, Logger: slog.New(slog.DiscardHandler),
+		Info: func() web.Info { return web.Info{} },
 	})
 	if err != nil {
 		f.Fatal(err)

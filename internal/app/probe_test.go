@@ -292,12 +292,12 @@ func TestProbeUsage(t *testing.T) {
 	f(`inference_exporter: unknown module "interctive"; did you mean "interactive"\?`, url, "--module=interctive")
 	f(`inference_exporter: unknown api "smtp"; known: openai-chat, .*`, url, "--api=smtp")
 	f(`inference_exporter: model "a\\nb": want at most 256 bytes without control characters`, url, "--model=a\nb")
-	f(`inference_exporter: --count=0: want at least 1`, url, "-n", "0")
-	f(`inference_exporter: --concurrency=0: want 1 to 1000`, url, "-c", "0")
+	f(`inference_exporter: --count=0: want at least 1, try .*`, url, "-n", "0")
+	f(`inference_exporter: --concurrency=0: want 1 to 1000, try .*`, url, "-c", "0")
 	f(`inference_exporter: --concurrency: not with --baseline .*`, url, "-c", "2", "-n", "20", "--save-baseline=b.json")
-	f(`inference_exporter: --interval=-1s is negative`, url, "--interval=-1s")
-	f(`inference_exporter: --timeout=-1s: want more than 0s`, url, "--timeout=-1s")
-	f(`inference_exporter: --timeout=0s: want more than 0s`, url, "--timeout=0s")
+	f(`inference_exporter: --interval=-1s: want at least 0s, try .*`, url, "--interval=-1s")
+	f(`inference_exporter: --timeout=-1s: want more than 0s, try .*`, url, "--timeout=-1s")
+	f(`inference_exporter: --timeout=0s: want more than 0s, try .*`, url, "--timeout=0s")
 	f(`inference_exporter: --output=xml: want one of text, json, junit, try inference_exporter probe --help`, url, "--output=xml")
 }
 

@@ -188,14 +188,14 @@ type shard struct{ index, count int }
 
 func (s *shard) addFlags(c *kingpin.CmdClause) {
 	c.Flag("shard.index", "Which part of the endpoints this exporter probes, from 0, when several exporters share a configuration.").
-		Envar("SHARD_INDEX").Default("0").SetValue(cli.Whole(&s.index))
+		Envar("SHARD_INDEX").Default("0").SetValue(cli.AtLeast(&s.index, 0))
 	c.Flag("shard.count", "How many exporters share the endpoints of a configuration. Each endpoint is probed by one of them.").
-		Envar("SHARD_COUNT").Default("1").SetValue(cli.Whole(&s.count))
+		Envar("SHARD_COUNT").Default("1").SetValue(cli.AtLeast(&s.count, 1))
 }
 
 func (s shard) check() error {
-	if s.count < 1 || s.index < 0 || s.index >= s.count {
-		return fmt.Errorf("shard %d of %d: want --shard.count of at least 1 and --shard.index from 0 to one less", s.index, s.count)
+	if s.index >= s.count {
+		return fmt.Errorf("shard %d of %d: want a --shard.index that is less than --shard.count", s.index, s.count)
 	}
 	return nil
 }

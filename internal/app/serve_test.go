@@ -364,6 +364,5 @@ func TestShardFlags(t *testing.T) {
 	f(0, 1, true)
 	f(2, 3, true)
 	f(3, 3, false)
-	f(-1, 3, false)
 	f(0, 0, false)
 }

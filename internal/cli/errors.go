@@ -14,27 +14,63 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// wholeNumber is the value of a flag that takes an integer. Kingpin's own also takes 1.5,
-// as 1.
-type wholeNumber int
-
-// Whole returns the value of a flag that sets n.
-func Whole(n *int) kingpin.Value { return (*wholeNumber)(n) }
-
-// Set implements kingpin.Value.
-func (w *wholeNumber) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err == nil {
-		*w = wholeNumber(n)
-	}
-	return err
+// number is what the value of a flag may be within bounds.
+type number interface {
+	int | uint64 | float64 | time.Duration
 }
 
-// Get implements kingpin.Getter.
-func (w *wholeNumber) Get() any { return int(*w) }
+// bounded is the value of a flag within bounds. Kingpin's own have none, and its integers take 1.5 as 1.
+type bounded[T number] struct {
+	to   *T
+	want string // the bounds in words
+	fits func(T) bool
+}
+
+// AtLeast returns the value of a flag that sets a number or a duration of at least so much.
+func AtLeast[T number](to *T, least T) kingpin.Value {
+	return &bounded[T]{to, fmt.Sprintf("at least %v", least), func(v T) bool { return v >= least }}
+}
+
+// Above returns the value of a flag that sets a number or a duration of more than so much.
+func Above[T number](to *T, bound T) kingpin.Value {
+	return &bounded[T]{to, fmt.Sprintf("more than %v", bound), func(v T) bool { return v > bound }}
+}
+
+// Between returns the value of a flag that sets a number or a duration from least to most.
+func Between[T number](to *T, least, most T) kingpin.Value {
+	return &bounded[T]{to, fmt.Sprintf("%v to %v", least, most), func(v T) bool { return v >= least && v <= most }}
+}
+
+// Set implements kingpin.Value.
+func (b *bounded[T]) Set(s string) (err error) {
+	var v T
+	want := ""
+	switch to := any(&v).(type) {
+	case *int:
+		want = "a whole number"
+		*to, err = strconv.Atoi(s)
+	case *uint64:
+		want = "a whole number from 0"
+		*to, err = strconv.ParseUint(s, 10, 64)
+	case *float64:
+		want = "a number"
+		*to, err = strconv.ParseFloat(s, 64)
+	case *time.Duration:
+		want = "a duration like 1m30s"
+		*to, err = time.ParseDuration(s)
+	}
+	switch {
+	case err != nil:
+		return errors.New("want " + want)
+	case !b.fits(v):
+		return errors.New("want " + b.want)
+	}
+	*b.to = v
+	return nil
+}
 
 // String implements kingpin.Value.
-func (w *wholeNumber) String() string { return strconv.Itoa(int(*w)) }
+func (b *bounded[T]) String() string { return fmt.Sprint(*b.to) }
 
 // ValueError returns the error of the first value that cannot be used, with the name of its
 // flag, argument or variable, which kingpin leaves out; nil where all can.
@@ -95,18 +131,6 @@ func set(v kingpin.Value, text *string, app *kingpin.Application, command *kingp
 		return fmt.Errorf("unknown; the nearest of %d are %s", n, strings.Join(config.NearestNames(*text, options, 3), ", "))
 	case n > 0:
 		return fmt.Errorf("want one of %s", strings.Join(options, ", "))
-	}
-	if getter, ok := v.(kingpin.Getter); ok {
-		switch getter.Get().(type) {
-		case int:
-			return errors.New("want a whole number")
-		case uint64:
-			return errors.New("want a whole number from 0")
-		case float64:
-			return errors.New("want a number")
-		case time.Duration:
-			return errors.New("want a duration like 1m30s")
-		}
 	}
 	return err
 }
