@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
@@ -209,107 +208,6 @@ func alertRules(o Options) []Rule {
 	return all
 }
 
-// groupNames returns the names of all groups, in order.
-func groupNames() []string {
-	var names []string
-	for _, g := range append(Recording(Default()), Alerts(Default())...) {
-		names = append(names, g.Name)
-	}
-	return names
-}
-
-// TestAlertsAreDistinct checks that a label distinguishes rules of one name, and that
-// severities and categories are those that routes know.
-func TestAlertsAreDistinct(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range alertRules(Default()) {
-		key := r.Alert + r.Labels["severity"] + r.Labels["window"] + r.Labels["cause"]
-		if seen[key] {
-			t.Errorf("%s: no label distinguishes two rules", r.Alert)
-		}
-		seen[key] = true
-		if !slices.Contains([]Severity{Critical, Warning, Info, None}, Severity(r.Labels["severity"])) ||
-			!slices.Contains([]Category{Availability, Latency, Saturation, Quality, GPU, Exporter}, Category(r.Labels["category"])) {
-			t.Errorf("%s: labels %v", r.Alert, r.Labels)
-		}
-	}
-}
-
-// TestAnnotationLabels checks that the labels that an annotation shows are
-// named by the expression: an aggregation drops all others.
-func TestAnnotationLabels(t *testing.T) {
-	used := regexp.MustCompile(`\$labels\.(\w+)`)
-	// Labels that series of these prefixes have without being aggregated.
-	raw := map[string][]string{
-		"inference_gpu_": {"instance", "host", "server", "source", "gpu", "xid", "state", "reason"},
-		"up{":            {"instance"},
-	}
-	for _, r := range alertRules(Default()) {
-		for _, text := range r.Annotations {
-			for _, m := range used.FindAllStringSubmatch(text, -1) {
-				ok := regexp.MustCompile(`by \([^)]*\b` + m[1] + `\b`).MatchString(r.Expr)
-				ok = ok || m[1] == "endpoint" && regexp.MustCompile(`(endpoint|module):inference_`).MatchString(r.Expr)
-				ok = ok || m[1] == "module" && strings.Contains(r.Expr, "module:inference_")
-				ok = ok || strings.Contains(r.Expr, `"`+m[1]+`", "`) // label_replace sets it
-				for prefix, labels := range raw {
-					ok = ok || strings.Contains(r.Expr, prefix) && slices.Contains(labels, m[1])
-				}
-				if !ok {
-					t.Errorf("%s: the label %s of %q is not in the result", r.Alert, m[1], text)
-				}
-			}
-		}
-	}
-}
-
-// TestMetricsExist checks every metric and every label of a selector against
-// the catalogue: an engine or a release that renames one silences an alert.
-func TestMetricsExist(t *testing.T) {
-	metric := regexp.MustCompile(`\b(?:\w+:)?inference_[a-zA-Z0-9_:]+(?:\{([^}]*)\})?`)
-	matcher := regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)
-	families := map[string]collector.Family{}
-	for _, f := range collector.Catalogue() {
-		families[f.Name] = f
-		if f.Type == collector.Histogram || f.Type == collector.Summary {
-			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-				families[f.Name+suffix] = f
-			}
-		}
-	}
-	recorded := recordedNames()
-	for _, r := range append(alertRules(Default()), recordingRules(Default())...) {
-		for _, m := range metric.FindAllStringSubmatch(r.Expr, -1) {
-			name, _, _ := strings.Cut(m[0], "{")
-			f, ok := families[name]
-			if !ok && !slices.Contains(recorded, name) {
-				t.Errorf("%s%s: there is no metric %s", r.Alert, r.Record, name)
-			}
-			if !ok {
-				continue
-			}
-			for _, l := range matcher.FindAllStringSubmatch(m[1], -1) {
-				checkMatcher(t, r, f, l[1], l[2], l[3])
-			}
-		}
-	}
-}
-
-func checkMatcher(t *testing.T, r Rule, f collector.Family, label, op, value string) {
-	t.Helper()
-	if !slices.Contains(f.Labels, label) {
-		t.Errorf("%s%s: %s has no label %s", r.Alert, r.Record, f.Name, label)
-		return
-	}
-	if f.Values == nil || f.Labels[len(f.Labels)-1] != label {
-		return
-	}
-	for _, v := range strings.Split(value, "|") {
-		if !slices.Contains(f.Values, v) {
-			t.Errorf("%s%s: %s%s%q: %s has no value %q", r.Alert, r.Record, label, op, value, f.Name, v)
-		}
-	}
-}
-
 // recordingRules returns the recording rules of all groups, also of those with
 // alerts.
 func recordingRules(o Options) []Rule {
@@ -322,14 +220,6 @@ func recordingRules(o Options) []Rule {
 		}
 	}
 	return all
-}
-
-func recordedNames() []string {
-	var names []string
-	for _, r := range recordingRules(Default()) {
-		names = append(names, r.Record)
-	}
-	return names
 }
 
 // TestOptions checks what flags change: what distinguishes clusters, names of jobs

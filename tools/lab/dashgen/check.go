@@ -118,9 +118,7 @@ func (c *checker) addRules(file string) error {
 			if r.Record == "" {
 				continue
 			}
-			if err := c.addBefore(r.Record, r.Expr); err != nil {
-				return fmt.Errorf("rule %s: %w", r.Record, err)
-			}
+			c.addBefore(r.Record, r.Expr)
 			left, err := c.labelsOf(r.Expr)
 			if err != nil {
 				return fmt.Errorf("rule %s: %w", r.Record, err)
@@ -135,22 +133,19 @@ func (c *checker) addRules(file string) error {
 }
 
 // addBefore adds what a rule recorded before, for one that keeps it where it has
-// nothing new: `new or old`. Both have the same labels.
-func (c *checker) addBefore(name, expr string) error {
+// nothing new: `new or old`, or `old or new`. Both have the same labels.
+func (c *checker) addBefore(name, expr string) {
 	e, err := c.parser.ParseExpr(expr)
 	if err != nil {
-		return err
+		return // which labelsOf reports
 	}
-	or, ok := e.(*parser.BinaryExpr)
-	if !ok || or.Op != parser.LOR {
-		return nil
+	if or, ok := e.(*parser.BinaryExpr); ok && or.Op == parser.LOR {
+		for _, side := range []parser.Expr{or.LHS, or.RHS} {
+			if left, err := c.walk(side); err == nil {
+				c.known[name] = series{labels: left}
+			}
+		}
 	}
-	left, err := c.walk(or.LHS)
-	if err != nil {
-		return err
-	}
-	c.known[name] = series{labels: left}
-	return nil
 }
 
 // grafana replaces Grafana's variables for durations by a duration that parses.
@@ -319,11 +314,15 @@ func (c *checker) walkAggregate(e *parser.AggregateExpr) (labelSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Without {
-		return nil, fmt.Errorf("%s without: say by which labels", e.Op)
-	}
 	if err := inner.require(e.Grouping, "groups by"); err != nil {
 		return nil, err
+	}
+	if e.Without {
+		left := maps.Clone(inner)
+		for _, name := range e.Grouping {
+			delete(left, name)
+		}
+		return left, nil
 	}
 	if e.Op == parser.TOPK || e.Op == parser.BOTTOMK {
 		return inner, nil

@@ -24,6 +24,7 @@ func TestLabelsOfAQuery(t *testing.T) {
 		{`inference_exporter_endpoints{job=~"$job"}`, "instance job"},
 		{`sum by (endpoint) (rate(inference_probe_results_total{outcome="success"}[$__rate_interval]))`, "endpoint"},
 		{`histogram_quantile(0.5, sum by (model, le) (rate(inference_probe_ttft_seconds_bucket[5m])))`, "model"},
+		{`sum without (job, instance) (` + up + `)`, "endpoint engine model server"},
 		{`topk by (model) (1, sum by (model, endpoint) (` + up + `))`, "endpoint model"},
 		{`sum by (model, server) (` + up + `) * on (model) group_left () sum by (model) (` + up + `)`, "model server"},
 		{`sum by (model) (` + up + `) * on (model) group_right () sum by (model, server) (` + up + `)`, "model server"},
@@ -61,7 +62,9 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		{`inference_probe_ttft_window_seconds{stat="p95"}`, `never has the value "p95"`},
 		{`sum by (server) (inference_probe_success)`, `groups by the label "server"`},
 		{`histogram_quantile(0.5, sum by (le) (rate(inference_probe_ttft_seconds[5m])))`, `groups by the label "le"`},
-		{`sum without (job) (inference_probe_success)`, "without"},
+		{`inference_probe_results_total`, "without rate or increase"},
+		{`max_over_time(inference_probe_results_total[5m])`, "without rate or increase"},
+		{`histogram_quantile(0.5, inference_probe_ttft_seconds_bucket)`, "without rate or increase"},
 		{`inference_probe_success and on (server) inference_server_up`, `joins on the label "server"`},
 		{`sum by (model) (inference_server_up) and on (model, server) inference_server_up`, `joins on the label "server"`},
 		{`sum by (model) (inference_server_up) / inference_server_up`, "different labels"},
@@ -69,25 +72,11 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		{`inference_server_up * on (endpoint) group_left (pod) max by (endpoint) (inference_endpoint_gpus)`, `takes over the label "pod"`},
 	} {
 		_, err := c.labelsOf(tc.expr)
+		if err == nil {
+			err = c.countersAreRates(tc.expr)
+		}
 		if err == nil || !strings.Contains(err.Error(), tc.why) {
 			t.Errorf("%s: got %v, want an error with %q", tc.expr, err, tc.why)
-		}
-	}
-}
-
-func TestCountersAreRates(t *testing.T) {
-	c := newTestChecker(t)
-	for expr, good := range map[string]bool{
-		`rate(inference_probe_results_total[5m])`:                      true,
-		`sum(increase(inference_probe_ttft_seconds_count[1h]))`:        true,
-		`rate(inference_probe_ttft_seconds[5m])`:                       true,
-		`inference_probe_success`:                                      true,
-		`inference_probe_results_total`:                                false,
-		`max_over_time(inference_probe_results_total[5m])`:             false,
-		`histogram_quantile(0.5, inference_probe_ttft_seconds_bucket)`: false,
-	} {
-		if err := c.countersAreRates(expr); (err == nil) != good {
-			t.Errorf("%s: got %v", expr, err)
 		}
 	}
 }

@@ -68,17 +68,13 @@ func TestMixin(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", file, d)
 		}
 	}
-	const other = "({ grafanaDashboards+:: { 'a.json': {} }, prometheusAlerts+:: { groups+: [{ name: 'a' }] } })"
-	if got := evaluated(t, "std.length((mixin + "+other+").grafanaDashboards)"); got != float64(len(files)+1) {
-		t.Errorf("with another mixin: %v dashboards", got)
-	}
-	if got := evaluated(t, "std.length((mixin + "+other+").prometheusAlerts.groups) - std.length(mixin.prometheusAlerts.groups)"); got != 1.0 {
-		t.Errorf("with another mixin: %v groups more", got)
-	}
-	if got := evaluated(t, "std.length(("+other+" + mixin).grafanaDashboards)"); got != float64(len(files)+1) {
-		t.Errorf("after another mixin: %v dashboards", got)
-	}
-	if got := evaluated(t, "std.length(("+other+" + mixin).prometheusAlerts.groups) - std.length(mixin.prometheusAlerts.groups)"); got != 1.0 {
-		t.Errorf("after another mixin: %v groups more", got)
+	const other = "{ grafanaDashboards+:: { 'a.json': {} }, prometheusAlerts+:: { groups+: [{ name: 'a' }] } }"
+	for _, both := range []string{"(mixin + " + other + ")", "(" + other + " + mixin)"} {
+		if got := evaluated(t, "std.length("+both+".grafanaDashboards)"); got != float64(len(files)+1) {
+			t.Errorf("%s: %v dashboards", both, got)
+		}
+		if got := evaluated(t, "std.length("+both+".prometheusAlerts.groups) - std.length(mixin.prometheusAlerts.groups)"); got != 1.0 {
+			t.Errorf("%s: %v groups more", both, got)
+		}
 	}
 }
