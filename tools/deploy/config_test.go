@@ -41,11 +41,11 @@ func parseConfig(t *testing.T, all objects, set *appsv1.StatefulSet, secrets map
 		}
 		name = filepath.Join(root, name)
 		text := readFile(t, name)
-		if strings.Contains(text, "kubernetes_sd_configs") && !kubernetesDiscovery {
-			t.Skip("NOT CHECKED: a configuration with Kubernetes discovery needs -tags kubernetes_sd")
-		}
 		text = strings.ReplaceAll(text, etc, root+etc)
 		parsed, err := config.Parse([]byte(text), name)
+		if err != nil && strings.Contains(err.Error(), "; the container image and the releases") {
+			t.Skip("NOT CHECKED: a configuration with Kubernetes discovery needs -tags kubernetes_sd")
+		}
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, text)
 		}

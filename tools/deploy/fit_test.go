@@ -12,15 +12,14 @@ type workload struct {
 	object
 	selector *metav1.LabelSelector
 	template corev1.PodTemplateSpec
-	claims   []corev1.PersistentVolumeClaim
 }
 
 func (all objects) workloads() (found []workload) {
 	for _, o := range of[*appsv1.StatefulSet](all) {
-		found = append(found, workload{o, o.Spec.Selector, o.Spec.Template, o.Spec.VolumeClaimTemplates})
+		found = append(found, workload{o, o.Spec.Selector, o.Spec.Template})
 	}
 	for _, o := range of[*appsv1.DaemonSet](all) {
-		found = append(found, workload{o, o.Spec.Selector, o.Spec.Template, nil})
+		found = append(found, workload{o, o.Spec.Selector, o.Spec.Template})
 	}
 	return found
 }

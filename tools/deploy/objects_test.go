@@ -20,10 +20,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
-	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -36,59 +36,25 @@ type object interface {
 // objects are the manifests that are applied together.
 type objects []object
 
-// newObject returns an empty object of what users apply here, or nil.
-func newObject(kind metav1.TypeMeta) object {
-	switch kind.APIVersion + " " + kind.Kind {
-	case "v1 Namespace":
-		return new(corev1.Namespace)
-	case "v1 ServiceAccount":
-		return new(corev1.ServiceAccount)
-	case "v1 ConfigMap":
-		return new(corev1.ConfigMap)
-	case "v1 Secret":
-		return new(corev1.Secret)
-	case "v1 Service":
-		return new(corev1.Service)
-	case "apps/v1 StatefulSet":
-		return new(appsv1.StatefulSet)
-	case "apps/v1 DaemonSet":
-		return new(appsv1.DaemonSet)
-	case "networking.k8s.io/v1 NetworkPolicy":
-		return new(networkingv1.NetworkPolicy)
-	case "policy/v1 PodDisruptionBudget":
-		return new(policyv1.PodDisruptionBudget)
-	case "rbac.authorization.k8s.io/v1 ClusterRole":
-		return new(rbacv1.ClusterRole)
-	case "rbac.authorization.k8s.io/v1 ClusterRoleBinding":
-		return new(rbacv1.ClusterRoleBinding)
-	case "rbac.authorization.k8s.io/v1 RoleBinding":
-		return new(rbacv1.RoleBinding)
-	case "autoscaling/v2 HorizontalPodAutoscaler":
-		return new(autoscalingv2.HorizontalPodAutoscaler)
-	case "argoproj.io/v1alpha1 AnalysisTemplate":
-		return new(rollouts.AnalysisTemplate)
-	case "argoproj.io/v1alpha1 Rollout":
-		return new(rollouts.Rollout)
-	case "flagger.app/v1beta1 MetricTemplate":
-		return new(flagger.MetricTemplate)
-	case "flagger.app/v1beta1 Canary":
-		return new(flagger.Canary)
-	case "monitoring.coreos.com/v1 ServiceMonitor":
-		return new(monitoringv1.ServiceMonitor)
-	case "monitoring.coreos.com/v1 PodMonitor":
-		return new(monitoringv1.PodMonitor)
-	case "monitoring.coreos.com/v1 PrometheusRule":
-		return new(monitoringv1.PrometheusRule)
+// decoder decodes as an API server does that is asked to be strict: an unknown kind, an unknown
+// field, a field that is there twice and a value of a wrong type are errors.
+var decoder = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme,
+		autoscalingv2.AddToScheme, rollouts.AddToScheme, flagger.AddToScheme, monitoringv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
 	}
-	return nil
-}
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}()
 
-// decode reads manifests. An unknown kind, an unknown field, a field that is
-// there twice and a value of a wrong type are errors.
+// decode reads manifests.
 func decode(text []byte) (objects, error) {
 	var all objects
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-	for {
+	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
 		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			return all, nil
@@ -97,36 +63,15 @@ func decode(text []byte) (objects, error) {
 			return nil, fmt.Errorf("split manifests: %w", err)
 		}
 		var content any
-		if err := yaml.Unmarshal(document, &content); err != nil {
-			return nil, fmt.Errorf("parse manifest: %w", err)
-		}
-		if content == nil {
+		if err := yaml.Unmarshal(document, &content); err == nil && content == nil {
 			continue // comments only
 		}
-		var kind metav1.TypeMeta
-		if err := yaml.Unmarshal(document, &kind); err != nil {
-			return nil, fmt.Errorf("read the kind of a manifest: %w", err)
+		decoded, _, err := decoder.Decode(document, nil, nil)
+		if err != nil {
+			return nil, fmt.Errorf("decode manifest: %w", err)
 		}
-		o := newObject(kind)
-		if o == nil {
-			return nil, fmt.Errorf("unexpected manifest of %s %s", kind.APIVersion, kind.Kind)
-		}
-		if err := decodeStrict(document, o); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", kind.Kind, err)
-		}
-		all = append(all, o)
+		all = append(all, decoded.(object))
 	}
-}
-
-// decodeStrict decodes as an API server does that is asked to be strict. The YAML
-// library on its own would take a number for a text.
-func decodeStrict(document []byte, o object) error {
-	text, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		return err
-	}
-	strict, err := json.UnmarshalStrict(text, o)
-	return errors.Join(append(strict, err)...)
 }
 
 // of returns the objects of one type.

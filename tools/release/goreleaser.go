@@ -12,59 +12,15 @@ import (
 // release is what this module looks at in .goreleaser.yaml. The file as a whole
 // is checked by goreleaser itself.
 type release struct {
-	Builds    []build
-	Archives  []archive
-	SBOMs     []sbom  `yaml:"sboms"`
-	NFPMs     []nfpm  `yaml:"nfpms"`
-	DockersV2 []image `yaml:"dockers_v2"`
+	Builds []build
 }
 
 type build struct {
-	ID           string
-	Targets      []string
-	Env          []string
-	Flags, Tags  []string
-	Ldflags      []string
-	ModTimestamp string `yaml:"mod_timestamp"`
-	Overrides    []override
-}
-
-type override struct {
-	GOOS, GOARCH string
-	Env          []string
-}
-
-type archive struct {
-	IDs   []string `yaml:"ids"`
-	Files []file
-}
-
-type file struct{ Src string }
-
-// UnmarshalYAML takes a name too, as goreleaser does.
-func (f *file) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		f.Src = n.Value
-		return nil
-	}
-	type plain file
-	return n.Decode((*plain)(f))
-}
-
-type sbom struct {
-	IDs []string `yaml:"ids"`
-}
-
-type nfpm struct {
-	IDs      []string `yaml:"ids"`
-	Contents []file
-}
-
-type image struct {
-	IDs        []string `yaml:"ids"`
-	Dockerfile string
-	Platforms  []string
-	ExtraFiles []string `yaml:"extra_files"`
+	ID          string
+	Targets     []string
+	Env         []string
+	Flags, Tags []string
+	Ldflags     []string
 }
 
 // readRelease reads the configuration of goreleaser.

@@ -16,24 +16,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The exporter's own program, linked as a release links it: the versions that it
-// prints, and its bill of materials against what the go command says of it.
-func TestExporter(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "inference_exporter")
-	build := goreleaser(t).build("gpu")
-	ldflags := strings.NewReplacer("{{ .Version }}", "1.2.3", "{{ .FullCommit }}", "abcdef", "{{ .Branch }}", "main").Replace(strings.Join(build.Ldflags, " "))
-	// As make build does it, without tags: that leaves most of it in the cache.
-	cmd := exec.Command("go", append(append([]string{"build"}, build.Flags...), "-ldflags="+ldflags, "-o", program, ".")...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), build.Env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if out, err := exec.Command(program, "--version").Output(); err != nil ||
-		!strings.HasPrefix(string(out), "inference_exporter, version 1.2.3 (branch: main, revision: abcdef)\n") {
-		t.Errorf("version: %v, %s", err, out)
-	}
-
-	document := program + ".cdx.json"
+// The bill of materials of a program, this test, against the schema and what the go command
+// says of it.
+func TestDocument(t *testing.T) {
+	program := os.Args[0]
+	document := filepath.Join(t.TempDir(), "program.cdx.json")
 	if err := run([]string{"sbom", "1.2.3", program, document}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -56,16 +43,12 @@ func TestExporter(t *testing.T) {
 	if len(modules) > 0 {
 		t.Errorf("missing: %v", modules)
 	}
-	self := got.Metadata.Component
-	if self.Name != "inference_exporter" || self.Version != "v1.2.3" || self.Type != cyclonedx.ComponentTypeApplication {
-		t.Errorf("the program is %s %s", self.Type, self.Name)
-	}
 	binary, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum := sha256.Sum256(binary); (*self.Hashes)[0].Value != hex.EncodeToString(sum[:]) {
-		t.Errorf("hash %s", (*self.Hashes)[0].Value)
+	if sum := sha256.Sum256(binary); (*got.Metadata.Component.Hashes)[0].Value != hex.EncodeToString(sum[:]) {
+		t.Errorf("another hash than %x", sum)
 	}
 }
 
@@ -88,7 +71,7 @@ func listedModules(t *testing.T, program string) map[string]string {
 			t.Fatalf("a replaced module: %s", line)
 		}
 	}
-	if len(modules) < 20 {
+	if len(modules) < 5 {
 		t.Fatalf("go version -m lists %d modules", len(modules))
 	}
 	return modules
