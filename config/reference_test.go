@@ -57,29 +57,6 @@ func TestReference(t *testing.T) {
 	golden(t, "../docs/configuration.md", want.String())
 }
 
-// TestReferenceExamples parses every example of the page; one of a single
-// section needs an endpoint beside it.
-func TestReferenceExamples(t *testing.T) {
-	setEnv(t)
-	page, err := os.ReadFile("../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := strings.Split(string(page), "```yaml\n")[1:]
-	if len(blocks) < 5 {
-		t.Errorf("found %d examples", len(blocks))
-	}
-	for _, block := range blocks {
-		text, _, _ := strings.Cut(block, "```")
-		if !strings.Contains(text, "endpoints:") && !strings.Contains(text, "discovery:") {
-			text += "endpoints: [{url: http://h}]\n"
-		}
-		if _, err := Parse([]byte(text), "../examples/example.yml"); err != nil {
-			t.Errorf("%v\n%s", err, text)
-		}
-	}
-}
-
 // TestFullExample holds the example of the page to what the page says of it: it has every
 // key, in a comment those that exclude others or need another build. Discovery and the
 // pages of GPUs have examples of their own.

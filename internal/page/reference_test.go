@@ -72,21 +72,6 @@ func wantReference(t *testing.T, name string, funcs template.FuncMap) {
 	}
 }
 
-// The examples of the page are configurations that work.
-func TestReferenceExamples(t *testing.T) {
-	for _, name := range []string{"renamed.yml", "added.yml"} {
-		text, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := config.Parse(append([]byte("endpoints: [{url: \"http://localhost:8000\"}]\n"), text...), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mappings(t, c.Engines)
-	}
-}
-
 // documentedEngine is a mapping as the page shows it.
 type documentedEngine struct {
 	Name, Title, Pages, Setup, Notes, Sentinels, Progress, Tested string

@@ -40,6 +40,12 @@ func TestSecondReader(t *testing.T) {
 	}
 }
 
+// given is a series that a test of rules gives.
+type given struct {
+	Series string `yaml:"series"`
+	Values string `yaml:"values"`
+}
+
 // ruleTest is a test of rules, of which only what is given matters here.
 type ruleTest struct {
 	Given []given        `yaml:"input_series"`
