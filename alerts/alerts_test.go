@@ -133,34 +133,6 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestIdentity checks that configured labels reach every place that identifies
-// an endpoint, and nothing else changes with them.
-func TestIdentity(t *testing.T) {
-	labelled := Default()
-	labelled.Labels = []string{"location", "team"}
-	f := func(rules func(Options) []Group) {
-		t.Helper()
-		plain, err := Marshal(rules(Default()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Marshal(rules(labelled))
-		if err != nil {
-			t.Fatal(err)
-		}
-		back := strings.ReplaceAll(string(got), "endpoint, model, location, team", "endpoint, model")
-		back = strings.ReplaceAll(back, "endpoint, location, team", "endpoint")
-		if d := cmp.Diff(string(plain), back); d != "" {
-			t.Errorf("more than the identity differs (-plain +labelled):\n%s", d)
-		}
-		if string(plain) == string(got) {
-			t.Error("configured labels change nothing")
-		}
-	}
-	f(Recording)
-	f(Alerts)
-}
-
 func TestWindows(t *testing.T) {
 	f := func(intervals []time.Duration, medians, skips string) {
 		t.Helper()

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -93,43 +92,6 @@ func checkExample(t *testing.T, command, line, purpose string) {
 	got, _, err := parser.parse(words[1:])
 	if err != nil || got != parser.commands[command] {
 		t.Errorf("%s: %q: %v, or another command", command, line, err)
-	}
-}
-
-func TestMan(t *testing.T) {
-	got := runToEnd(t, "man")
-	if got.code != cli.ExitOK || got.stderr != "" {
-		t.Fatalf("exit code %d, %q", got.code, got.stderr)
-	}
-	page := got.stdout
-	if !strings.HasPrefix(page, ".TH inference_exporter 1 ") {
-		t.Errorf("begins with %.60q", page)
-	}
-	for _, c := range described().Commands {
-		if n := len(regexp.MustCompile(`(?m)^\.SS\n\\fB`+c.Name+`[ \\]`).FindAllString(page, -1)); n != 1 {
-			t.Errorf("%d parts on %s", n, c.Name)
-		}
-	}
-	for _, want := range []string{
-		`\fB\-\-web.telemetry\-path="/metrics"\fR`, // a default
-		"Read the GPUs of this machine, where there is a driver. On by default.\n",
-		"($SHARD_INDEX)\n",
-		"\n\\fBinference_exporter check endpoints.yml\\fR\nBefore a restart.\n",
-		"\nSIGHUP\nRead the configuration file again.",
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("without %q", want)
-		}
-	}
-	macro := regexp.MustCompile(`^\.(TH|SH|SS|TP|PP|br)( |$)`)
-	for line := range strings.Lines(page) {
-		line = strings.TrimSuffix(line, "\n")
-		if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !macro.MatchString(line) {
-			t.Errorf("a macro that nobody meant: %s", line)
-		}
-		if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
-			t.Errorf("not ASCII: %q", line)
-		}
 	}
 }
 

@@ -32,9 +32,6 @@ func TestCatalogue(t *testing.T) {
 		if !names[p.Engine] || !slices.Contains(operations, p.Operation) {
 			t.Errorf("protocol %s: engine %q, operation %q", p.Name, p.Engine, p.Operation)
 		}
-		if p.ExactLength && p.Kind != Generation {
-			t.Errorf("protocol %s: answers of exact length, and no answers", p.Name)
-		}
 	}
 	for _, h := range Hosts() {
 		_, err := path.Match(h.Name, "")
@@ -66,7 +63,7 @@ func TestEngineOf(t *testing.T) {
 func TestProtocols(t *testing.T) {
 	for _, name := range Names() {
 		p, ok := Lookup(name)
-		if !ok || p.Name != name || p.URL == nil || p.Body == nil || p.NewDecoder() == nil {
+		if !ok || p.Name != name || p.Kind == "" || p.URL == nil || p.Body == nil || p.NewDecoder() == nil {
 			t.Errorf("%s: %+v", name, p)
 		}
 		if p.Header.Get("Accept") != p.MediaTypes[0] || p.Header.Get("Accept-Encoding") != "identity" {
@@ -190,29 +187,4 @@ func modelRow(p *Protocol) string {
 		return "not needed"
 	}
 	return "must be configured"
-}
-
-// Every protocol is complete: what the reference leaves out is left out on
-// purpose.
-func TestProtocolsAreComplete(t *testing.T) {
-	seen := map[string]bool{}
-	for _, p := range protocols() {
-		if p.Name == "" || seen[p.Name] {
-			t.Errorf("protocol %q: no name, or twice", p.Name)
-		}
-		seen[p.Name] = true
-		if p.Kind == "" || len(p.MediaTypes) == 0 || p.URL == nil || p.Header == nil || p.Body == nil || p.NewDecoder == nil {
-			t.Errorf("protocol %q: a part is missing", p.Name)
-		}
-		d := p.Doc
-		if d.Title == "" || d.Servers == "" || d.Auth == "" || d.End == "" || (p.Kind == Generation) != (d.FirstToken != "") {
-			t.Errorf("protocol %q: documentation is missing", p.Name)
-		}
-		if (p.Kind == Generation) != (d.Conversation != "") || (p.Scoring != nil) != (d.Scoring != "") {
-			t.Errorf("protocol %q: documentation of conversations or scores is missing, or too much", p.Name)
-		}
-		if p.Tools != (d.Tools != "") || p.Structured != (d.Structured != "") {
-			t.Errorf("protocol %q: documentation of tools or JSON is missing, or too much", p.Name)
-		}
-	}
 }

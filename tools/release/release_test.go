@@ -1,15 +1,11 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -136,28 +132,7 @@ func rebuilt(t *testing.T, values *strings.Replacer) []byte {
 // packed returns a file of an archive.
 func packed(t *testing.T, archive, name string) []byte {
 	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err != nil {
-			t.Fatalf("look for %s in %s: %v", name, path.Base(archive), err)
-		}
-		if h.Name == name {
-			data, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return data
-		}
-	}
+	return []byte(command(t, ".", nil, "tar", "-xzOf", archive, name))
 }
 
 // command runs a program in a folder and returns what it prints.
@@ -172,36 +147,12 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 	return string(out)
 }
 
-// copyTree copies the files of the repository to a new folder.
+// copyTree copies the files of the repository to a new folder, but for those that are deleted
+// and not committed yet.
 func copyTree(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	list := exec.Command("git", "ls-files", "-z")
-	list.Dir = root
-	names, err := list.Output()
-	if err != nil {
-		t.Fatalf("list the files: %v", err)
-	}
-	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
-		info, err := os.Lstat(filepath.Join(root, name))
-		if os.IsNotExist(err) || err == nil && !info.Mode().IsRegular() {
-			continue // deleted and not committed yet, or a link, which no program contains
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, data, info.Mode().Perm()); err != nil {
-			t.Fatal(err)
-		}
-	}
+	command(t, root, nil, "bash", "-c", "git ls-files -z | tar -c --null --ignore-failed-read -T - | tar -x -C '"+dir+"'")
 }

@@ -80,35 +80,3 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		}
 	}
 }
-
-// A board is refused for what it shows of a query as well.
-func TestBoardsThatAreRefused(t *testing.T) {
-	c := newTestChecker(t)
-	query := Query{Expr: "min by (endpoint) (inference_probe_success)", Legend: "{{endpoint}}"}
-	panel := func(change func(*Panel)) Board {
-		p := Panel{Title: "p", Queries: []Query{query}}
-		change(&p)
-		return Board{UID: "b", Rows: []Row{{Panels: []Panel{p}}}}
-	}
-	if err := c.checkBoard(panel(func(*Panel) {})); err != nil {
-		t.Fatalf("a good board: %v", err)
-	}
-	for name, b := range map[string]Board{
-		"legend": panel(func(p *Panel) { p.Queries[0].Legend = "{{model}}" }),
-		"link":   panel(func(p *Panel) { p.Links = []Link{fromSeries(uidEndpoint, "Endpoint")} }),
-		"column": panel(func(p *Panel) { p.Columns = []Column{{Label: "model"}} }),
-		"row link": panel(func(p *Panel) {
-			p.Columns = []Column{{Label: "endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}}}
-		}),
-		"query number": panel(func(p *Panel) { p.Columns = []Column{{Query: 1, Title: "none"}} }),
-		"matrix":       panel(func(p *Panel) { p.Matrix = &Matrix{Row: "endpoint", Column: "instance"} }),
-		"counter":      panel(func(p *Panel) { p.Queries[0] = Query{Expr: "inference_probe_results_total"} }),
-		"mark":         {Marks: []Mark{{Expr: query.Expr, Title: "{{server}}"}}},
-		"variable":     {Variables: []Variable{{Name: "v", Query: "label_values(inference_probe_success, server)"}}},
-		"no variable":  {Variables: []Variable{{Name: "v", Query: "inference_probe_success"}}},
-	} {
-		if err := c.checkBoard(b); err == nil {
-			t.Errorf("%s: not refused", name)
-		}
-	}
-}
