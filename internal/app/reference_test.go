@@ -61,40 +61,6 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// Every command is explained, and every example is a command line that parses and is in the
-// help of the command.
-func TestEveryCommandIsExplained(t *testing.T) {
-	notes := cli.ReadNotes().Commands
-	for _, c := range described().Commands {
-		if notes[c.Name].Text == "" || len(notes[c.Name].Examples) == 0 {
-			t.Errorf("%s has no text or no example", c.Name)
-		}
-		help := runToEnd(t, c.Name, "--help").stdout
-		for _, e := range notes[c.Name].Examples {
-			checkExample(t, c.Name, e.Line, e.Purpose)
-			if !strings.Contains(help, "\n  # "+e.Purpose+"\n  "+e.Line+"\n") {
-				t.Errorf("%q is not in the help of %s", e.Line, c.Name)
-			}
-		}
-	}
-}
-
-func checkExample(t *testing.T, command, line, purpose string) {
-	t.Helper()
-	line, _, _ = strings.Cut(line, " > ")
-	line, _, _ = strings.Cut(line, " | ")
-	line, _, _ = strings.Cut(line, " && ")
-	words := strings.Fields(line)
-	if words[0] != "inference_exporter" || !strings.HasSuffix(purpose, ".") {
-		t.Errorf("%s: %q: %q", command, line, purpose)
-	}
-	parser := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard})
-	got, _, err := parser.parse(words[1:])
-	if err != nil || got != parser.commands[command] {
-		t.Errorf("%s: %q: %v, or another command", command, line, err)
-	}
-}
-
 // The judge is mandoc, where there is one.
 func TestManPageIsClean(t *testing.T) {
 	mandoc, err := exec.LookPath("mandoc")

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -212,67 +210,4 @@ func TestChangeRestarts(t *testing.T) {
 	if b := sum("http://a", "monitor: {enabled: true}"); a != b {
 		t.Error("the monitor restarts the pods")
 	}
-}
-
-const (
-	tableBegin = "<!-- values: made from values.yaml by the tests in tools/deploy -->\n"
-	tableEnd   = "<!-- end of values -->\n"
-)
-
-// The table of the README is made of the values and the comments above them.
-func TestGeneratedTable(t *testing.T) {
-	var root yaml.Node
-	if err := yaml.Unmarshal([]byte(readFile(t, chartDir, "values.yaml")), &root); err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	b.WriteString("\n| Key | Default | |\n| --- | --- | --- |\n")
-	addRows(t, &b, "", root.Content[0])
-	name := filepath.Join(chartDir, "README.md")
-	before, rest, ok := strings.Cut(readFile(t, name), tableBegin)
-	_, after, ok2 := strings.Cut(rest, tableEnd)
-	if !ok || !ok2 {
-		t.Fatal("README.md has no place for the table")
-	}
-	checkGenerated(t, name, before+tableBegin+b.String()+"\n"+tableEnd+after)
-}
-
-// addRows writes a row for each value that has a comment, and for each that
-// holds no others.
-func addRows(t *testing.T, b *strings.Builder, path string, mapping *yaml.Node) {
-	t.Helper()
-	for i := 0; i < len(mapping.Content); i += 2 {
-		key, value := mapping.Content[i], mapping.Content[i+1]
-		name := path + key.Value
-		comment := strings.Join(strings.Fields(strings.ReplaceAll(key.HeadComment, "#", " ")), " ")
-		opens := value.Kind == yaml.MappingNode && len(value.Content) > 0 && (path == "" || strings.HasSuffix(name, "resources") || strings.HasSuffix(name, "requests") || strings.HasSuffix(name, "limits"))
-		if comment == "" && !opens && path == "" {
-			t.Errorf("%s has no comment", name)
-		}
-		if opens {
-			if comment != "" {
-				b.WriteString("| `" + name + "` | | " + comment + " |\n")
-			}
-			addRows(t, b, name+".", value)
-			continue
-		}
-		b.WriteString("| `" + name + "` | `" + flow(t, value) + "` | " + comment + " |\n")
-	}
-}
-
-// flow is a value in one line.
-func flow(t *testing.T, n *yaml.Node) string {
-	t.Helper()
-	var value any
-	if err := n.Decode(&value); err != nil {
-		t.Fatal(err)
-	}
-	if s, ok := value.(string); ok && s != "" {
-		return s
-	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

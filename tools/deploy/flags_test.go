@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -32,39 +31,41 @@ func isFlag(reference, arg string) bool {
 // The arguments in all files are flags of the program.
 func TestArguments(t *testing.T) {
 	serve := reference(t, "serve")
-	check := func(where string, args []string) {
+	check := func(where, reference string, args []string) {
 		if len(args) == 0 {
 			t.Errorf("%s: no arguments", where)
 		}
 		for _, arg := range args {
-			if !isFlag(serve, arg) {
-				t.Errorf("%s: %s is no flag of serve", where, arg)
+			if !isFlag(reference, arg) {
+				t.Errorf("%s: %s is no flag of the command", where, arg)
 			}
 		}
 	}
 	for _, folder := range []string{"base", "gpu", "example"} {
 		for _, w := range kustomize(t, folder).workloads() {
-			check(folder+": "+title(w), w.template.Spec.Containers[0].Args)
+			check(folder+": "+title(w), serve, w.template.Spec.Containers[0].Args)
 		}
 	}
 	for name, values := range valueFiles(t) {
 		for _, w := range mustRender(t, values).workloads() {
-			check("chart, "+name+": "+title(w), w.template.Spec.Containers[0].Args)
+			check("chart, "+name+": "+title(w), serve, w.template.Spec.Containers[0].Args)
 		}
 	}
 	for _, name := range []string{"inference_exporter.service", "gpu.conf"} {
-		check(name, regexp.MustCompile(`--[a-z]\S*`).FindAllString(readFile(t, systemdDir, name), -1))
+		check(name, serve, regexp.MustCompile(`--[a-z]\S*`).FindAllString(readFile(t, systemdDir, name), -1))
 	}
-	simulate := reference(t, "simulate")
+	for _, name := range []string{"github-actions.yml", "gitlab-ci.yml"} {
+		_, line, _ := strings.Cut(strings.ReplaceAll(readFile(t, gatesDir, name), "\\\n", " "), "inference_exporter compare ")
+		line, _, _ = strings.Cut(line, "\n")
+		check(name, reference(t, "compare"), regexp.MustCompile(`--[a-z]\S*`).FindAllString(line, -1))
+	}
 	for name, s := range stack(t).Services {
 		switch {
 		case s.Image != "inference_exporter:stack":
-		case s.Command[0] != "simulate":
-			check("compose: "+name, s.Command)
+		case s.Command[0] == "simulate":
+			check("compose: "+name, reference(t, "simulate"), s.Command[1:])
 		default:
-			if i := slices.IndexFunc(s.Command[1:], func(arg string) bool { return !isFlag(simulate, arg) }); i >= 0 {
-				t.Errorf("compose: %s: %s is no flag of simulate", name, s.Command[1+i])
-			}
+			check("compose: "+name, serve, s.Command)
 		}
 	}
 }

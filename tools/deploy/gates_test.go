@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	yamlv3 "go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 )
 
 const gatesDir = "../../examples/gates"
@@ -91,27 +90,5 @@ func valuesOf(t *testing.T, text string, keys ...string) []string {
 			t.Fatal(err)
 		}
 		walk(&document)
-	}
-}
-
-// TestGatesInCI holds that the jobs run compare with flags that it has.
-func TestGatesInCI(t *testing.T) {
-	flags := reference(t, "compare")
-	for _, name := range []string{"github-actions.yml", "gitlab-ci.yml"} {
-		text := readFile(t, gatesDir, name)
-		var content map[string]any
-		if err := yaml.UnmarshalStrict([]byte(text), &content); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		_, line, ok := strings.Cut(strings.ReplaceAll(text, "\\\n", " "), "inference_exporter compare ")
-		line, _, _ = strings.Cut(line, "\n")
-		if !ok || len(regexp.MustCompile(`https://\S+`).FindAllString(line, -1)) != 2 {
-			t.Errorf("%s: no comparison of two: %s", name, line)
-		}
-		for _, flag := range regexp.MustCompile(`--[a-z]\S*`).FindAllString(line, -1) {
-			if !isFlag(flags, flag) {
-				t.Errorf("%s: %s is no flag of compare", name, flag)
-			}
-		}
 	}
 }

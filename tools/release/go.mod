@@ -10,9 +10,6 @@ require (
 	github.com/google/licensecheck v0.3.1
 	github.com/in-toto/attestation v1.1.2
 	github.com/package-url/packageurl-go v0.1.7
-	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2
 	google.golang.org/protobuf v1.36.12
 	gopkg.in/yaml.v3 v3.0.1
 )
-
-require golang.org/x/text v0.14.0 // indirect
