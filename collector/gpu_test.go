@@ -21,7 +21,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/gpu/amd"
 )
 
 // gpuSamples returns the samples of a snapshot, in the order of a page.
@@ -403,7 +402,7 @@ func TestReferenceGPU(t *testing.T) {
 		if slices.Contains(migKinds(), i.Kind) {
 			name += " †"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, i.Unit, codes(i.DCGM), codes(i.NvidiaSMI), codes(amd.Files()[i.Kind]), i.Hardware)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, i.Unit, codes(i.DCGM), codes(i.NvidiaSMI), codes(i.AMDGPU), i.Hardware)
 	}
 	b.WriteString("\n## Products whose bandwidth is known\n\n")
 	b.WriteString("By the data sheets. `hardware.gpu` takes these names, with or without the vendor's, in any case; also those that the driver uses.\n\n")

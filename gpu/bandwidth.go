@@ -13,8 +13,6 @@ const (
 	sourceFormula = "formula"
 )
 
-func bandwidthSources() []string { return []string{sourceConfig, sourceTable, sourceFormula} }
-
 // virtualName is how the driver calls a vGPU: by the name of its profile, as in
 // "GRID A100D-40C" or "NVIDIA L40S-24Q". Its share of the bandwidth is unknown.
 var virtualName = regexp.MustCompile(`\bGRID\b|-\d+[ABCQ](ME)?$`)

@@ -55,18 +55,6 @@ type settings struct {
 	asked     *lastAsked
 }
 
-// tables are what a device is asked.
-type tables struct {
-	questions []question
-	fields    []fieldReading
-	slow      []fieldReading // those read once in slowFor
-	rank      map[Kind]int   // place in Readings
-}
-
-func newTables() *tables {
-	return &tables{questions: questions(), fields: fieldReadings(), slow: slowFieldReadings(), rank: rankOfKinds()}
-}
-
 // lastAsked is the latest question to the driver, for the watchdog: the one at
 // which a poll hangs.
 type lastAsked struct{ atomic.Pointer[asked] }
@@ -186,7 +174,7 @@ func openDevice(lib Library, index int, s *settings) (*device, error) {
 		parts: map[string]*meter{},
 	}
 	d.identity = DeviceSnapshot{Vendor: NVIDIA, Index: index, Minor: -1, Up: true}
-	if d.identity.UUID, err = handle.UUID(); err != nil {
+	if d.identity.UUID, err = handle.Text("UUID"); err != nil {
 		return nil, err
 	}
 	return d, nil
@@ -197,18 +185,14 @@ func (d *device) identify(now time.Time) error {
 	if !d.identified.IsZero() && now.Sub(d.identified) < identityFor {
 		return nil
 	}
+	d.memoryClock, d.memoryWidth = 0, 0
 	err := errors.Join(
-		d.text("name", &d.identity.Name, d.Name),
-		d.text("PCI bus id", &d.identity.PCIBusID, d.PCIBusID),
-		d.text("compute capability", &d.identity.ComputeCapability, d.ComputeCapability),
-		d.ask("minor number", func() error {
-			minor, err := d.MinorNumber()
-			if err == nil {
-				d.identity.Minor = minor
-			}
-			return err
-		}),
-		d.learnMemory(),
+		d.text("name", d, &d.identity.Name),
+		d.text("PCI bus id", d, &d.identity.PCIBusID),
+		d.text("compute capability", d, &d.identity.ComputeCapability),
+		d.number("minor number", &d.identity.Minor),
+		d.number("highest clock memory", &d.memoryClock),
+		d.number("memory bus width", &d.memoryWidth),
 		d.learnLinks(),
 		d.learnPlatform(),
 	)
@@ -219,10 +203,10 @@ func (d *device) identify(now time.Time) error {
 	return nil
 }
 
-// text asks for a text. Where there is none, the old one stays.
-func (d *device) text(name string, to *string, get func() (string, error)) error {
+// text asks a device, or a part of it, for a text. Where there is none, the old one stays.
+func (d *device) text(name string, of Device, to *string) error {
 	return d.ask(name, func() error {
-		text, err := get()
+		text, err := of.Text(strings.TrimPrefix(name, ofPart))
 		if err == nil {
 			*to = text
 		}
@@ -230,13 +214,18 @@ func (d *device) text(name string, to *string, get func() (string, error)) error
 	})
 }
 
-// learnMemory reads what the memory's bandwidth is computed from.
-func (d *device) learnMemory() error {
-	d.memoryClock, d.memoryWidth = 0, 0
-	return errors.Join(
-		d.ask("highest clock memory", func() (err error) { d.memoryClock, err = d.MaxClock(ClockMemory); return err }),
-		d.ask("memory bus width", func() (err error) { d.memoryWidth, err = d.MemoryBusWidth(); return err }),
-	)
+// ofPart is before the name of a question to a MIG device, which may be refused though the GPU answers.
+const ofPart = "MIG "
+
+// number asks a device for one whole number. Where there is none, the old one stays.
+func (d *device) number(name string, to *int) error {
+	return d.ask(name, func() error {
+		numbers, err := d.Numbers(name)
+		if err == nil {
+			*to = int(numbers[0])
+		}
+		return err
+	})
 }
 
 // read asks a device everything. An error means that it has no more answers.
@@ -262,7 +251,7 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 		if q.unsplit && d.split {
 			continue
 		}
-		if err := d.ask(q.name, func() error { return q.ask(d.Device, &out) }); err != nil {
+		if err := d.readQuestion(q.name, q, d, &out); err != nil {
 			return DeviceSnapshot{}, err
 		}
 	}
@@ -297,11 +286,11 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 // learnSplit reads whether MIG is on. Which questions a device answers depends on
 // it.
 func (d *device) learnSplit() error {
-	split := false
-	if err := d.ask("MIG mode", func() (err error) { split, err = d.MIGEnabled(); return err }); err != nil {
+	mode := 0
+	if err := d.number("MIG mode", &mode); err != nil {
 		return err
 	}
-	if split != d.split {
+	if split := mode != 0; split != d.split {
 		d.split = split
 		clear(d.refused)
 		clear(d.fields)
@@ -313,19 +302,8 @@ func (d *device) learnSplit() error {
 }
 
 // sorted puts readings in the order of the table.
-func (s *settings) sorted(list []Reading) []Reading { return sortReadings(list, s.rank) }
-
-// rankOfKinds returns the place of each kind in the table.
-func rankOfKinds() map[Kind]int {
-	rank := map[Kind]int{}
-	for i, r := range Readings() {
-		rank[r.Kind] = i
-	}
-	return rank
-}
-
-func sortReadings(list []Reading, rank map[Kind]int) []Reading {
-	slices.SortStableFunc(list, func(a, b Reading) int { return rank[a.Kind] - rank[b.Kind] })
+func (t *tables) sorted(list []Reading) []Reading {
+	slices.SortStableFunc(list, func(a, b Reading) int { return t.rank[a.Kind] - t.rank[b.Kind] })
 	return list
 }
 
@@ -364,7 +342,7 @@ func (d *device) readParts(parts []MIGDevice, now time.Time) ([]MIGSnapshot, err
 	var list []MIGSnapshot
 	for i, part := range parts {
 		s := MIGSnapshot{GPUInstance: part.GPUInstance, ComputeInstance: part.ComputeInstance}
-		if err := d.text("MIG UUID", &s.UUID, part.UUID); err != nil {
+		if err := d.text(ofPart+"UUID", part, &s.UUID); err != nil {
 			return nil, err
 		}
 		if i == 0 || parts[i-1].GPUInstance != part.GPUInstance {
@@ -378,7 +356,7 @@ func (d *device) readParts(parts []MIGDevice, now time.Time) ([]MIGSnapshot, err
 			continue
 		}
 		var name string
-		if err := d.text("MIG name", &name, part.Name); err != nil {
+		if err := d.text(ofPart+"name", part, &name); err != nil {
 			return nil, err
 		}
 		_, s.Profile, _ = strings.Cut(name, " MIG ")
@@ -397,7 +375,7 @@ func (d *device) readPart(part MIGDevice, uuid string, now time.Time) ([]Reading
 	if value, ok := (*d.settings.bandwidth.Load())[uuid]; ok {
 		out.add(MemoryBandwidth, sourceConfig, value)
 	}
-	if err := d.ask("MIG memory", func() error { return askMemory(part.Device, &out) }); err != nil {
+	if err := d.readQuestion(ofPart+"memory", d.settings.question("memory"), part, &out); err != nil {
 		return nil, err
 	}
 	if d.parts[uuid] == nil {

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,23 +17,32 @@ import (
 // The GPUs here are composed: names, clocks, widths and which readings there
 // are are those of the hardware, as far as documented; the rest is invented.
 
+// card returns a GPU with texts and what most of them answer.
+func card(uuid, name, bus, capability string, numbers map[string][]float64) *fakeDevice {
+	all := map[string][]float64{"minor number": {0}, "performance state": {0}, "PCIe replays": {0}, "clock event reasons": {0}}
+	maps.Copy(all, numbers)
+	return &fakeDevice{
+		texts:   map[string]string{"UUID": uuid, "name": name, "PCI bus id": bus, "compute capability": capability},
+		numbers: all,
+	}
+}
+
 func h100(uuid string) *fakeDevice {
-	d := &fakeDevice{
-		uuid: uuid, name: "NVIDIA H100 80GB HBM3", bus: "00000000:19:00.0", capability: "9.0",
-		memory:   &Memory{Total: 85899345920, Used: 76000000000, Free: 9362475008, Reserved: 536870912, ReservedKnown: true},
-		busWidth: 5120, utilization: []int{100, 11}, decoder: []int{0},
-		clocks:    map[ClockDomain]int{ClockGraphics: 1755, ClockSM: 1755, ClockMemory: 2619, ClockVideo: 1545},
-		maxClocks: map[ClockDomain]int{ClockGraphics: 1980, ClockSM: 1980, ClockMemory: 2619, ClockVideo: 1545},
-		power:     621345, powerLimit: 700000, energy: 123456789, temperature: 61,
-		link: [2]int{5, 16}, linkMax: [2]int{5, 16}, replays: 3,
-		ecc:     map[[2]bool]uint64{{false, false}: 2, {true, false}: 0, {false, true}: 17, {true, true}: 1},
-		rows:    &RemappedRows{Correctable: 1, Pending: true},
-		reasons: 0x4, fabric: 3, split: []bool{false}, gpm: shares,
-		fields: map[Field]float64{
-			{82, 0}: 71, {74, 0}: 5e9, {76, 0}: 0, {269, 0}: 1500000, {270, 0}: 0, {271, 0}: 0,
-			{197, 0}: 1000, {198, 0}: 2000, {230, 0}: 0,
-			{91, 0}: 18, {138, 0xFFFFFFFF}: 10, {139, 0xFFFFFFFF}: 20, {38, 0}: 0, {45, 0}: 0, {52, 0}: 4, {59, 0}: 0,
-		},
+	d := card(uuid, "NVIDIA H100 80GB HBM3", "00000000:19:00.0", "9.0", map[string][]float64{
+		"memory": {85899345920, 76000000000, 9362475008, 536870912}, "memory bus width": {5120},
+		"utilization": {100, 11}, "decoder utilization": {0},
+		"clock graphics": {1755}, "clock sm": {1755}, "clock memory": {2619}, "clock video": {1545},
+		"highest clock graphics": {1980}, "highest clock sm": {1980}, "highest clock memory": {2619}, "highest clock video": {1545},
+		"power": {621345}, "power limit": {700000}, "energy": {123456789}, "temperature": {61},
+		"PCIe generation": {5}, "PCIe width": {16}, "highest PCIe generation": {5}, "highest PCIe width": {16}, "PCIe replays": {3},
+		"ECC errors, corrected": {2}, "ECC errors, uncorrected": {0}, "ECC errors, corrected, lifetime": {17}, "ECC errors, uncorrected, lifetime": {1},
+		"remapped rows": {1, 0, 1, 0}, "clock event reasons": {0x4}, "fabric state": {3, 1}, "MIG mode": {0}, "unit counters": {1},
+	})
+	d.gpm = shares
+	d.fields = map[Field]float64{
+		{82, 0}: 71, {74, 0}: 5e9, {76, 0}: 0, {269, 0}: 1500000, {270, 0}: 0, {271, 0}: 0,
+		{197, 0}: 1000, {198, 0}: 2000, {230, 0}: 0,
+		{91, 0}: 18, {138, allLinks}: 10, {139, allLinks}: 20, {38, 0}: 0, {45, 0}: 0, {52, 0}: 4, {59, 0}: 0,
 	}
 	for link := range uint32(18) {
 		d.fields[Field{165, link}] = 1
@@ -43,62 +53,66 @@ func h100(uuid string) *fakeDevice {
 	return d
 }
 
+// allLinks is the scope of a field for the sum over all NVLinks.
+const allLinks = 0xFFFFFFFF
+
 // a100 is split in three MIG devices, two of them of one GPU instance.
 func a100(uuid string) *fakeDevice {
-	part := func(uuid, profile string, instance, compute int, total, used uint64) MIGDevice {
+	part := func(uuid, profile string, instance, compute int, total, used float64) MIGDevice {
 		return MIGDevice{GPUInstance: instance, ComputeInstance: compute, Device: &fakeDevice{
-			uuid: uuid, name: "NVIDIA A100-SXM4-80GB MIG " + profile,
-			memory: &Memory{Total: total, Used: used, Free: total - used},
+			texts:   map[string]string{"UUID": uuid, "name": "NVIDIA A100-SXM4-80GB MIG " + profile},
+			numbers: map[string][]float64{"memory": {total, used, total - used}},
 		}}
 	}
-	return &fakeDevice{
-		uuid: uuid, name: "NVIDIA A100-SXM4-80GB", bus: "00000000:07:00.0", capability: "8.0", minor: 2,
-		memory:   &Memory{Total: 85899345920, Used: 30000000000, Free: 55899345920},
-		busWidth: 5120, utilization: []int{1, 1}, encoder: []int{1}, decoder: []int{1},
-		clocks:    map[ClockDomain]int{ClockGraphics: 1410, ClockSM: 1410, ClockMemory: 1593, ClockVideo: 1275},
-		maxClocks: map[ClockDomain]int{ClockGraphics: 1410, ClockSM: 1410, ClockMemory: 1593, ClockVideo: 1290},
-		power:     250000, powerLimit: 400000, energy: 1000, temperature: 40,
-		link: [2]int{4, 16}, linkMax: [2]int{4, 16},
-		ecc:  map[[2]bool]uint64{{false, false}: 0, {true, false}: 0, {false, true}: 0, {true, true}: 0},
-		rows: &RemappedRows{}, split: []bool{true},
-		fields: map[Field]float64{{82, 0}: 50, {138, 0xFFFFFFFF}: 1, {165, 0}: 1},
-		parts: []MIGDevice{
-			part("MIG-b", "1g.10gb", 9, 0, 10200547328, 4000000000),
-			part("MIG-a2", "1c.3g.40gb", 2, 1, 42949672960, 20000000000),
-			part("MIG-a1", "2c.3g.40gb", 2, 0, 42949672960, 20000000000),
-		},
+	d := card(uuid, "NVIDIA A100-SXM4-80GB", "00000000:07:00.0", "8.0", map[string][]float64{
+		"minor number": {2}, "memory": {85899345920, 30000000000, 55899345920}, "memory bus width": {5120},
+		"utilization": {1, 1}, "encoder utilization": {1}, "decoder utilization": {1},
+		"clock graphics": {1410}, "clock sm": {1410}, "clock memory": {1593}, "clock video": {1275},
+		"highest clock graphics": {1410}, "highest clock sm": {1410}, "highest clock memory": {1593}, "highest clock video": {1290},
+		"power": {250000}, "power limit": {400000}, "energy": {1000}, "temperature": {40},
+		"PCIe generation": {4}, "PCIe width": {16}, "highest PCIe generation": {4}, "highest PCIe width": {16},
+		"ECC errors, corrected": {0}, "ECC errors, uncorrected": {0}, "ECC errors, corrected, lifetime": {0}, "ECC errors, uncorrected, lifetime": {0},
+		"remapped rows": {0, 0, 0, 0}, "MIG mode": {1},
+	})
+	d.fields = map[Field]float64{{82, 0}: 50, {138, allLinks}: 1, {165, 0}: 1}
+	d.parts = []MIGDevice{
+		part("MIG-b", "1g.10gb", 9, 0, 10200547328, 4000000000),
+		part("MIG-a2", "1c.3g.40gb", 2, 1, 42949672960, 20000000000),
+		part("MIG-a1", "2c.3g.40gb", 2, 0, 42949672960, 20000000000),
 	}
+	return d
 }
 
 func rtx4090(uuid string) *fakeDevice {
-	return &fakeDevice{
-		uuid: uuid, name: "NVIDIA GeForce RTX 4090", bus: "00000000:01:00.0", capability: "8.9",
-		memory:   &Memory{Total: 25757220864, Used: 20000000000, Free: 5300000000, Reserved: 457220864, ReservedKnown: true},
-		busWidth: 384, utilization: []int{37, 12}, encoder: []int{0}, decoder: []int{5},
-		clocks:    map[ClockDomain]int{ClockGraphics: 2520, ClockSM: 2520, ClockMemory: 10251, ClockVideo: 1950},
-		maxClocks: map[ClockDomain]int{ClockGraphics: 3105, ClockSM: 3105, ClockMemory: 10501, ClockVideo: 2415},
-		power:     98765, powerLimit: 450000, energy: 1, temperature: 52, fans: []int{30, 104}, pstate: 2,
-		link: [2]int{1, 8}, linkMax: [2]int{4, 16}, reasons: 0x1 | 0x20 | 0x100, fabric: 0,
-		fields: map[Field]float64{{74, 0}: 1, {76, 0}: 0, {269, 0}: 0, {270, 0}: 0, {271, 0}: 0},
-	}
+	d := card(uuid, "NVIDIA GeForce RTX 4090", "00000000:01:00.0", "8.9", map[string][]float64{
+		"memory": {25757220864, 20000000000, 5300000000, 457220864}, "memory bus width": {384},
+		"utilization": {37, 12}, "encoder utilization": {0}, "decoder utilization": {5},
+		"clock graphics": {2520}, "clock sm": {2520}, "clock memory": {10251}, "clock video": {1950},
+		"highest clock graphics": {3105}, "highest clock sm": {3105}, "highest clock memory": {10501}, "highest clock video": {2415},
+		"power": {98765}, "power limit": {450000}, "energy": {1}, "temperature": {52}, "fans": {30, 104}, "performance state": {2},
+		"PCIe generation": {1}, "PCIe width": {8}, "highest PCIe generation": {4}, "highest PCIe width": {16},
+		"clock event reasons": {0x1 | 0x20 | 0x100},
+	})
+	d.fields = map[Field]float64{{74, 0}: 1, {76, 0}: 0, {269, 0}: 0, {270, 0}: 0, {271, 0}: 0}
+	return d
 }
 
 // t4 has a driver that is too old for some of the questions.
 func t4(uuid string) *fakeDevice {
+	d := card(uuid, "Tesla T4", "00000000:00:1E.0", "7.5", map[string][]float64{
+		"memory": {16106127360, 15000000000, 1106127360}, "memory bus width": {256},
+		"utilization": {0, 0}, "encoder utilization": {0}, "decoder utilization": {0},
+		"clock graphics": {585}, "clock sm": {585}, "clock memory": {5000}, "clock video": {810},
+		"highest clock graphics": {1590}, "highest clock sm": {1590}, "highest clock memory": {5001}, "highest clock video": {1470},
+		"power": {27500}, "power limit": {70000}, "energy": {500}, "temperature": {44},
+		"PCIe generation": {3}, "PCIe width": {8}, "highest PCIe generation": {3}, "highest PCIe width": {16},
+		"ECC errors, corrected": {0}, "ECC errors, uncorrected": {0}, "ECC errors, corrected, lifetime": {0}, "ECC errors, uncorrected, lifetime": {0},
+	})
 	old := failed(CodeFunctionNotFound)
-	return &fakeDevice{
-		uuid: uuid, name: "Tesla T4", bus: "00000000:00:1E.0", capability: "7.5",
-		memory:   &Memory{Total: 16106127360, Used: 15000000000, Free: 1106127360},
-		busWidth: 256, utilization: []int{0, 0}, encoder: []int{0}, decoder: []int{0},
-		clocks:    map[ClockDomain]int{ClockGraphics: 585, ClockSM: 585, ClockMemory: 5000, ClockVideo: 810},
-		maxClocks: map[ClockDomain]int{ClockGraphics: 1590, ClockSM: 1590, ClockMemory: 5001, ClockVideo: 1470},
-		power:     27500, powerLimit: 70000, energy: 500, temperature: 44,
-		link: [2]int{3, 8}, linkMax: [2]int{3, 16},
-		ecc: map[[2]bool]uint64{{false, false}: 0, {true, false}: 0, {false, true}: 0, {true, true}: 0},
-		fail: map[string]error{
-			"ClockEventReasons": old, "Fabric": old, "GPMSupported": old, "RemappedRows": old, "MIGEnabled": old, "Fields": old,
-		},
+	d.fail = map[string]error{
+		"clock event reasons": old, "fabric state": old, "unit counters": old, "remapped rows": old, "MIG mode": old, "Fields": old,
 	}
+	return d
 }
 
 // What each GPU has is worked out by hand in its file: what the driver gives,

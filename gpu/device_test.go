@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(string(test.code), func(t *testing.T) {
 			device := rtx4090("GPU-0")
-			device.fail = map[string]error{"PowerUsage": failed(test.code)}
+			device.fail = map[string]error{"power": failed(test.code)}
 			var log testLog
 			library := newFake(device)
 			s := newTestSession(t, library, Options{})
@@ -49,7 +49,7 @@ func TestRefusals(t *testing.T) {
 					t.Errorf("want all but the power, got %v", d)
 				}
 			}
-			if got := library.called("PowerUsage"); got != test.asked {
+			if got := library.called("power"); got != test.asked {
 				t.Errorf("asked %d times, want %d", got, test.asked)
 			}
 			if got := strings.Count(log.String(), "\n"); got != test.lines {
@@ -74,15 +74,15 @@ func TestFieldsAsked(t *testing.T) {
 	if slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 32 {
 		t.Errorf("the third poll asked for %d fields: %v", len(device.asked), device.asked)
 	}
-	device.split = []bool{true}
+	device.numbers["MIG mode"] = []float64{1}
 	s.must(t)
-	want := []Field{{82, 0}, {74, 0}, {76, 0}, {269, 0}, {270, 0}, {271, 0}, {197, 0}, {198, 0}, {230, 0}, {185, 1}, {190, 1}, {185, 2}}
+	want := []Field{{74, 0}, {76, 0}, {269, 0}, {270, 0}, {271, 0}, {185, 2}, {185, 1}, {190, 1}, {82, 0}, {197, 0}, {198, 0}, {230, 0}}
 	if diff := cmp.Diff(want, device.asked); diff != "" {
 		t.Errorf("fields under MIG (-want +got):\n%s", diff)
 	}
 }
 
-// The log names a field in words, as its number alone means nothing to a reader.
+// The log names a field by its reading, as its number alone means nothing to a reader.
 func TestFieldInWords(t *testing.T) {
 	device := h100("GPU-0")
 	device.fieldFaults = map[Field]error{}
@@ -94,50 +94,23 @@ func TestFieldInWords(t *testing.T) {
 	s.settings.log.log = slog.New(slog.NewTextHandler(&log, nil))
 	s.must(t)
 	s.must(t)
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `reading="NVLink state"`) {
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "reading=nvlink_up") {
 		t.Errorf("want one line:\n%s", text)
-	}
-}
-
-func TestFabric(t *testing.T) {
-	for _, tt := range []struct {
-		state int
-		fault bool
-		want  []string
-	}{
-		{0, false, nil},
-		{1, false, []string{"fabric_state 1"}},
-		{2, true, []string{"fabric_state 2"}},
-		{3, false, []string{"fabric_state 3", "fabric_healthy 1"}},
-		{3, true, []string{"fabric_state 3", "fabric_healthy 0"}},
-	} {
-		device := h100("GPU-0")
-		device.fabric, device.fabricFault = tt.state, tt.fault
-		s := newTestSession(t, newFake(device), Options{})
-		var got []string
-		for _, line := range show(s.must(t).devices[0]) {
-			if strings.HasPrefix(line, "fabric_") {
-				got = append(got, line)
-			}
-		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("state %d, fault %t (-want +got):\n%s", tt.state, tt.fault, diff)
-		}
 	}
 }
 
 func TestQuestionsUnderMIG(t *testing.T) {
 	device := h100("GPU-0")
-	device.split = []bool{true}
+	device.numbers["MIG mode"] = []float64{1}
 	library := newFake(device)
 	s := newTestSession(t, library, Options{Processes: true})
 	s.must(t)
-	for _, call := range []string{"Utilization", "EncoderUtilization", "DecoderUtilization", "RemappedRows", "ProcessUtilization", "Processes", "GPMSample"} {
+	for _, call := range []string{"utilization", "encoder utilization", "decoder utilization", "remapped rows", "ProcessUtilization", "Processes", "GPMSample"} {
 		if n := library.called(call); n != 0 {
 			t.Errorf("%s was asked under MIG", call)
 		}
 	}
-	device.split = []bool{false}
+	device.numbers["MIG mode"] = []float64{0}
 	if d := s.must(t).devices[0]; !has(d, Utilization) || !has(d, RemappedRowsCount) {
 		t.Error("no utilisation after MIG was turned off")
 	}
@@ -173,25 +146,21 @@ func TestIdentity(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			s.must(t)
 		}
-		if n := library.called("Name"); n != 1 {
+		if n := library.called("name"); n != 1 {
 			t.Errorf("the name was asked for %d times within 5 minutes", n)
 		}
-		library.set(func() { library.fail["Name"] = failed(CodeUnknown) })
+		library.set(func() { library.fail["name"] = failed(CodeUnknown) })
 		time.Sleep(5 * time.Second)
-		if d := s.must(t).devices[0]; library.called("Name") != 2 || d.Name != "NVIDIA H100 80GB HBM3" {
-			t.Errorf("asked for %d times, %q", library.called("Name"), d.Name)
+		if d := s.must(t).devices[0]; library.called("name") != 2 || d.Name != "NVIDIA H100 80GB HBM3" {
+			t.Errorf("asked for %d times, %q", library.called("name"), d.Name)
 		}
 	})
 }
 
 // What is not known of a device has no value.
 func TestBareDevice(t *testing.T) {
-	device := &fakeDevice{uuid: "GPU-0", fail: map[string]error{}}
-	s := newTestSession(t, newFake(device), Options{})
-	library := s.library
-	for _, call := range []string{"Name", "PCIBusID", "MinorNumber", "ComputeCapability", "MaxClock", "MemoryBusWidth", "PowerUsage", "PowerLimit", "Energy", "Temperature", "PerformanceState", "PCIeLink", "PCIeLinkMax", "PCIeReplays", "ClockEventReasons", "Fabric", "Fields", "GPMSupported"} {
-		library.fail[call] = failed(CodeNotSupported)
-	}
+	s := newTestSession(t, newFake(&fakeDevice{texts: map[string]string{"UUID": "GPU-0"}}), Options{})
+	s.library.fail["Fields"] = failed(CodeNotSupported)
 	want := []DeviceSnapshot{{Vendor: NVIDIA, UUID: "GPU-0", Up: true, Minor: -1}}
 	if diff := cmp.Diff(want, s.must(t).devices); diff != "" {
 		t.Errorf("device (-want +got):\n%s", diff)
@@ -200,7 +169,7 @@ func TestBareDevice(t *testing.T) {
 
 func TestFansAreBounded(t *testing.T) {
 	device := rtx4090("GPU-0")
-	device.fans = make([]int, 1000)
+	device.numbers["fans"] = make([]float64, 1000)
 	s := newTestSession(t, newFake(device), Options{})
 	n := 0
 	for _, r := range s.must(t).devices[0].Readings {
@@ -220,13 +189,13 @@ func TestProcesses(t *testing.T) {
 	writeProcess(t, proc, "42", "bad\xffname\n", "0::/user.slice\n")
 	device := rtx4090("GPU-0")
 	device.processes = []Process{
-		{PID: 40},
-		{PID: 42, MemoryUsed: 100, MemoryKnown: true},
-		{PID: 41, MemoryUsed: 7000, MemoryKnown: true},
-		{PID: 42, MemoryUsed: 10, MemoryKnown: true},
+		{PID: 40, MemoryUsed: unknown},
+		{PID: 42, MemoryUsed: 100},
+		{PID: 41, MemoryUsed: 7000},
+		{PID: 42, MemoryUsed: 10},
 	}
-	device.samples = []ProcessSample{
-		{PID: 41, Timestamp: 2000, SM: 75}, {PID: 41, Timestamp: 1000, SM: 5}, {PID: 42, Timestamp: 3000}, {PID: 99, Timestamp: 2500, SM: 1},
+	device.samples = []Sample{
+		{ID: 41, Timestamp: 2000, SM: 75}, {ID: 41, Timestamp: 1000, SM: 5}, {ID: 42, Timestamp: 3000}, {ID: 99, Timestamp: 2500, SM: 1},
 	}
 	s := newTestSession(t, newFake(device), Options{Processes: true, Proc: proc})
 	want := []ProcessReading{
@@ -264,7 +233,7 @@ func writeProcess(t *testing.T, proc, pid, comm, cgroup string) {
 func TestProcessesAreBounded(t *testing.T) {
 	device := rtx4090("GPU-0")
 	for pid := range 1000 {
-		device.processes = append(device.processes, Process{PID: 100000 + pid, MemoryUsed: uint64(pid), MemoryKnown: true})
+		device.processes = append(device.processes, Process{PID: 100000 + pid, MemoryUsed: float64(pid)})
 	}
 	s := newTestSession(t, newFake(device), Options{Processes: true, Proc: t.TempDir()})
 	list := s.must(t).devices[0].Processes
@@ -286,10 +255,11 @@ func TestNoProcesses(t *testing.T) {
 // splitH100 has one MIG device for each name, each a GPU instance of its own.
 func splitH100(uuids ...string) *fakeDevice {
 	d := h100("GPU-0")
-	d.split = []bool{true}
+	d.numbers["MIG mode"] = []float64{1}
 	for i, uuid := range uuids {
 		d.parts = append(d.parts, MIGDevice{GPUInstance: i, Device: &fakeDevice{
-			uuid: uuid, name: "NVIDIA H100 80GB HBM3 MIG 1g.10gb", memory: &Memory{Total: 1}, gpm: shares,
+			texts:   map[string]string{"UUID": uuid, "name": "NVIDIA H100 80GB HBM3 MIG 1g.10gb"},
+			numbers: map[string][]float64{"memory": {1, 0, 0}}, gpm: shares,
 		}})
 	}
 	return d
@@ -302,9 +272,9 @@ func TestPartsComeAndGo(t *testing.T) {
 		device := splitH100("MIG-a", "MIG-b")
 		library := newFake(device)
 		s := newTestSession(t, library, Options{})
-		device.split = []bool{false}
+		device.numbers["MIG mode"] = []float64{0}
 		s.must(t)
-		device.split = []bool{true}
+		device.numbers["MIG mode"] = []float64{1}
 		s.must(t)
 		if library.samples != 2 {
 			t.Errorf("%d samples are kept for two parts and no whole", library.samples)
@@ -327,7 +297,7 @@ func TestPartsComeAndGo(t *testing.T) {
 		if library.samples != 2 {
 			t.Errorf("%d samples are kept for two parts", library.samples)
 		}
-		library.set(func() { device.split = []bool{false} })
+		library.set(func() { device.numbers["MIG mode"] = []float64{0} })
 		time.Sleep(5 * time.Second)
 		if d := s.must(t).devices[0]; d.MIG != nil || library.samples != 1 {
 			t.Errorf("without MIG: %v, %d samples", d.MIG, library.samples)
@@ -338,7 +308,7 @@ func TestPartsComeAndGo(t *testing.T) {
 // A MIG device that went while it was looked at is left out; the others stay.
 func TestPartGoes(t *testing.T) {
 	device := splitH100("MIG-a", "MIG-b", "MIG-c")
-	for i, call := range []string{"UUID", "Memory"} {
+	for i, call := range []string{"UUID", "memory"} {
 		device.parts[i].Device.(*fakeDevice).fail = map[string]error{call: failed(CodeNotFound)}
 	}
 	s := newTestSession(t, newFake(device), Options{})
@@ -365,11 +335,11 @@ func TestFailedPartIsAskedOnce(t *testing.T) {
 	device := a100("GPU-0")
 	library := newFake(device)
 	for _, p := range device.parts {
-		p.Device.(*fakeDevice).fail = map[string]error{"Memory": failed(CodeUnknown)}
+		p.Device.(*fakeDevice).fail = map[string]error{"memory": failed(CodeUnknown)}
 	}
 	s := newTestSession(t, library, Options{})
 	s.must(t)
-	if n := library.called("Memory"); n != 3 { // the GPU and its two GPU instances
+	if n := library.called("memory"); n != 3 { // the GPU and its two GPU instances
 		t.Errorf("asked %d times", n)
 	}
 }

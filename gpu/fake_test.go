@@ -130,171 +130,45 @@ func (l *fakeLibrary) NextXID() (XID, error) {
 
 func failed(c Code) error { return &Error{Call: "fake", Code: c} }
 
-// fakeDevice is a GPU, or a MIG device. A value that is nil or absent is not
-// supported.
+// fakeDevice is a GPU, or a MIG device. What is absent is not supported.
 type fakeDevice struct {
 	library *fakeLibrary
-	fail    map[string]error // by the name of the call; "*" is all of them
+	fail    map[string]error // by the name of the call or the question; "*" is all of them
 
-	uuid, name, bus, capability string
-	minor                       int
-	memory                      *Memory
-	busWidth                    int
-	utilization                 []int // gpu, memory
-	encoder, decoder            []int
-	clocks, maxClocks           map[ClockDomain]int
-	power, powerLimit           int
-	energy                      uint64
-	temperature                 int
-	fans                        []int
-	pstate                      int
-	link, linkMax               [2]int
-	replays                     int
-	ecc                         map[[2]bool]uint64 // uncorrected, lifetime
-	rows                        *RemappedRows
-	reasons                     uint64
-	fabric                      int
-	fabricFault                 bool
-	fields                      map[Field]float64
-	fieldFaults                 map[Field]error // of those that are there
-	split                       []bool
-	parts                       []MIGDevice
-	processes                   []Process
-	samples                     []ProcessSample
-	since                       []uint64 // what ProcessUtilization was asked with
-	gpm                         func(older, newer time.Time) map[int]float64
-	asked                       []Field // by the latest call of Fields
-	addressing                  AddressingMode
-	virtualization              VirtualizationMode
-	license                     *License
-	vgpus                       []VGPU
-	vgpuSamples                 []VGPUSample
+	texts       map[string]string
+	numbers     map[string][]float64
+	fields      map[Field]float64
+	fieldFaults map[Field]error // of those that are there
+	parts       []MIGDevice
+	processes   []Process
+	samples     []Sample
+	since       []uint64 // what was asked for samples since
+	gpm         func(older, newer time.Time) map[int]float64
+	asked       []Field // by the latest call of Fields
+	vgpus       []VGPU
+	vgpuSamples []Sample
 }
 
-// number returns the value of a list of one, or none.
-func (d *fakeDevice) number(name string, values ...int) (int, error) {
-	if err := d.library.call(name, d); err != nil {
-		return 0, err
+func (d *fakeDevice) Text(question string) (string, error) {
+	if err := d.library.call(question, d); err != nil {
+		return "", err
+	}
+	if d.texts[question] == "" {
+		return "", failed(CodeNotSupported)
+	}
+	return d.texts[question], nil
+}
+
+func (d *fakeDevice) Numbers(question string) ([]float64, error) {
+	if err := d.library.call(question, d); err != nil {
+		return nil, err
 	}
 	d.library.Lock()
 	defer d.library.Unlock()
-	if len(values) == 0 {
-		return 0, failed(CodeNotSupported)
+	if d.numbers[question] == nil {
+		return nil, failed(CodeNotSupported)
 	}
-	return values[0], nil
-}
-
-func (d *fakeDevice) text(name, value string) (string, error) {
-	if err := d.library.call(name, d); err != nil {
-		return "", err
-	}
-	if value == "" {
-		return "", failed(CodeNotSupported)
-	}
-	return value, nil
-}
-
-func (d *fakeDevice) UUID() (string, error)     { return d.text("UUID", d.uuid) }
-func (d *fakeDevice) Name() (string, error)     { return d.text("Name", d.name) }
-func (d *fakeDevice) PCIBusID() (string, error) { return d.text("PCIBusID", d.bus) }
-func (d *fakeDevice) MinorNumber() (int, error) { return d.number("MinorNumber", d.minor) }
-func (d *fakeDevice) ComputeCapability() (string, error) {
-	return d.text("ComputeCapability", d.capability)
-}
-
-func (d *fakeDevice) Memory() (Memory, error) {
-	if err := d.library.call("Memory", d); err != nil {
-		return Memory{}, err
-	}
-	if d.memory == nil {
-		return Memory{}, failed(CodeNotSupported)
-	}
-	return *d.memory, nil
-}
-
-func (d *fakeDevice) MemoryBusWidth() (int, error) { return d.number("MemoryBusWidth", d.busWidth) }
-
-func (d *fakeDevice) Utilization() (gpu, memory int, err error) {
-	gpu, err = d.number("Utilization", d.utilization...)
-	if err != nil {
-		return 0, 0, err
-	}
-	return gpu, d.utilization[1], nil
-}
-
-func (d *fakeDevice) EncoderUtilization() (int, error) {
-	return d.number("EncoderUtilization", d.encoder...)
-}
-
-func (d *fakeDevice) DecoderUtilization() (int, error) {
-	return d.number("DecoderUtilization", d.decoder...)
-}
-
-func (d *fakeDevice) clock(name string, of map[ClockDomain]int, domain ClockDomain) (int, error) {
-	if mhz, ok := of[domain]; ok {
-		return d.number(name, mhz)
-	}
-	return d.number(name)
-}
-
-func (d *fakeDevice) Clock(c ClockDomain) (int, error)    { return d.clock("Clock", d.clocks, c) }
-func (d *fakeDevice) MaxClock(c ClockDomain) (int, error) { return d.clock("MaxClock", d.maxClocks, c) }
-func (d *fakeDevice) PowerUsage() (int, error)            { return d.number("PowerUsage", d.power) }
-func (d *fakeDevice) PowerLimit() (int, error)            { return d.number("PowerLimit", d.powerLimit) }
-
-func (d *fakeDevice) Temperature() (int, error) { return d.number("Temperature", d.temperature) }
-
-func (d *fakeDevice) PerformanceState() (int, error) { return d.number("PerformanceState", d.pstate) }
-
-func (d *fakeDevice) PCIeReplays() (int, error) { return d.number("PCIeReplays", d.replays) }
-
-func (d *fakeDevice) Fabric() (Fabric, error) {
-	state, err := d.number("Fabric", d.fabric)
-	return Fabric{State: state, Healthy: !d.fabricFault}, err
-}
-
-func (d *fakeDevice) FanSpeed(fan int) (int, error) { return d.number("FanSpeed", d.fans[fan]) }
-
-func (d *fakeDevice) Energy() (uint64, error) { return d.energy, d.library.call("Energy", d) }
-
-func (d *fakeDevice) FanCount() (int, error) {
-	if d.fans == nil {
-		return d.number("FanCount")
-	}
-	return d.number("FanCount", len(d.fans))
-}
-
-func (d *fakeDevice) PCIeLink() (generation, width int, err error) {
-	return d.link[0], d.link[1], d.library.call("PCIeLink", d)
-}
-
-func (d *fakeDevice) PCIeLinkMax() (generation, width int, err error) {
-	return d.linkMax[0], d.linkMax[1], d.library.call("PCIeLinkMax", d)
-}
-
-func (d *fakeDevice) ECCErrors(uncorrected, lifetime bool) (uint64, error) {
-	if err := d.library.call("ECCErrors", d); err != nil {
-		return 0, err
-	}
-	n, ok := d.ecc[[2]bool{uncorrected, lifetime}]
-	if !ok {
-		return 0, failed(CodeNotSupported)
-	}
-	return n, nil
-}
-
-func (d *fakeDevice) RemappedRows() (RemappedRows, error) {
-	if err := d.library.call("RemappedRows", d); err != nil {
-		return RemappedRows{}, err
-	}
-	if d.rows == nil {
-		return RemappedRows{}, failed(CodeNotSupported)
-	}
-	return *d.rows, nil
-}
-
-func (d *fakeDevice) ClockEventReasons() (uint64, error) {
-	return d.reasons, d.library.call("ClockEventReasons", d)
+	return d.numbers[question], nil
 }
 
 func (d *fakeDevice) Fields(fields []Field) ([]FieldResult, error) {
@@ -315,41 +189,11 @@ func (d *fakeDevice) Fields(fields []Field) ([]FieldResult, error) {
 	return results, nil
 }
 
-func (d *fakeDevice) AddressingMode() (AddressingMode, error) {
-	mode, err := d.text("AddressingMode", string(d.addressing))
-	return AddressingMode(mode), err
-}
-
-func (d *fakeDevice) VirtualizationMode() (VirtualizationMode, error) {
-	mode, err := d.text("VirtualizationMode", string(d.virtualization))
-	return VirtualizationMode(mode), err
-}
-
-func (d *fakeDevice) License() (License, error) {
-	if err := d.library.call("License", d); err != nil {
-		return License{}, err
-	}
-	if d.license == nil {
-		return License{}, failed(CodeNotSupported)
-	}
-	return *d.license, nil
-}
-
 func (d *fakeDevice) VGPUs() ([]VGPU, error) { return d.vgpus, d.library.call("VGPUs", d) }
 
-func (d *fakeDevice) VGPUUtilization(since uint64) ([]VGPUSample, error) {
+func (d *fakeDevice) VGPUUtilization(since uint64) ([]Sample, error) {
 	d.since = append(d.since, since)
 	return d.vgpuSamples, d.library.call("VGPUUtilization", d)
-}
-
-func (d *fakeDevice) MIGEnabled() (bool, error) {
-	err := d.library.call("MIGEnabled", d)
-	d.library.Lock()
-	defer d.library.Unlock()
-	if err == nil && len(d.split) == 0 {
-		err = failed(CodeNotSupported)
-	}
-	return err == nil && d.split[0], err
 }
 
 func (d *fakeDevice) MIGDevices() ([]MIGDevice, error) {
@@ -366,13 +210,9 @@ func (d *fakeDevice) Processes() ([]Process, error) {
 	return d.processes, d.library.call("Processes", d)
 }
 
-func (d *fakeDevice) ProcessUtilization(since uint64) ([]ProcessSample, error) {
+func (d *fakeDevice) ProcessUtilization(since uint64) ([]Sample, error) {
 	d.since = append(d.since, since)
 	return d.samples, d.library.call("ProcessUtilization", d)
-}
-
-func (d *fakeDevice) GPMSupported() (bool, error) {
-	return d.gpm != nil, d.library.call("GPMSupported", d)
 }
 
 func (d *fakeDevice) GPMSample() (GPMSample, error) {

@@ -12,7 +12,7 @@ import (
 // counts is invented.
 func b200(uuid string) *fakeDevice {
 	d := h100(uuid)
-	d.name, d.capability = "NVIDIA B200", "10.0"
+	d.texts["name"], d.texts["compute capability"] = "NVIDIA B200", "10.0"
 	for _, id := range []int{38, 45, 52, 59} {
 		delete(d.fields, Field{ID: id})
 	}
@@ -134,14 +134,14 @@ func TestLinkCount(t *testing.T) {
 // What was refused of links while MIG was on is asked again.
 func TestLinksAfterMIG(t *testing.T) {
 	device := b200("GPU-0")
-	device.split = []bool{true}
+	device.numbers["MIG mode"] = []float64{1}
 	device.fields[Field{ID: 91}] = 2
 	device.fieldFaults = map[Field]error{{ID: 91}: failed(CodeNotSupported)}
 	s := newTestSession(t, newFake(device), Options{})
 	if n := linksUp(s.must(t).devices[0]); n != 0 {
 		t.Errorf("%d links under MIG", n)
 	}
-	device.split, device.fieldFaults = []bool{false}, nil
+	device.numbers["MIG mode"], device.fieldFaults = []float64{0}, nil
 	if n := linksUp(s.must(t).devices[0]); n != 2 {
 		t.Errorf("%d links, want 2", n)
 	}

@@ -30,84 +30,32 @@ type Library interface {
 	NextXID() (XID, error)
 }
 
-// Device is one GPU, or one MIG device of a GPU.
+// Device is one GPU, or one MIG device of a GPU. What it is asked is named as in the column `ask`
+// of readings.yml; a question that it does not know is CodeNotSupported.
 type Device interface {
-	UUID() (string, error)
-	Name() (string, error)
-	// PCIBusID is as in 00000000:3B:00.0.
-	PCIBusID() (string, error)
-	// MinorNumber is N of /dev/nvidiaN.
-	MinorNumber() (int, error)
-	// ComputeCapability is as in "9.0".
-	ComputeCapability() (string, error)
-
-	// Memory falls back to the older call, which knows no reserve.
-	Memory() (Memory, error)
-	// MemoryBusWidth is in bits.
-	MemoryBusWidth() (int, error)
-	// Utilization is the share of time, in percent, in which any kernel ran,
-	// and in which memory was read or written.
-	Utilization() (gpu, memory int, err error)
-	// EncoderUtilization and DecoderUtilization are in percent.
-	EncoderUtilization() (int, error)
-	DecoderUtilization() (int, error)
-	// Clock and MaxClock are in MHz.
-	Clock(ClockDomain) (int, error)
-	MaxClock(ClockDomain) (int, error)
-	// PowerUsage and PowerLimit (the enforced one) are in milliwatts.
-	PowerUsage() (int, error)
-	PowerLimit() (int, error)
-	// Energy is in millijoules since the driver was loaded.
-	Energy() (uint64, error)
-	// Temperature of the GPU is in degrees Celsius.
-	Temperature() (int, error)
-	FanCount() (int, error)
-	// FanSpeed is in percent of the maximum, and may exceed 100.
-	FanSpeed(fan int) (int, error)
-	// PerformanceState is 0, the fastest, to 15; unknown is CodeNotSupported.
-	PerformanceState() (int, error)
-	// PCIeLink is the generation and the number of lanes, PCIeLinkMax what the
-	// device can do.
-	PCIeLink() (generation, width int, err error)
-	PCIeLinkMax() (generation, width int, err error)
-	PCIeReplays() (int, error)
-	// ECCErrors are those since the driver was loaded (volatile) or over the
-	// life of the device.
-	ECCErrors(uncorrected, lifetime bool) (uint64, error)
-	RemappedRows() (RemappedRows, error)
-	// ClockEventReasons is a mask of the bits of the driver.
-	ClockEventReasons() (uint64, error)
-	// Fabric returns the state of the device in the NVLink fabric.
-	Fabric() (Fabric, error)
+	// Text returns the "UUID", the "name", the "PCI bus id" as in 00000000:3B:00.0, the
+	// "compute capability" as in 9.0, the "addressing mode" and the "virtualization mode".
+	Text(question string) (string, error)
+	// Numbers returns one number at least, in the unit of the driver; NaN is unknown. Besides the
+	// questions of readings.yml there are "minor number", N of /dev/nvidiaN; "memory bus width" in
+	// bits; "MIG mode" and "unit counters", 1 where the device has them; and "vGPU license",
+	// whether there is one and the Unix time at which it expires.
+	Numbers(question string) ([]float64, error)
 	// Fields reads many values in one go; each result has its own error. fields
 	// is not empty.
 	Fields(fields []Field) ([]FieldResult, error)
 
-	// AddressingMode returns how the GPU and its CPU address each other's memory.
-	AddressingMode() (AddressingMode, error)
-	// VirtualizationMode returns what the GPU is to a virtual machine.
-	VirtualizationMode() (VirtualizationMode, error)
-	// License returns the state of the license of a vGPU in its virtual machine.
-	License() (License, error)
-	// VGPUs returns the vGPUs that run on the GPU of a host.
-	VGPUs() ([]VGPU, error)
-	// VGPUUtilization returns samples newer than the given time of the driver
-	// (microseconds), CodeNotFound when there are none.
-	VGPUUtilization(since uint64) ([]VGPUSample, error)
-
-	// MIGEnabled reports whether the GPU is split.
-	MIGEnabled() (bool, error)
 	// MIGDevices returns the MIG devices that exist now.
 	MIGDevices() ([]MIGDevice, error)
-
+	// VGPUs returns the vGPUs that run on the GPU of a host.
+	VGPUs() ([]VGPU, error)
 	// Processes are the compute processes.
 	Processes() ([]Process, error)
-	// ProcessUtilization returns samples newer than the given time of the
+	// VGPUUtilization and ProcessUtilization return samples newer than the given time of the
 	// driver (microseconds), CodeNotFound when there are none.
-	ProcessUtilization(since uint64) ([]ProcessSample, error)
+	VGPUUtilization(since uint64) ([]Sample, error)
+	ProcessUtilization(since uint64) ([]Sample, error)
 
-	// GPMSupported reports whether the device counts what its units do.
-	GPMSupported() (bool, error)
 	// GPMSample takes a sample, to be freed.
 	GPMSample() (GPMSample, error)
 	// GPMMetrics computes the metrics with the given ids from two samples that
@@ -117,41 +65,6 @@ type Device interface {
 
 // GPMSample is a sample of what the units of a device did.
 type GPMSample interface{ Free() }
-
-// Memory is the memory of a device, in bytes.
-type Memory struct {
-	Total, Used, Free uint64
-	// Reserved is what the driver keeps for itself, which Used then leaves out.
-	// Valid only if ReservedKnown.
-	Reserved      uint64
-	ReservedKnown bool
-}
-
-// RemappedRows are rows of memory that were replaced.
-type RemappedRows struct {
-	Correctable, Uncorrectable int
-	Pending, Failure           bool
-}
-
-// Fabric is the state of a device in the NVLink fabric.
-type Fabric struct {
-	// State is 0 unsupported, 1 not started, 2 in progress, 3 completed.
-	State int
-	// Healthy reports that the device was registered without an error and that the
-	// driver knows of no fault. Valid only in state 3.
-	Healthy bool
-}
-
-// ClockDomain is a clock of a device.
-type ClockDomain string
-
-// The clocks.
-const (
-	ClockGraphics ClockDomain = "graphics"
-	ClockSM       ClockDomain = "sm"
-	ClockMemory   ClockDomain = "memory"
-	ClockVideo    ClockDomain = "video"
-)
 
 // Field names a value by its number in NVML (NVML_FI_DEV_...), with its scope,
 // such as the number of a link.
@@ -172,17 +85,21 @@ type MIGDevice struct {
 	GPUInstance, ComputeInstance int
 }
 
-// Process is a process that has memory on a device.
-type Process struct {
-	PID int
-	// MemoryUsed is in bytes; valid only if MemoryKnown.
-	MemoryUsed  uint64
-	MemoryKnown bool
+// VGPU is a vGPU that runs on a GPU, seen from its host.
+type VGPU struct {
+	ID int // the driver's, while the vGPU runs
+	VGPUSnapshot
 }
 
-// ProcessSample is what a process used since the sample before, in percent.
-type ProcessSample struct {
-	PID       int
+// Process is a process that has memory on a device.
+type Process struct {
+	PID        int
+	MemoryUsed float64 // bytes; negative is unknown
+}
+
+// Sample is what a process or a vGPU used since the sample before, in percent.
+type Sample struct {
+	ID        int    // of the process, or VGPU.ID
 	Timestamp uint64 // microseconds, the driver's
 	SM        int
 }

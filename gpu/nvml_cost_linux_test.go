@@ -136,7 +136,7 @@ func BenchmarkNVMLDevice(b *testing.B) {
 	b.Run("one call", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := d.PowerUsage(); err != nil {
+			if _, err := d.Numbers("power"); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -4,27 +4,48 @@ package gpu
 
 import (
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
 // nvmlDevice is a GPU or a MIG device.
 type nvmlDevice struct {
-	binding nvml.Interface
+	library *nvmlLibrary
 	handle  nvml.Device
 }
 
-func (d *nvmlDevice) UUID() (string, error) {
-	return call("nvmlDeviceGetUUID").text(d.handle.GetUUID())
-}
-
-func (d *nvmlDevice) Name() (string, error) {
-	return call("nvmlDeviceGetName").text(d.handle.GetName())
-}
-
-func (d *nvmlDevice) PCIBusID() (string, error) {
-	info, r := d.handle.GetPciInfo()
-	return call("nvmlDeviceGetPciInfo_v3").text(textOf(info.BusId[:]), r)
+func (d *nvmlDevice) Text(question string) (string, error) {
+	switch question {
+	case "UUID":
+		return call("nvmlDeviceGetUUID").text(d.handle.GetUUID())
+	case "name":
+		return call("nvmlDeviceGetName").text(d.handle.GetName())
+	case "PCI bus id":
+		info, r := d.handle.GetPciInfo()
+		return call("nvmlDeviceGetPciInfo_v3").text(textOf(info.BusId[:]), r)
+	case "compute capability":
+		major, minor, r := d.handle.GetCudaComputeCapability()
+		return call("nvmlDeviceGetCudaComputeCapability").text(fmt.Sprintf("%d.%d", major, minor), r)
+	case "addressing mode":
+		mode, r := d.handle.GetAddressingMode()
+		return oneOf("nvmlDeviceGetAddressingMode", map[nvml.DeviceAddressingModeType]string{
+			nvml.DEVICE_ADDRESSING_MODE_NONE: AddressingNone,
+			nvml.DEVICE_ADDRESSING_MODE_HMM:  AddressingHMM,
+			nvml.DEVICE_ADDRESSING_MODE_ATS:  AddressingATS,
+		}, nvml.DeviceAddressingModeType(mode.Value), r)
+	case "virtualization mode":
+		mode, r := d.handle.GetVirtualizationMode()
+		return oneOf("nvmlDeviceGetVirtualizationMode", map[nvml.GpuVirtualizationMode]string{
+			nvml.GPU_VIRTUALIZATION_MODE_NONE:        VirtualizationNone,
+			nvml.GPU_VIRTUALIZATION_MODE_PASSTHROUGH: VirtualizationPassthrough,
+			nvml.GPU_VIRTUALIZATION_MODE_VGPU:        VirtualizationGuest,
+			nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU:   VirtualizationHost,
+			nvml.GPU_VIRTUALIZATION_MODE_HOST_VSGA:   VirtualizationShared,
+		}, mode, r)
+	}
+	return "", call(question).unsupported()
 }
 
 // textOf returns the text before the first NUL.
@@ -39,210 +60,203 @@ func textOf(chars []int8) string {
 	return string(text)
 }
 
-func (d *nvmlDevice) MinorNumber() (int, error) {
-	return call("nvmlDeviceGetMinorNumber").number(d.handle.GetMinorNumber())
+func (d *nvmlDevice) Numbers(question string) ([]float64, error) {
+	if ask := d.library.numbers[question]; ask != nil {
+		return ask(d.handle)
+	}
+	return nil, call(question).unsupported()
 }
 
-func (d *nvmlDevice) ComputeCapability() (string, error) {
-	major, minor, r := d.handle.GetCudaComputeCapability()
-	if err := call("nvmlDeviceGetCudaComputeCapability").result(r); err != nil {
-		return "", err
+// nvmlQuestion asks a device for numbers.
+type nvmlQuestion func(nvml.Device) ([]float64, error)
+
+// one is the question with one whole number for an answer.
+func one[N int | uint32 | uint64](c call, get func(nvml.Device) (N, nvml.Return)) nvmlQuestion {
+	return func(d nvml.Device) ([]float64, error) {
+		v, r := get(d)
+		return number(c, v, r)
 	}
-	return fmt.Sprintf("%d.%d", major, minor), nil
 }
 
-func (d *nvmlDevice) Memory() (Memory, error) {
-	m, r := d.handle.GetMemoryInfo_v2()
-	err := call("nvmlDeviceGetMemoryInfo_v2").result(r)
-	if refused(err) {
-		return d.memoryWithReserve()
+// number takes a value in which all bits set, of 32 or of 64, mean "not available".
+func number[N int | uint32 | uint64](c call, v N, r nvml.Return) ([]float64, error) {
+	if err := c.result(r); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return Memory{}, err
+	_, long := any(v).(uint64)
+	if uint64(v) == math.MaxUint64 || uint64(v) == math.MaxUint32 && !long {
+		return nil, c.unsupported()
 	}
-	return Memory{Total: m.Total, Used: m.Used, Free: m.Free, Reserved: m.Reserved, ReservedKnown: true}, nil
+	return []float64{float64(v)}, nil
+}
+
+// either is a question in its newer form, and in the older one where the driver does not have that.
+func either(newer, older nvmlQuestion) nvmlQuestion {
+	return func(d nvml.Device) ([]float64, error) {
+		numbers, err := newer(d)
+		if refused(err) {
+			return older(d)
+		}
+		return numbers, err
+	}
+}
+
+// nvmlNumbers are the questions of Device.Numbers.
+func nvmlNumbers() map[string]nvmlQuestion {
+	all := map[string]nvmlQuestion{
+		"minor number":     one("nvmlDeviceGetMinorNumber", nvml.Device.GetMinorNumber),
+		"memory":           either(memoryBesideReserve, memoryWithReserve),
+		"memory bus width": one("nvmlDeviceGetMemoryBusWidth", nvml.Device.GetMemoryBusWidth),
+		"utilization": func(d nvml.Device) ([]float64, error) {
+			u, r := d.GetUtilizationRates()
+			return []float64{float64(u.Gpu), float64(u.Memory)}, call("nvmlDeviceGetUtilizationRates").result(r)
+		},
+		"encoder utilization": func(d nvml.Device) ([]float64, error) {
+			percent, _, r := d.GetEncoderUtilization()
+			return number("nvmlDeviceGetEncoderUtilization", percent, r)
+		},
+		"decoder utilization": func(d nvml.Device) ([]float64, error) {
+			percent, _, r := d.GetDecoderUtilization()
+			return number("nvmlDeviceGetDecoderUtilization", percent, r)
+		},
+		"power":       one("nvmlDeviceGetPowerUsage", nvml.Device.GetPowerUsage),
+		"power limit": one("nvmlDeviceGetEnforcedPowerLimit", nvml.Device.GetEnforcedPowerLimit),
+		"energy":      one("nvmlDeviceGetTotalEnergyConsumption", nvml.Device.GetTotalEnergyConsumption),
+		// The older call knows no negative temperatures.
+		"temperature": either(func(d nvml.Device) ([]float64, error) {
+			t, r := d.GetTemperatureV().V1()
+			return []float64{float64(t.Temperature)}, call("nvmlDeviceGetTemperatureV").result(r)
+		}, func(d nvml.Device) ([]float64, error) {
+			t, r := d.GetTemperature(nvml.TEMPERATURE_GPU)
+			return number("nvmlDeviceGetTemperature", t, r)
+		}),
+		"fans": fanSpeeds,
+		"performance state": func(d nvml.Device) ([]float64, error) {
+			const name = call("nvmlDeviceGetPerformanceState")
+			state, r := d.GetPerformanceState()
+			if r == nvml.SUCCESS && (state < nvml.PSTATE_0 || state > nvml.PSTATE_15) {
+				return nil, name.unsupported()
+			}
+			return number(name, int(state), r)
+		},
+		"PCIe generation":         one("nvmlDeviceGetCurrPcieLinkGeneration", nvml.Device.GetCurrPcieLinkGeneration),
+		"PCIe width":              one("nvmlDeviceGetCurrPcieLinkWidth", nvml.Device.GetCurrPcieLinkWidth),
+		"highest PCIe generation": one("nvmlDeviceGetMaxPcieLinkGeneration", nvml.Device.GetMaxPcieLinkGeneration),
+		"highest PCIe width":      one("nvmlDeviceGetMaxPcieLinkWidth", nvml.Device.GetMaxPcieLinkWidth),
+		"PCIe replays":            one("nvmlDeviceGetPcieReplayCounter", nvml.Device.GetPcieReplayCounter),
+		"remapped rows": func(d nvml.Device) ([]float64, error) {
+			correctable, uncorrectable, pending, failed, r := d.GetRemappedRows()
+			return []float64{float64(correctable), float64(uncorrectable), flag(pending), flag(failed)}, call("nvmlDeviceGetRemappedRows").result(r)
+		},
+		"clock event reasons": either(
+			one("nvmlDeviceGetCurrentClocksEventReasons", nvml.Device.GetCurrentClocksEventReasons),
+			one("nvmlDeviceGetCurrentClocksThrottleReasons", nvml.Device.GetCurrentClocksThrottleReasons),
+		),
+		"fabric state": either(func(d nvml.Device) ([]float64, error) {
+			info, r := d.GetGpuFabricInfoV().V3()
+			return fabric(info, r)
+		}, func(d nvml.Device) ([]float64, error) {
+			info, r := d.GetGpuFabricInfoV().V2()
+			return fabric(newerFabric(info), r)
+		}),
+		"MIG mode": func(d nvml.Device) ([]float64, error) {
+			current, _, r := d.GetMigMode()
+			return []float64{flag(current == nvml.DEVICE_MIG_ENABLE)}, call("nvmlDeviceGetMigMode").result(r)
+		},
+		"unit counters": func(d nvml.Device) ([]float64, error) {
+			const name = call("nvmlGpmQueryDeviceSupport")
+			support, r := d.GpmQueryDeviceSupport()
+			if r == nvml.SUCCESS && support.IsSupportedDevice == 0 {
+				return nil, name.unsupported()
+			}
+			return []float64{1}, name.result(r)
+		},
+		"vGPU license": license,
+	}
+	for domain, clock := range map[string]nvml.ClockType{
+		"graphics": nvml.CLOCK_GRAPHICS, "sm": nvml.CLOCK_SM, "memory": nvml.CLOCK_MEM, "video": nvml.CLOCK_VIDEO,
+	} {
+		all["clock "+domain] = func(d nvml.Device) ([]float64, error) {
+			mhz, r := d.GetClockInfo(clock)
+			return number("nvmlDeviceGetClockInfo", mhz, r)
+		}
+		all["highest clock "+domain] = func(d nvml.Device) ([]float64, error) {
+			mhz, r := d.GetMaxClockInfo(clock)
+			return number("nvmlDeviceGetMaxClockInfo", mhz, r)
+		}
+	}
+	for severity, errors := range map[string]nvml.MemoryErrorType{
+		"corrected": nvml.MEMORY_ERROR_TYPE_CORRECTED, "uncorrected": nvml.MEMORY_ERROR_TYPE_UNCORRECTED,
+	} {
+		for lifetime, since := range map[string]nvml.EccCounterType{"": nvml.VOLATILE_ECC, ", lifetime": nvml.AGGREGATE_ECC} {
+			all["ECC errors, "+severity+lifetime] = func(d nvml.Device) ([]float64, error) {
+				n, r := d.GetTotalEccErrors(errors, since)
+				return number("nvmlDeviceGetTotalEccErrors", n, r)
+			}
+		}
+	}
+	return all
+}
+
+// memoryBesideReserve returns the total, what is used and free, and the reserve of the driver.
+func memoryBesideReserve(d nvml.Device) ([]float64, error) {
+	m, r := d.GetMemoryInfo_v2()
+	return []float64{float64(m.Total), float64(m.Used), float64(m.Free), float64(m.Reserved)}, call("nvmlDeviceGetMemoryInfo_v2").result(r)
 }
 
 // memoryWithReserve reads the memory of older drivers, which count the reserve
 // as used.
-func (d *nvmlDevice) memoryWithReserve() (Memory, error) {
-	m, r := d.handle.GetMemoryInfo()
-	if err := call("nvmlDeviceGetMemoryInfo").result(r); err != nil {
-		return Memory{}, err
+func memoryWithReserve(d nvml.Device) ([]float64, error) {
+	m, r := d.GetMemoryInfo()
+	return []float64{float64(m.Total), float64(m.Used), float64(m.Free)}, call("nvmlDeviceGetMemoryInfo").result(r)
+}
+
+// fanSpeeds returns the speed of each fan in percent of the maximum, which it may exceed.
+func fanSpeeds(d nvml.Device) ([]float64, error) {
+	fans, r := d.GetNumFans()
+	if err := call("nvmlDeviceGetNumFans").result(r); err != nil {
+		return nil, err
 	}
-	return Memory{Total: m.Total, Used: m.Used, Free: m.Free}, nil
-}
-
-func (d *nvmlDevice) MemoryBusWidth() (int, error) {
-	return call("nvmlDeviceGetMemoryBusWidth").word(d.handle.GetMemoryBusWidth())
-}
-
-func (d *nvmlDevice) Utilization() (gpu, memory int, err error) {
-	u, r := d.handle.GetUtilizationRates()
-	if err := call("nvmlDeviceGetUtilizationRates").result(r); err != nil {
-		return 0, 0, err
+	var speeds []float64
+	for fan := range min(fans, maxFans) {
+		speed, r := d.GetFanSpeed_v2(fan)
+		percent, err := number("nvmlDeviceGetFanSpeed_v2", speed, r)
+		if err != nil {
+			return nil, err
+		}
+		speeds = append(speeds, percent...)
 	}
-	return int(u.Gpu), int(u.Memory), nil
+	return speeds, nil
 }
 
-func (d *nvmlDevice) EncoderUtilization() (int, error) {
-	percent, _, r := d.handle.GetEncoderUtilization()
-	return call("nvmlDeviceGetEncoderUtilization").word(percent, r)
-}
-
-func (d *nvmlDevice) DecoderUtilization() (int, error) {
-	percent, _, r := d.handle.GetDecoderUtilization()
-	return call("nvmlDeviceGetDecoderUtilization").word(percent, r)
-}
-
-func (d *nvmlDevice) Clock(domain ClockDomain) (int, error) {
-	const name = call("nvmlDeviceGetClockInfo")
-	kind, ok := clockType(domain)
-	if !ok {
-		return 0, name.unsupported()
-	}
-	return name.word(d.handle.GetClockInfo(kind))
-}
-
-func (d *nvmlDevice) MaxClock(domain ClockDomain) (int, error) {
-	const name = call("nvmlDeviceGetMaxClockInfo")
-	kind, ok := clockType(domain)
-	if !ok {
-		return 0, name.unsupported()
-	}
-	return name.word(d.handle.GetMaxClockInfo(kind))
-}
-
-func clockType(domain ClockDomain) (kind nvml.ClockType, ok bool) {
-	switch domain {
-	case ClockGraphics:
-		return nvml.CLOCK_GRAPHICS, true
-	case ClockSM:
-		return nvml.CLOCK_SM, true
-	case ClockMemory:
-		return nvml.CLOCK_MEM, true
-	case ClockVideo:
-		return nvml.CLOCK_VIDEO, true
-	default:
-		return 0, false
-	}
-}
-
-func (d *nvmlDevice) PowerUsage() (int, error) {
-	return call("nvmlDeviceGetPowerUsage").word(d.handle.GetPowerUsage())
-}
-
-func (d *nvmlDevice) PowerLimit() (int, error) {
-	return call("nvmlDeviceGetEnforcedPowerLimit").word(d.handle.GetEnforcedPowerLimit())
-}
-
-func (d *nvmlDevice) Energy() (uint64, error) {
-	return call("nvmlDeviceGetTotalEnergyConsumption").long(d.handle.GetTotalEnergyConsumption())
-}
-
-// Temperature falls back to the older call, which knows no negative ones.
-func (d *nvmlDevice) Temperature() (int, error) {
-	t, r := d.handle.GetTemperatureV().V1()
-	err := call("nvmlDeviceGetTemperatureV").result(r)
-	if refused(err) {
-		return call("nvmlDeviceGetTemperature").word(d.handle.GetTemperature(nvml.TEMPERATURE_GPU))
-	}
-	if err != nil {
-		return 0, err
-	}
-	return int(t.Temperature), nil
-}
-
-func (d *nvmlDevice) FanCount() (int, error) {
-	return call("nvmlDeviceGetNumFans").number(d.handle.GetNumFans())
-}
-
-func (d *nvmlDevice) FanSpeed(fan int) (int, error) {
-	return call("nvmlDeviceGetFanSpeed_v2").word(d.handle.GetFanSpeed_v2(fan))
-}
-
-func (d *nvmlDevice) PerformanceState() (int, error) {
-	const name = call("nvmlDeviceGetPerformanceState")
-	state, r := d.handle.GetPerformanceState()
+// license returns whether a vGPU has a license, and the Unix time at which that expires: NaN where
+// it does not, or that is unknown.
+func license(d nvml.Device) ([]float64, error) {
+	const name = call("nvmlDeviceGetGridLicensableFeatures")
+	found, r := d.GetGridLicensableFeatures()
 	if err := name.result(r); err != nil {
-		return 0, err
+		return nil, err
 	}
-	if state < nvml.PSTATE_0 || state > nvml.PSTATE_15 {
-		return 0, name.unsupported()
+	features := found.GridLicensableFeatures[:min(int(found.LicensableFeaturesCount), len(found.GridLicensableFeatures))]
+	if found.IsGridLicenseSupported == 0 || len(features) == 0 {
+		return nil, name.unsupported()
 	}
-	return int(state), nil
+	licensed, expires := false, math.NaN()
+	for _, f := range features {
+		if f.FeatureState != 0 {
+			licensed, expires = true, licenseExpiry(f.LicenseExpiry)
+		}
+	}
+	return []float64{flag(licensed), expires}, nil
 }
 
-func (d *nvmlDevice) PCIeLink() (generation, width int, err error) {
-	generation, err = call("nvmlDeviceGetCurrPcieLinkGeneration").number(d.handle.GetCurrPcieLinkGeneration())
-	if err != nil {
-		return 0, 0, err
+// licenseExpiry converts the driver's time, which is UTC.
+func licenseExpiry(e nvml.GridLicenseExpiry) float64 {
+	if e.Status != nvml.GRID_LICENSE_EXPIRY_VALID {
+		return math.NaN()
 	}
-	width, err = call("nvmlDeviceGetCurrPcieLinkWidth").number(d.handle.GetCurrPcieLinkWidth())
-	if err != nil {
-		return 0, 0, err
-	}
-	return generation, width, nil
-}
-
-func (d *nvmlDevice) PCIeLinkMax() (generation, width int, err error) {
-	generation, err = call("nvmlDeviceGetMaxPcieLinkGeneration").number(d.handle.GetMaxPcieLinkGeneration())
-	if err != nil {
-		return 0, 0, err
-	}
-	width, err = call("nvmlDeviceGetMaxPcieLinkWidth").number(d.handle.GetMaxPcieLinkWidth())
-	if err != nil {
-		return 0, 0, err
-	}
-	return generation, width, nil
-}
-
-func (d *nvmlDevice) PCIeReplays() (int, error) {
-	return call("nvmlDeviceGetPcieReplayCounter").number(d.handle.GetPcieReplayCounter())
-}
-
-func (d *nvmlDevice) ECCErrors(uncorrected, lifetime bool) (uint64, error) {
-	severity, since := nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC
-	if uncorrected {
-		severity = nvml.MEMORY_ERROR_TYPE_UNCORRECTED
-	}
-	if lifetime {
-		since = nvml.AGGREGATE_ECC
-	}
-	return call("nvmlDeviceGetTotalEccErrors").long(d.handle.GetTotalEccErrors(severity, since))
-}
-
-func (d *nvmlDevice) RemappedRows() (RemappedRows, error) {
-	correctable, uncorrectable, pending, failed, r := d.handle.GetRemappedRows()
-	if err := call("nvmlDeviceGetRemappedRows").result(r); err != nil {
-		return RemappedRows{}, err
-	}
-	return RemappedRows{
-		Correctable: correctable, Uncorrectable: uncorrectable,
-		Pending: pending, Failure: failed,
-	}, nil
-}
-
-// ClockEventReasons falls back to the older name of the same call.
-func (d *nvmlDevice) ClockEventReasons() (uint64, error) {
-	reasons, err := call("nvmlDeviceGetCurrentClocksEventReasons").long(d.handle.GetCurrentClocksEventReasons())
-	if refused(err) {
-		return call("nvmlDeviceGetCurrentClocksThrottleReasons").long(d.handle.GetCurrentClocksThrottleReasons())
-	}
-	return reasons, err
-}
-
-// Fabric uses the newer form of the call, and the older one where the driver does
-// not have it.
-func (d *nvmlDevice) Fabric() (Fabric, error) {
-	const name = call("nvmlDeviceGetGpuFabricInfoV")
-	newer, r := d.handle.GetGpuFabricInfoV().V3()
-	err := name.result(r)
-	if refused(err) {
-		older, r := d.handle.GetGpuFabricInfoV().V2()
-		return fabric(newerFabric(older)), name.result(r)
-	}
-	return fabric(newer), err
+	at := time.Date(int(e.Year), time.Month(e.Month), int(e.Day), int(e.Hour), int(e.Min), int(e.Sec), 0, time.UTC)
+	return float64(at.Unix())
 }
 
 // newerFabric converts the older form; what only the newer one has is 0.
@@ -250,8 +264,19 @@ func newerFabric(older nvml.GpuFabricInfo_v2) nvml.GpuFabricInfo_v3 {
 	return nvml.GpuFabricInfo_v3{State: older.State, Status: older.Status, HealthMask: older.HealthMask}
 }
 
-func fabric(info nvml.GpuFabricInfo_v3) Fabric {
-	return Fabric{State: int(info.State), Healthy: nvml.Return(info.Status) == nvml.SUCCESS && !fabricFault(info)}
+// fabric returns the state of a device in the NVLink fabric and, once it was registered, whether
+// that went without an error and the driver knows of no fault.
+func fabric(info nvml.GpuFabricInfo_v3, r nvml.Return) ([]float64, error) {
+	const name = call("nvmlDeviceGetGpuFabricInfoV")
+	switch err := name.result(r); {
+	case err != nil:
+		return nil, err
+	case info.State == nvml.GPU_FABRIC_STATE_NOT_SUPPORTED:
+		return nil, name.unsupported()
+	case info.State != nvml.GPU_FABRIC_STATE_COMPLETED:
+		return []float64{float64(info.State)}, nil
+	}
+	return []float64{float64(info.State), flag(nvml.Return(info.Status) == nvml.SUCCESS && !fabricFault(info))}, nil
 }
 
 // fabricFault reports whether the driver knows of a fault of the fabric. What it

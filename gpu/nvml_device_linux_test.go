@@ -5,6 +5,7 @@ package gpu
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -14,10 +15,6 @@ import (
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
-
-type pair struct{ a, b int }
-
-func two(a, b int, err error) (pair, error) { return pair{a, b}, err }
 
 // reader makes a call comparable.
 func reader[T any](f func() (T, error)) func() (any, error) {
@@ -39,58 +36,37 @@ func testValues(t *testing.T, p fakenvml.Process) {
 	machine["device1.name"] = "Other"
 	l := openFake(t, p, machine)
 	d := deviceOf(t, l, 1)
-	for _, tt := range []struct {
-		name string
-		read func() (any, error)
-		want any
-	}{
-		{"DriverVersion", reader(l.DriverVersion), "550.54.15"},
-		{"CUDAVersion", reader(l.CUDAVersion), "12.4"},
-		{"DeviceCount", reader(l.DeviceCount), 2},
-		{"UUID", reader(d.UUID), "GPU-00000000-0000-0000-0000-000000000001"},
-		{"Name", reader(d.Name), "Other"},
-		{"PCIBusID", reader(d.PCIBusID), "00000000:3C:00.0"},
-		{"MinorNumber", reader(d.MinorNumber), 1},
-		{"ComputeCapability", reader(d.ComputeCapability), "9.0"},
-		{"Memory", reader(d.Memory), Memory{
-			Total: 85520809984, Used: 60000000000, Free: 24983938304,
-			Reserved: 536871680, ReservedKnown: true,
-		}},
-		{"MemoryBusWidth", reader(d.MemoryBusWidth), 5120},
-		{"Utilization", func() (any, error) { return two(d.Utilization()) }, pair{87, 41}},
-		{"EncoderUtilization", reader(d.EncoderUtilization), 3},
-		{"DecoderUtilization", reader(d.DecoderUtilization), 4},
-		{"Clock(graphics)", func() (any, error) { return d.Clock(ClockGraphics) }, 1755},
-		{"Clock(sm)", func() (any, error) { return d.Clock(ClockSM) }, 1740},
-		{"Clock(memory)", func() (any, error) { return d.Clock(ClockMemory) }, 2619},
-		{"Clock(video)", func() (any, error) { return d.Clock(ClockVideo) }, 1545},
-		{"MaxClock(graphics)", func() (any, error) { return d.MaxClock(ClockGraphics) }, 1980},
-		{"MaxClock(sm)", func() (any, error) { return d.MaxClock(ClockSM) }, 1975},
-		{"MaxClock(memory)", func() (any, error) { return d.MaxClock(ClockMemory) }, 2620},
-		{"MaxClock(video)", func() (any, error) { return d.MaxClock(ClockVideo) }, 1546},
-		{"PowerUsage", reader(d.PowerUsage), 412345},
-		{"PowerLimit", reader(d.PowerLimit), 700000},
-		{"Energy", reader(d.Energy), uint64(9876543210123)},
-		{"Temperature", reader(d.Temperature), 54},
-		{"FanCount", reader(d.FanCount), 2},
-		{"FanSpeed(0)", func() (any, error) { return d.FanSpeed(0) }, 33},
-		{"FanSpeed(1)", func() (any, error) { return d.FanSpeed(1) }, 104},
-		{"PerformanceState", reader(d.PerformanceState), 0},
-		{"PCIeLink", func() (any, error) { return two(d.PCIeLink()) }, pair{4, 8}},
-		{"PCIeLinkMax", func() (any, error) { return two(d.PCIeLinkMax()) }, pair{5, 16}},
-		{"PCIeReplays", reader(d.PCIeReplays), 7},
-		{"ECCErrors(corrected)", func() (any, error) { return d.ECCErrors(false, false) }, uint64(11)},
-		{"ECCErrors(uncorrected)", func() (any, error) { return d.ECCErrors(true, false) }, uint64(12)},
-		{"ECCErrors(corrected, lifetime)", func() (any, error) { return d.ECCErrors(false, true) }, uint64(13)},
-		{"ECCErrors(uncorrected, lifetime)", func() (any, error) { return d.ECCErrors(true, true) }, uint64(14)},
-		{"RemappedRows", reader(d.RemappedRows), RemappedRows{Correctable: 1, Uncorrectable: 2, Pending: true}},
-		{"ClockEventReasons", reader(d.ClockEventReasons), uint64(0x24)}, // software power cap and thermal
-		{"Fabric", reader(d.Fabric), Fabric{State: 3, Healthy: true}},
-		{"MIGEnabled", reader(d.MIGEnabled), false},
-		{"GPMSupported", reader(d.GPMSupported), true},
+	check(t, "DriverVersion", reader(l.DriverVersion), "550.54.15")
+	check(t, "CUDAVersion", reader(l.CUDAVersion), "12.4")
+	check(t, "DeviceCount", reader(l.DeviceCount), 2)
+	for question, want := range map[string]string{
+		"UUID": "GPU-00000000-0000-0000-0000-000000000001", "name": "Other", "PCI bus id": "00000000:3C:00.0", "compute capability": "9.0",
 	} {
-		check(t, tt.name, tt.read, tt.want)
+		checkText(t, d, question, want)
 	}
+	for question, want := range map[string][]float64{
+		"minor number": {1}, "memory": {85520809984, 60000000000, 24983938304, 536871680}, "memory bus width": {5120},
+		"utilization": {87, 41}, "encoder utilization": {3}, "decoder utilization": {4},
+		"clock graphics": {1755}, "clock sm": {1740}, "clock memory": {2619}, "clock video": {1545},
+		"highest clock graphics": {1980}, "highest clock sm": {1975}, "highest clock memory": {2620}, "highest clock video": {1546},
+		"power": {412345}, "power limit": {700000}, "energy": {9876543210123}, "temperature": {54}, "fans": {33, 104}, "performance state": {0},
+		"PCIe generation": {4}, "PCIe width": {8}, "highest PCIe generation": {5}, "highest PCIe width": {16}, "PCIe replays": {7},
+		"ECC errors, corrected": {11}, "ECC errors, uncorrected": {12}, "ECC errors, corrected, lifetime": {13}, "ECC errors, uncorrected, lifetime": {14},
+		"remapped rows": {1, 2, 1, 0}, "clock event reasons": {0x24}, // software power cap and thermal
+		"fabric state": {3, 1}, "MIG mode": {0}, "unit counters": {1},
+	} {
+		checkNumbers(t, d, question, want...)
+	}
+}
+
+func checkText(t *testing.T, d Device, question, want string) {
+	t.Helper()
+	check(t, question, func() (any, error) { return d.Text(question) }, want)
+}
+
+func checkNumbers(t *testing.T, d Device, question string, want ...float64) {
+	t.Helper()
+	check(t, question, func() (any, error) { return d.Numbers(question) }, want)
 }
 
 // testNotAvailable: what the library has no value for is no value.
@@ -107,23 +83,21 @@ func testNotAvailable(t *testing.T, p fakenvml.Process) {
 		machine["device0."+key] = value
 	}
 	d := deviceOf(t, openFake(t, p, machine), 0)
-	wantCode(t, "PerformanceState", only(d.PerformanceState()), CodeNotSupported)
-	wantCode(t, "PowerUsage", only(d.PowerUsage()), CodeNotSupported)
-	wantCode(t, "MinorNumber", only(d.MinorNumber()), CodeNotSupported)
-	wantCode(t, "Energy", only(d.Energy()), CodeNotSupported)
-	wantCode(t, "Clock of no domain", only(d.Clock("tensor")), CodeNotSupported)
-	wantCode(t, "MaxClock of no domain", only(d.MaxClock("tensor")), CodeNotSupported)
-	check(t, "Temperature below zero", reader(d.Temperature), -5)
-	check(t, "Fabric in the newest form only", reader(d.Fabric), Fabric{State: 3, Healthy: true})
+	for _, question := range []string{"performance state", "power", "minor number", "energy", "clock tensor"} {
+		wantCode(t, question, only(d.Numbers(question)), CodeNotSupported)
+	}
+	wantCode(t, "serial", only(d.Text("serial")), CodeNotSupported)
+	checkNumbers(t, d, "temperature", -5)
+	checkNumbers(t, d, "fabric state", 3, 1) // in the newest form only
 
 	machine["device0.fabric_version"] = "2"
 	machine["device0.nvmlDeviceGetMemoryInfo_v2.return"] = "25"
 	machine["device0.nvmlDeviceGetTemperatureV.return"] = "3"
 	machine["device0.temperature"] = "61"
 	machine.Write(t, p.State)
-	check(t, "Fabric in the older form only", reader(d.Fabric), Fabric{State: 3, Healthy: true})
-	check(t, "Memory in the older form", reader(d.Memory), Memory{Total: 85520809984, Used: 60536871680, Free: 24983938304})
-	check(t, "Temperature in the older form", reader(d.Temperature), 61)
+	checkNumbers(t, d, "fabric state", 3, 1) // in the older form only, as what follows
+	checkNumbers(t, d, "memory", 85520809984, 60536871680, 24983938304)
+	checkNumbers(t, d, "temperature", 61)
 }
 
 // TestNVMLOld: a driver without the newer functions gives what it has.
@@ -133,12 +107,12 @@ func TestNVMLOld(t *testing.T) {
 		machine["device0.process0"] = "4711 1000000 -"
 		d := deviceOf(t, openFake(t, p, machine), 0)
 		// Here the reserve counts as used: 60000000000 + 536871680.
-		check(t, "Memory", reader(d.Memory), Memory{Total: 85520809984, Used: 60536871680, Free: 24983938304})
-		check(t, "Temperature", reader(d.Temperature), 54)
-		check(t, "ClockEventReasons", reader(d.ClockEventReasons), uint64(0x24))
-		check(t, "Processes", reader(d.Processes), []Process{{PID: 4711, MemoryUsed: 1000000, MemoryKnown: true}})
-		wantCode(t, "Fabric", only(d.Fabric()), CodeFunctionNotFound)
-		wantCode(t, "GPMSupported", only(d.GPMSupported()), CodeFunctionNotFound)
+		checkNumbers(t, d, "memory", 85520809984, 60536871680, 24983938304)
+		checkNumbers(t, d, "temperature", 54)
+		checkNumbers(t, d, "clock event reasons", 0x24)
+		check(t, "Processes", reader(d.Processes), []Process{{PID: 4711, MemoryUsed: 1000000}})
+		wantCode(t, "fabric state", only(d.Numbers("fabric state")), CodeFunctionNotFound)
+		wantCode(t, "unit counters", only(d.Numbers("unit counters")), CodeFunctionNotFound)
 		wantCode(t, "GPMSample", only(d.GPMSample()), CodeFunctionNotFound)
 	})
 }
@@ -234,13 +208,22 @@ func TestFabricHealth(t *testing.T) {
 		{"summary: limited", nvml.GpuFabricInfo_v3{HealthSummary: 3}, false},
 	} {
 		tt.info.State = 3
-		if got := fabric(tt.info); got != (Fabric{State: 3, Healthy: tt.want}) {
-			t.Errorf("%s: %+v, want %t", tt.name, got, tt.want)
+		if got, err := fabric(tt.info, nvml.SUCCESS); err != nil || !slices.Equal(got, []float64{3, flag(tt.want)}) {
+			t.Errorf("%s: %v, %v, want %t", tt.name, got, err, tt.want)
 		}
 		older := nvml.GpuFabricInfo_v2{State: tt.info.State, Status: tt.info.Status, HealthMask: tt.info.HealthMask, CliqueId: 1}
 		tt.info.HealthSummary = 0 // the older form does not have it
 		if got := newerFabric(older); got != tt.info {
 			t.Errorf("%s, older form: %+v, want %+v", tt.name, got, tt.info)
+		}
+	}
+	for state := range uint8(3) {
+		got, err := fabric(nvml.GpuFabricInfo_v3{State: state, Status: 999}, nvml.SUCCESS)
+		if want := []float64{float64(state)}; state > 0 && (err != nil || !slices.Equal(got, want)) {
+			t.Errorf("state %d: %v, %v, want no health", state, got, err)
+		}
+		if state == 0 {
+			wantCode(t, "a GPU without a fabric", err, CodeNotSupported)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import "C" // with nvml_symbols_linux.c
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
@@ -23,12 +22,13 @@ func NVML(path string) Library {
 	if path == "" {
 		path = nvmlDefault
 	}
-	return &nvmlLibrary{path: path, binding: nvml.New(nvml.WithLibraryPath(path))}
+	return &nvmlLibrary{path: path, binding: nvml.New(nvml.WithLibraryPath(path)), numbers: nvmlNumbers()}
 }
 
 type nvmlLibrary struct {
 	path    string
 	binding nvml.Interface
+	numbers map[string]nvmlQuestion
 	open    bool
 
 	events  nvml.EventSet          // nil before the first Watch
@@ -72,15 +72,13 @@ func (l *nvmlLibrary) DriverVersion() (string, error) {
 // CUDAVersion does not ask the newer form of this call, which needs the CUDA
 // library, and containers for monitoring have none.
 func (l *nvmlLibrary) CUDAVersion() (string, error) {
-	v, err := call("nvmlSystemGetCudaDriverVersion").number(l.binding.SystemGetCudaDriverVersion())
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d.%d", v/1000, v%1000/10), nil
+	v, r := l.binding.SystemGetCudaDriverVersion()
+	return call("nvmlSystemGetCudaDriverVersion").text(fmt.Sprintf("%d.%d", v/1000, v%1000/10), r)
 }
 
 func (l *nvmlLibrary) DeviceCount() (int, error) {
-	return call("nvmlDeviceGetCount_v2").number(l.binding.DeviceGetCount())
+	count, r := l.binding.DeviceGetCount()
+	return count, call("nvmlDeviceGetCount_v2").result(r)
 }
 
 func (l *nvmlLibrary) Device(index int) (Device, error) {
@@ -88,7 +86,7 @@ func (l *nvmlLibrary) Device(index int) (Device, error) {
 	if err := call("nvmlDeviceGetHandleByIndex_v2").result(r); err != nil {
 		return nil, err
 	}
-	return &nvmlDevice{binding: l.binding, handle: handle}, nil
+	return &nvmlDevice{l, handle}, nil
 }
 
 // call is the name of a function of the library; its methods take what the
@@ -112,38 +110,19 @@ func (c call) unsupported() error {
 	return &Error{Call: string(c), Code: CodeNotSupported}
 }
 
-// number takes a value in which all bits of a word set, or -1, mean "not
-// available".
-func (c call) number(v int, r nvml.Return) (int, error) {
-	if err := c.result(r); err != nil {
-		return 0, err
-	}
-	if v < 0 || int64(v) == math.MaxUint32 {
-		return 0, c.unsupported()
-	}
-	return v, nil
-}
-
-func (c call) word(v uint32, r nvml.Return) (int, error) {
-	return c.number(int(v), r)
-}
-
-// long is number for 64 bits.
-func (c call) long(v uint64, r nvml.Return) (uint64, error) {
-	if err := c.result(r); err != nil {
-		return 0, err
-	}
-	if v == math.MaxUint64 {
-		return 0, c.unsupported()
-	}
-	return v, nil
-}
-
 func (c call) text(v string, r nvml.Return) (string, error) {
 	if err := c.result(r); err != nil {
 		return "", err
 	}
 	return v, nil
+}
+
+// oneOf is the name of a value; one without a name is not supported.
+func oneOf[N comparable](c call, names map[N]string, v N, r nvml.Return) (string, error) {
+	if r == nvml.SUCCESS && names[v] == "" {
+		return "", c.unsupported()
+	}
+	return c.text(names[v], r)
 }
 
 // nvmlCode names a return code. The binding could name it too, but asks the
@@ -204,7 +183,7 @@ func (l *nvmlLibrary) Watch(d Device) error {
 	if types&nvml.EventTypeXidCriticalError == 0 {
 		return name.unsupported()
 	}
-	uuid, err := device.UUID()
+	uuid, err := device.Text("UUID")
 	if err != nil {
 		return err
 	}

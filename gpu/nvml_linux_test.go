@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,49 +47,36 @@ func wantCode(t *testing.T, what string, err error, want Code) {
 // only drops all but the error.
 func only[T any](_ T, err error) error { return err }
 
-func onlyOfTwo[T, U any](_ T, _ U, err error) error { return err }
+// textQuestions are those of Device.Text.
+var textQuestions = []string{"UUID", "name", "PCI bus id", "compute capability", "addressing mode", "virtualization mode"}
 
-// deviceCalls calls every method of a device.
+// deviceCalls calls every method of a device but GPMMetrics, which needs samples, with every question.
 func deviceCalls(d Device) map[string]error {
-	return map[string]error{
-		"UUID":               only(d.UUID()),
-		"Name":               only(d.Name()),
-		"PCIBusID":           only(d.PCIBusID()),
-		"MinorNumber":        only(d.MinorNumber()),
-		"ComputeCapability":  only(d.ComputeCapability()),
-		"Memory":             only(d.Memory()),
-		"MemoryBusWidth":     only(d.MemoryBusWidth()),
-		"Utilization":        onlyOfTwo(d.Utilization()),
-		"EncoderUtilization": only(d.EncoderUtilization()),
-		"DecoderUtilization": only(d.DecoderUtilization()),
-		"Clock":              only(d.Clock(ClockSM)),
-		"MaxClock":           only(d.MaxClock(ClockSM)),
-		"PowerUsage":         only(d.PowerUsage()),
-		"PowerLimit":         only(d.PowerLimit()),
-		"Energy":             only(d.Energy()),
-		"Temperature":        only(d.Temperature()),
-		"FanCount":           only(d.FanCount()),
-		"FanSpeed":           only(d.FanSpeed(0)),
-		"PerformanceState":   only(d.PerformanceState()),
-		"PCIeLink":           onlyOfTwo(d.PCIeLink()),
-		"PCIeLinkMax":        onlyOfTwo(d.PCIeLinkMax()),
-		"PCIeReplays":        only(d.PCIeReplays()),
-		"ECCErrors":          only(d.ECCErrors(false, false)),
-		"RemappedRows":       only(d.RemappedRows()),
-		"ClockEventReasons":  only(d.ClockEventReasons()),
-		"Fabric":             only(d.Fabric()),
+	calls := map[string]error{
 		"Fields":             only(d.Fields([]Field{{ID: 82}})),
-		"AddressingMode":     only(d.AddressingMode()),
-		"VirtualizationMode": only(d.VirtualizationMode()),
-		"License":            only(d.License()),
 		"VGPUs":              only(d.VGPUs()),
 		"VGPUUtilization":    only(d.VGPUUtilization(0)),
-		"MIGEnabled":         only(d.MIGEnabled()),
 		"MIGDevices":         only(d.MIGDevices()),
 		"Processes":          only(d.Processes()),
 		"ProcessUtilization": only(d.ProcessUtilization(0)),
-		"GPMSupported":       only(d.GPMSupported()),
 		"GPMSample":          sampleAndFree(d),
+	}
+	for _, question := range textQuestions {
+		calls[question] = only(d.Text(question))
+	}
+	for question := range nvmlNumbers() {
+		calls[question] = only(d.Numbers(question))
+	}
+	return calls
+}
+
+// Every question of the table is one that the library knows.
+func TestNVMLQuestions(t *testing.T) {
+	known := nvmlNumbers()
+	for _, q := range newTables().questions {
+		if known[q.name] == nil {
+			t.Errorf("unknown question %q", q.name)
+		}
 	}
 }
 
@@ -116,14 +102,6 @@ func TestNVMLBare(t *testing.T) {
 		wantCode(t, "CUDAVersion", only(l.CUDAVersion()), CodeFunctionNotFound)
 		wantCode(t, "Watch", l.Watch(d), CodeFunctionNotFound)
 		wantCode(t, "NextXID", only(l.NextXID()), CodeTimeout)
-
-		// GPMMetrics needs samples, which this driver cannot give.
-		methods := reflect.TypeFor[Device]()
-		for i := range methods.NumMethod() {
-			if name := methods.Method(i).Name; calls[name] == nil && name != "GPMMetrics" {
-				t.Errorf("%s was not called", name)
-			}
-		}
 	})
 }
 
@@ -269,10 +247,10 @@ func testCodes(t *testing.T, p fakenvml.Process) {
 	for _, number := range slices.Sorted(maps.Keys(returnCodes)) {
 		machine["nvmlDeviceGetPowerUsage.return"] = itoa(number)
 		machine.Write(t, p.State)
-		_, err := d.PowerUsage()
+		_, err := d.Numbers("power")
 		want := Error{Call: "nvmlDeviceGetPowerUsage", Code: returnCodes[number], Number: number}
 		if e, ok := err.(*Error); !ok || *e != want {
-			t.Errorf("PowerUsage() = %v, want %v", err, &want)
+			t.Errorf("power = %v, want %v", err, &want)
 		}
 	}
 }
@@ -286,7 +264,7 @@ func testLost(t *testing.T, p fakenvml.Process) {
 	for name, err := range deviceCalls(lost) {
 		wantCode(t, name, err, CodeLost)
 	}
-	if _, err := kept.PowerUsage(); err != nil {
+	if _, err := kept.Numbers("power"); err != nil {
 		t.Errorf("the other GPU: %v", err)
 	}
 	if n, err := l.DeviceCount(); n != 2 || err != nil {
@@ -304,9 +282,9 @@ func testStuck(t *testing.T, p fakenvml.Process) {
 	if err := errors.Join(os.Remove(p.Calls), syscall.Mkfifo(p.Calls, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan int)
+	done := make(chan []float64)
 	go func() {
-		power, _ := d.PowerUsage()
+		power, _ := d.Numbers("power")
 		done <- power
 	}()
 	if calls := read(t, p.Calls); calls != "nvmlDeviceGetPowerUsage\n" {
@@ -318,7 +296,7 @@ func testStuck(t *testing.T, p fakenvml.Process) {
 	delete(machine, "nvmlDeviceGetPowerUsage.sleep")
 	machine["device0.power_usage"] = "1"
 	machine.Write(t, p.State)
-	if power := <-done; power != 1 {
-		t.Errorf("PowerUsage() = %d, want 1, the value at its end", power)
+	if power := <-done; !slices.Equal(power, []float64{1}) {
+		t.Errorf("power = %v, want 1, the value at its end", power)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"reflect"
-	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -72,17 +71,9 @@ func fieldValue(kind nvml.ValueType, raw [8]byte) (value float64, ok bool) {
 // migSlotsMax bounds the search for MIG devices; GPUs have up to 8 slots.
 const migSlotsMax = 64
 
-func (d *nvmlDevice) MIGEnabled() (bool, error) {
-	current, _, r := d.handle.GetMigMode()
-	if err := call("nvmlDeviceGetMigMode").result(r); err != nil {
-		return false, err
-	}
-	return current == nvml.DEVICE_MIG_ENABLE, nil
-}
-
 func (d *nvmlDevice) MIGDevices() ([]MIGDevice, error) {
-	slots, err := call("nvmlDeviceGetMaxMigDeviceCount").number(d.handle.GetMaxMigDeviceCount())
-	if err != nil {
+	slots, r := d.handle.GetMaxMigDeviceCount()
+	if err := call("nvmlDeviceGetMaxMigDeviceCount").result(r); err != nil {
 		return nil, err
 	}
 	var devices []MIGDevice
@@ -104,19 +95,12 @@ func (d *nvmlDevice) migDevice(slot int) (MIGDevice, error) {
 	if err := call("nvmlDeviceGetMigDeviceHandleByIndex").result(r); err != nil {
 		return MIGDevice{}, err
 	}
-	gpuInstance, err := call("nvmlDeviceGetGpuInstanceId").number(handle.GetGpuInstanceId())
-	if err != nil {
+	gpuInstance, r := handle.GetGpuInstanceId()
+	if err := call("nvmlDeviceGetGpuInstanceId").result(r); err != nil {
 		return MIGDevice{}, err
 	}
-	computeInstance, err := call("nvmlDeviceGetComputeInstanceId").number(handle.GetComputeInstanceId())
-	if err != nil {
-		return MIGDevice{}, err
-	}
-	return MIGDevice{
-		Device:          &nvmlDevice{binding: d.binding, handle: handle},
-		GPUInstance:     gpuInstance,
-		ComputeInstance: computeInstance,
-	}, nil
+	computeInstance, r := handle.GetComputeInstanceId()
+	return MIGDevice{&nvmlDevice{d.library, handle}, gpuInstance, computeInstance}, call("nvmlDeviceGetComputeInstanceId").result(r)
 }
 
 // emptySlot reports whether there is no MIG device in a slot, or no longer.
@@ -132,26 +116,26 @@ func (d *nvmlDevice) Processes() ([]Process, error) {
 	}
 	processes := make([]Process, len(found))
 	for i, p := range found {
-		processes[i] = Process{PID: int(p.Pid)}
+		processes[i] = Process{int(p.Pid), unknown}
 		if p.UsedGpuMemory != math.MaxUint64 {
-			processes[i].MemoryUsed, processes[i].MemoryKnown = p.UsedGpuMemory, true
+			processes[i].MemoryUsed = float64(p.UsedGpuMemory)
 		}
 	}
 	return processes, nil
 }
 
-func (d *nvmlDevice) ProcessUtilization(since uint64) ([]ProcessSample, error) {
+func (d *nvmlDevice) ProcessUtilization(since uint64) ([]Sample, error) {
 	found, r := processUtilization(d.handle, since)
 	if err := call("nvmlDeviceGetProcessUtilization").result(r); err != nil {
 		return nil, err
 	}
-	samples := make([]ProcessSample, 0, len(found))
+	samples := make([]Sample, 0, len(found))
 	for _, s := range found {
 		// Drivers leave entries unfilled.
 		if s.Pid == 0 || s.SmUtil > 100 {
 			continue
 		}
-		samples = append(samples, ProcessSample{PID: int(s.Pid), Timestamp: s.TimeStamp, SM: int(s.SmUtil)})
+		samples = append(samples, Sample{ID: int(s.Pid), Timestamp: s.TimeStamp, SM: int(s.SmUtil)})
 	}
 	return samples, nil
 }
@@ -171,14 +155,6 @@ func processUtilization(handle nvml.Device, since uint64) (samples []nvml.Proces
 	return samples, r
 }
 
-func (d *nvmlDevice) GPMSupported() (bool, error) {
-	support, r := d.handle.GpmQueryDeviceSupport()
-	if err := call("nvmlGpmQueryDeviceSupport").result(r); err != nil {
-		return false, err
-	}
-	return support.IsSupportedDevice != 0, nil
-}
-
 // nvmlSample is a sample in memory of the library.
 type nvmlSample struct {
 	sample nvml.GpmSample // nil once freed
@@ -192,7 +168,7 @@ func (s *nvmlSample) Free() {
 }
 
 func (d *nvmlDevice) GPMSample() (GPMSample, error) {
-	sample, r := d.binding.GpmSampleAlloc()
+	sample, r := d.library.binding.GpmSampleAlloc()
 	if err := call("nvmlGpmSampleAlloc").result(r); err != nil {
 		return nil, err
 	}
@@ -215,7 +191,7 @@ func (d *nvmlDevice) GPMMetrics(older, newer GPMSample, ids []int) (map[int]floa
 	for i := range request.NumMetrics {
 		request.Metrics[i].MetricId = uint32(ids[i])
 	}
-	if err := name.result(d.binding.GpmMetricsGet(&request)); err != nil {
+	if err := name.result(d.library.binding.GpmMetricsGet(&request)); err != nil {
 		return nil, err
 	}
 	metrics := make(map[int]float64, request.NumMetrics)
@@ -236,75 +212,6 @@ func heldSample(s GPMSample) nvml.GpmSample {
 	return held.sample
 }
 
-func (d *nvmlDevice) AddressingMode() (AddressingMode, error) {
-	const name = call("nvmlDeviceGetAddressingMode")
-	mode, r := d.handle.GetAddressingMode()
-	if err := name.result(r); err != nil {
-		return "", err
-	}
-	switch nvml.DeviceAddressingModeType(mode.Value) {
-	case nvml.DEVICE_ADDRESSING_MODE_NONE:
-		return AddressingNone, nil
-	case nvml.DEVICE_ADDRESSING_MODE_HMM:
-		return AddressingHMM, nil
-	case nvml.DEVICE_ADDRESSING_MODE_ATS:
-		return AddressingATS, nil
-	default:
-		return "", name.unsupported()
-	}
-}
-
-func (d *nvmlDevice) VirtualizationMode() (VirtualizationMode, error) {
-	const name = call("nvmlDeviceGetVirtualizationMode")
-	mode, r := d.handle.GetVirtualizationMode()
-	if err := name.result(r); err != nil {
-		return "", err
-	}
-	switch mode {
-	case nvml.GPU_VIRTUALIZATION_MODE_NONE:
-		return VirtualizationNone, nil
-	case nvml.GPU_VIRTUALIZATION_MODE_PASSTHROUGH:
-		return VirtualizationPassthrough, nil
-	case nvml.GPU_VIRTUALIZATION_MODE_VGPU:
-		return VirtualizationGuest, nil
-	case nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU:
-		return VirtualizationHost, nil
-	case nvml.GPU_VIRTUALIZATION_MODE_HOST_VSGA:
-		return VirtualizationShared, nil
-	default:
-		return "", name.unsupported()
-	}
-}
-
-func (d *nvmlDevice) License() (License, error) {
-	const name = call("nvmlDeviceGetGridLicensableFeatures")
-	found, r := d.handle.GetGridLicensableFeatures()
-	if err := name.result(r); err != nil {
-		return License{}, err
-	}
-	features := found.GridLicensableFeatures[:min(int(found.LicensableFeaturesCount), len(found.GridLicensableFeatures))]
-	if found.IsGridLicenseSupported == 0 || len(features) == 0 {
-		return License{}, name.unsupported()
-	}
-	var license License
-	for _, f := range features {
-		if f.FeatureState != 0 {
-			license.Licensed = true
-			license.Expires = licenseExpiry(f.LicenseExpiry)
-		}
-	}
-	return license, nil
-}
-
-// licenseExpiry returns zero for a license that does not expire. The driver's
-// time is UTC.
-func licenseExpiry(e nvml.GridLicenseExpiry) time.Time {
-	if e.Status != nvml.GRID_LICENSE_EXPIRY_VALID {
-		return time.Time{}
-	}
-	return time.Date(int(e.Year), time.Month(e.Month), int(e.Day), int(e.Hour), int(e.Min), int(e.Sec), 0, time.UTC)
-}
-
 func (d *nvmlDevice) VGPUs() ([]VGPU, error) {
 	instances, r := d.handle.GetActiveVgpus()
 	if err := call("nvmlDeviceGetActiveVgpus").result(r); err != nil {
@@ -316,19 +223,21 @@ func (d *nvmlDevice) VGPUs() ([]VGPU, error) {
 		if err != nil {
 			continue // it went while it was looked at
 		}
-		v := VGPU{ID: vgpuID(instance), UUID: uuid, Profile: vgpuProfile(instance)}
+		v := VGPUSnapshot{UUID: uuid, Profile: vgpuProfile(instance), MemoryUsed: unknown}
 		id, _, r := instance.GetVmID()
 		v.VM, _ = call("nvmlVgpuInstanceGetVmID").text(id, r)
-		v.MemoryUsed, err = call("nvmlVgpuInstanceGetFbUsage").long(instance.GetFbUsage())
-		v.MemoryKnown = err == nil
-		list = append(list, v)
+		used, r := instance.GetFbUsage()
+		if bytes, err := number("nvmlVgpuInstanceGetFbUsage", used, r); err == nil {
+			v.MemoryUsed = bytes[0]
+		}
+		list = append(list, VGPU{vgpuID(instance), v})
 	}
 	return list, nil
 }
 
 // vgpuID returns the driver's number of a vGPU, by which its samples name it. The
 // binding's type for it is a number that it does not export.
-func vgpuID(instance nvml.VgpuInstance) uint32 { return uint32(reflect.ValueOf(instance).Uint()) }
+func vgpuID(instance nvml.VgpuInstance) int { return int(reflect.ValueOf(instance).Uint()) }
 
 // vgpuProfile returns the name of a vGPU's type, such as "NVIDIA L40S-24Q"; "" is
 // unknown.
@@ -341,7 +250,7 @@ func vgpuProfile(instance nvml.VgpuInstance) string {
 	return name
 }
 
-func (d *nvmlDevice) VGPUUtilization(since uint64) ([]VGPUSample, error) {
+func (d *nvmlDevice) VGPUUtilization(since uint64) ([]Sample, error) {
 	kind, found, r := vgpuUtilization(d.handle, since)
 	const name = call("nvmlDeviceGetVgpuUtilization")
 	if err := name.result(r); err != nil {
@@ -350,13 +259,13 @@ func (d *nvmlDevice) VGPUUtilization(since uint64) ([]VGPUSample, error) {
 	if kind != nvml.VALUE_TYPE_UNSIGNED_INT {
 		return nil, name.unsupported()
 	}
-	samples := make([]VGPUSample, 0, len(found))
+	samples := make([]Sample, 0, len(found))
 	for _, s := range found {
 		share := binary.NativeEndian.Uint32(s.SmUtil[:])
 		if share > 100 { // not filled
 			continue
 		}
-		samples = append(samples, VGPUSample{ID: s.VgpuInstance, Timestamp: s.TimeStamp, SM: int(share)})
+		samples = append(samples, Sample{ID: int(s.VgpuInstance), Timestamp: s.TimeStamp, SM: int(share)})
 	}
 	return samples, nil
 }

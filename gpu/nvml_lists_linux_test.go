@@ -36,7 +36,7 @@ func testMIG(t *testing.T, p fakenvml.Process) {
 		"device0.mig5.nvmlDeviceGetGpuInstanceId.return": "6",
 	})
 	machine.Write(t, p.State)
-	check(t, "MIGEnabled", reader(d.MIGEnabled), true)
+	checkNumbers(t, d, "MIG mode", 1)
 	devices, err := d.MIGDevices()
 	if err != nil || len(devices) != 2 {
 		t.Fatalf("MIGDevices() = %v, %v, want 2", devices, err)
@@ -48,14 +48,14 @@ func testMIG(t *testing.T, p fakenvml.Process) {
 		{"MIG-one", "Fake GPU MIG 1g.10gb", 9, 0},
 		{"MIG-four", "Fake GPU MIG 3g.40gb", 2, 1},
 	} {
-		check(t, "UUID", reader(devices[i].UUID), want.uuid)
-		check(t, "Name", reader(devices[i].Name), want.name)
+		checkText(t, devices[i], "UUID", want.uuid)
+		checkText(t, devices[i], "name", want.name)
 		if got := devices[i]; got.GPUInstance != want.instance || got.ComputeInstance != want.part {
 			t.Errorf("%s has instances %d, %d, want %d, %d", want.uuid, got.GPUInstance, got.ComputeInstance, want.instance, want.part)
 		}
 	}
-	check(t, "Memory", reader(devices[0].Memory), Memory{Total: 100, Used: 20, Free: 70, Reserved: 10, ReservedKnown: true})
-	wantCode(t, "Memory that is not reported", only(devices[1].Memory()), CodeNotSupported)
+	checkNumbers(t, devices[0], "memory", 100, 20, 70, 10)
+	wantCode(t, "Memory that is not reported", only(devices[1].Numbers("memory")), CodeNotSupported)
 	wantCode(t, "Watch", l.Watch(devices[0]), CodeNotSupported)
 
 	machine["device0.mig_slots"] = "4000000000" // nonsense, and yet it ends
@@ -79,9 +79,9 @@ func testProcesses(t *testing.T, p fakenvml.Process) {
 	})
 	machine.Write(t, p.State)
 	check(t, "Processes", reader(d.Processes), []Process{
-		{PID: 101, MemoryUsed: 40000000000, MemoryKnown: true},
-		{PID: 102},
-		{PID: 103, MemoryKnown: true},
+		{PID: 101, MemoryUsed: 40000000000},
+		{PID: 102, MemoryUsed: -1},
+		{PID: 103, MemoryUsed: 0},
 	})
 }
 
@@ -99,10 +99,10 @@ func testProcessUtilization(t *testing.T, p fakenvml.Process) {
 	since := func(at uint64) func() (any, error) {
 		return func() (any, error) { return d.ProcessUtilization(at) }
 	}
-	first := ProcessSample{PID: 101, Timestamp: 1700000000000001, SM: 30}
-	second := ProcessSample{PID: 102, Timestamp: 1700000000000002}
-	check(t, "ProcessUtilization", since(0), []ProcessSample{first, second})
-	check(t, "ProcessUtilization", since(1700000000000001), []ProcessSample{second})
+	first := Sample{ID: 101, Timestamp: 1700000000000001, SM: 30}
+	second := Sample{ID: 102, Timestamp: 1700000000000002}
+	check(t, "ProcessUtilization", since(0), []Sample{first, second})
+	check(t, "ProcessUtilization", since(1700000000000001), []Sample{second})
 
 	machine["device0.samples_grow"] = "1"
 	machine.Write(t, p.State)

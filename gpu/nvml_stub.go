@@ -6,15 +6,7 @@ package gpu
 // Open returns CodeNotBuilt.
 func NVML(string) Library { return notBuilt{} }
 
-type notBuilt struct{}
+type notBuilt struct{ Library } // none, as it does not open
 
-func (notBuilt) Open() error                    { return errNotBuilt() }
-func (notBuilt) Close()                         {}
-func (notBuilt) DriverVersion() (string, error) { return "", errNotBuilt() }
-func (notBuilt) CUDAVersion() (string, error)   { return "", errNotBuilt() }
-func (notBuilt) DeviceCount() (int, error)      { return 0, errNotBuilt() }
-func (notBuilt) Device(int) (Device, error)     { return nil, errNotBuilt() }
-func (notBuilt) Watch(Device) error             { return errNotBuilt() }
-func (notBuilt) NextXID() (XID, error)          { return XID{}, errNotBuilt() }
-
-func errNotBuilt() error { return &Error{Call: "nvmlInit_v2", Code: CodeNotBuilt} }
+func (notBuilt) Open() error { return &Error{Call: "nvmlInit_v2", Code: CodeNotBuilt} }
+func (notBuilt) Close()      {}

@@ -270,7 +270,7 @@ const scanAgain = time.Minute
 type scan struct {
 	roster
 	scanner   Scanner
-	rank      map[Kind]int
+	tables    *tables
 	bandwidth *atomic.Pointer[map[string]float64]
 	asked     *lastAsked
 	progress  func()
@@ -280,7 +280,7 @@ type scan struct {
 func newScan(scanner Scanner, p *Poller) *scan {
 	log := p.log.With(slog.String("source", scanner.Source()))
 	return &scan{
-		roster: newRoster(log), scanner: scanner, rank: rankOfKinds(), bandwidth: p.bandwidth, asked: p.asked, progress: p.progress,
+		roster: newRoster(log), scanner: scanner, tables: newTables(), bandwidth: p.bandwidth, asked: p.asked, progress: p.progress,
 		problems: &onceLog{log: log, seen: map[string]bool{}},
 	}
 }
@@ -328,7 +328,7 @@ func (s *scan) complete(d DeviceSnapshot) DeviceSnapshot {
 	if value, source, ok := bandwidth(*s.bandwidth.Load(), d.UUID, d.Name, 0, 0); ok {
 		d.Readings = append(d.Readings, Reading{MemoryBandwidth, source, value})
 	}
-	d.Readings = sortReadings(d.Readings, s.rank)
+	d.Readings = s.tables.sorted(d.Readings)
 	return d
 }
 

@@ -30,8 +30,8 @@ func TestUp(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		s = l.after(17 * time.Second)
-		if got := s.At.Sub(begin); got != 15*time.Second || l.library.called("PowerUsage") != 2*4 {
-			t.Errorf("the last poll began after %v, %d readings", got, l.library.called("PowerUsage"))
+		if got := s.At.Sub(begin); got != 15*time.Second || l.library.called("power") != 2*4 {
+			t.Errorf("the last poll began after %v, %d readings", got, l.library.called("power"))
 		}
 		if n := l.library.called("Open"); n != 1 {
 			t.Errorf("opened %d times", n)
@@ -162,7 +162,7 @@ func TestFailsInMidRun(t *testing.T) {
 				defer l.end(t)
 				up := l.after(0)
 				want(t, up, StateUp)
-				library.set(func() { library.fail["Memory"] = failed(code) })
+				library.set(func() { library.fail["memory"] = failed(code) })
 				s := l.after(5 * time.Second)
 				want(t, s, state)
 				if library.isOpen || len(s.Devices) != 2 || s.At != up.At || s.Driver != up.Driver || s.Count != 2 {
@@ -175,7 +175,7 @@ func TestFailsInMidRun(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				// The back-off starts again.
-				library.set(func() { library.fail["Memory"] = failed(code) })
+				library.set(func() { library.fail["memory"] = failed(code) })
 				want(t, l.after(5*time.Second), state)
 				library.set(func() { clear(library.fail) })
 				want(t, l.after(time.Second), StateUp)
@@ -193,7 +193,7 @@ func TestStuck(t *testing.T) {
 		defer l.end(t)
 		want(t, l.after(6*time.Second), StateUp)
 		release := make(chan struct{})
-		library.set(func() { library.hang["PowerUsage"] = release })
+		library.set(func() { library.hang["power"] = release })
 		s := l.after(5 * time.Second) // the poll began at 10 s
 		want(t, s, StateUp)
 		want(t, l.after(9*time.Second-time.Millisecond), StateUp) // 10 s are over at 20 s
@@ -202,10 +202,10 @@ func TestStuck(t *testing.T) {
 		if len(s.Devices) != 1 || s.Failures[StateStuck] != 1 || s.Err.Error() != "read GPUs: timeout: in power of GPU-0" {
 			t.Errorf("%+v", s)
 		}
-		calls := library.called("PowerUsage")
+		calls := library.called("power")
 		s = l.after(time.Hour)
 		want(t, s, StateStuck)
-		if n := library.called("PowerUsage"); n != calls || s.Failures[StateStuck] != 1 {
+		if n := library.called("power"); n != calls || s.Failures[StateStuck] != 1 {
 			t.Errorf("%d calls more while one is out, %d failures", n-calls, s.Failures[StateStuck])
 		}
 		library.set(func() { clear(library.hang) })
@@ -230,7 +230,7 @@ func TestStopWhileStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		library := newFake(h100("GPU-0"))
 		release := make(chan struct{})
-		library.hang["Memory"] = release
+		library.hang["memory"] = release
 		l := newLab(t, library, Options{})
 		l.after(time.Minute)
 		begin := time.Now()
@@ -273,7 +273,7 @@ func TestStale(t *testing.T) {
 		defer l.end(t)
 		library.set(func() { library.xids = []XID{{UUID: "GPU-0", Number: 31, At: time.Unix(1, 0)}} })
 		l.after(1500 * time.Millisecond)
-		library.set(func() { library.slow["PowerUsage"] = 20 * time.Second })
+		library.set(func() { library.slow["power"] = 20 * time.Second })
 		fresh := l.after(2500 * time.Millisecond) // the poll of 1 s is the last one; 3 s are over at 4 s
 		if d := fresh.Devices[0]; !has(d, Power) || d.MIG[0].Readings == nil {
 			t.Errorf("dropped after three intervals: %+v", d)
@@ -299,7 +299,7 @@ func TestStale(t *testing.T) {
 func TestSlowPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		library := newFake(h100("GPU-0"))
-		library.slow["PowerUsage"] = 9900 * time.Millisecond
+		library.slow["power"] = 9900 * time.Millisecond
 		l := newLab(t, library, Options{})
 		defer l.end(t)
 		l.after(10 * time.Second)

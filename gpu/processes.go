@@ -45,11 +45,19 @@ func (d *device) readProcesses(parts []MIGDevice) ([]ProcessReading, error) {
 			return nil, err
 		}
 	}
-	if err := d.readProcessUtilization(found); err != nil {
-		return nil, err
+	var shares map[int]float64 // of the multiprocessors, since the poll before
+	if !d.split && len(found) > 0 {
+		err := d.ask("process utilization", func() (err error) {
+			shares, err = newest(&d.seen, d.ProcessUtilization)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	list := make([]ProcessReading, 0, len(found))
 	for _, p := range found {
+		p.SMUtilization = orUnknown(shares, p.PID)
 		list = append(list, *p)
 	}
 	slices.SortFunc(list, func(a, b ProcessReading) int {
@@ -70,30 +78,10 @@ func gatherProcesses(found map[int]*ProcessReading, processes []Process) {
 			r = &ProcessReading{PID: p.PID, MemoryUsed: unknown, SMUtilization: unknown}
 			found[p.PID] = r
 		}
-		if p.MemoryKnown {
-			r.MemoryUsed = max(r.MemoryUsed, 0) + float64(p.MemoryUsed)
+		if p.MemoryUsed >= 0 {
+			r.MemoryUsed = max(r.MemoryUsed, 0) + p.MemoryUsed
 		}
 	}
-}
-
-// readProcessUtilization sets the share of the multiprocessors of each process
-// that has a sample since the poll before.
-func (d *device) readProcessUtilization(found map[int]*ProcessReading) error {
-	if d.split || len(found) == 0 {
-		return nil
-	}
-	return d.ask("process utilization", func() error {
-		samples, err := d.ProcessUtilization(d.seen)
-		newest := map[int]uint64{}
-		for _, s := range samples {
-			d.seen = max(d.seen, s.Timestamp)
-			if p := found[s.PID]; p != nil && s.Timestamp >= newest[s.PID] {
-				newest[s.PID] = s.Timestamp
-				p.SMUtilization = percent(float64(s.SM))
-			}
-		}
-		return err
-	})
 }
 
 // lookUp returns what the kernel reports about a process; "" is unknown, as it is

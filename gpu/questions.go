@@ -1,25 +1,10 @@
 package gpu
 
 import (
-	"maps"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 )
-
-// maxFans bounds the fans of a board.
-const maxFans = 16
-
-// question is one call to a device, which adds readings.
-type question struct {
-	// name identifies the question, in the set of those that a device refused and
-	// in the log.
-	name string
-	// unsplit: not to be asked while MIG is on.
-	unsplit bool
-	ask     func(d Device, out *readings) error
-}
 
 // readings gathers the readings of a device.
 type readings struct{ list []Reading }
@@ -32,179 +17,99 @@ func (r *readings) add(kind Kind, label string, value float64) {
 	r.list = append(r.list, Reading{kind, label, value})
 }
 
-// questions returns the questions to a GPU, those to its fields and to the
-// units that count aside.
-func questions() []question {
-	list := []question{
-		{name: "memory", ask: askMemory},
-		unsplit(both("utilization", Utilization, MemoryUtilization, percent, Device.Utilization)),
-		unsplit(one("encoder utilization", EncoderUtilization, "", percent, Device.EncoderUtilization)),
-		unsplit(one("decoder utilization", DecoderUtilization, "", percent, Device.DecoderUtilization)),
-		one("power", Power, "", milli, Device.PowerUsage),
-		one("power limit", PowerLimit, "", milli, Device.PowerLimit),
-		{name: "energy", ask: askEnergy},
-		one("temperature", Temperature, "gpu", plain, Device.Temperature),
-		{name: "fans", ask: askFans},
-		one("performance state", PState, "", plain, Device.PerformanceState),
-		both("PCIe link", PCIeLinkGeneration, PCIeLinkWidth, plain, Device.PCIeLink),
-		both("PCIe link, highest", PCIeLinkGenerationMax, PCIeLinkWidthMax, plain, Device.PCIeLinkMax),
-		one("PCIe replays", PCIeReplays, "", plain, Device.PCIeReplays),
-		askECC("corrected", false, false),
-		askECC("uncorrected", true, false),
-		askECC("corrected", false, true),
-		askECC("uncorrected", true, true),
-		unsplit(question{name: "remapped rows", ask: askRemappedRows}),
-		{name: "clock event reasons", ask: askClockReasons},
-		{name: "fabric state", ask: askFabric},
-	}
-	for _, domain := range []ClockDomain{ClockGraphics, ClockSM, ClockMemory, ClockVideo} {
-		list = append(list,
-			one("clock "+string(domain), Clock, string(domain), mega, func(d Device) (int, error) { return d.Clock(domain) }),
-			one("highest clock "+string(domain), ClockMax, string(domain), mega, func(d Device) (int, error) { return d.MaxClock(domain) }),
-		)
-	}
-	return list
+// tables are what a device is asked, by readings.yml.
+type tables struct {
+	questions []*question
+	fields    []fieldReading
+	slow      []fieldReading // those read once in slowFor
+	units     []answer
+	rank      map[Kind]int // place in Readings
 }
 
-// unsplit marks a question that a GPU does not answer while MIG is on.
-func unsplit(q question) question {
-	q.unsplit = true
+// question is one call to a device, and the readings that its numbers are.
+type question struct {
+	name    string
+	unsplit bool // not to be asked while MIG is on
+	gives   []answer
+}
+
+// answer is a reading of what a device was asked.
+type answer struct {
+	*NVMLSource
+	kind Kind
+}
+
+func newTables() *tables {
+	t := &tables{rank: map[Kind]int{}}
+	for i, info := range table() {
+		t.rank[info.Kind] = i
+		better := map[string]Field{} // the field of a better source, by label
+		for j := range info.NVML {
+			a := answer{&info.NVML[j], info.Kind}
+			switch {
+			case a.Ask != "":
+				q := t.question(a.Ask)
+				q.unsplit, q.gives = a.Unsplit, append(q.gives, a)
+			case a.UnitCounter != 0:
+				t.units = append(t.units, a)
+			default:
+				t.addField(a, better[a.As])
+				better[a.As] = Field{a.Field, a.Scope}
+			}
+		}
+	}
+	return t
+}
+
+// question returns the question of a name, a new one where there is none.
+func (t *tables) question(name string) *question {
+	for _, q := range t.questions {
+		if q.name == name {
+			return q
+		}
+	}
+	q := &question{name: name}
+	t.questions = append(t.questions, q)
 	return q
 }
 
-// one is a question with one number for an answer.
-func one(name string, kind Kind, label string, convert func(float64) float64, get func(Device) (int, error)) question {
-	return question{name: name, ask: func(d Device, out *readings) error {
-		v, err := get(d)
+// maxFans bounds the fans of a board.
+const maxFans = 16
+
+// readQuestion asks a device, or a part of it. name is how the log calls the question.
+func (d *device) readQuestion(name string, q *question, of Device, out *readings) error {
+	return d.ask(name, func() error {
+		numbers, err := of.Numbers(q.name)
 		if err != nil {
 			return err
 		}
-		out.add(kind, label, convert(float64(v)))
+		for _, a := range q.gives {
+			a.add(numbers, out)
+		}
 		return nil
-	}}
+	})
 }
 
-// both is a question whose answer is two numbers.
-func both(name string, first, second Kind, convert func(float64) float64, get func(Device) (int, int, error)) question {
-	return question{name: name, ask: func(d Device, out *readings) error {
-		a, b, err := get(d)
-		if err != nil {
-			return err
+// add adds the readings that are made of the numbers of a question. An older driver has fewer
+// numbers.
+func (a *answer) add(numbers []float64, out *readings) {
+	switch {
+	case a.Each:
+		for i, v := range numbers[:min(len(numbers), maxFans)] {
+			out.add(a.kind, strconv.Itoa(i), a.in(v))
 		}
-		out.add(first, "", convert(float64(a)))
-		out.add(second, "", convert(float64(b)))
-		return nil
-	}}
-}
-
-func plain(v float64) float64   { return v }
-func percent(v float64) float64 { return v / 100 }
-func milli(v float64) float64   { return v / 1000 }
-func mega(v float64) float64    { return v * 1e6 }
-
-func flag(v bool) float64 {
-	if v {
-		return 1
-	}
-	return 0
-}
-
-func askMemory(d Device, out *readings) error {
-	m, err := d.Memory()
-	if err != nil {
-		return err
-	}
-	out.add(MemoryTotal, "", float64(m.Total))
-	out.add(MemoryUsed, "", float64(m.Used))
-	out.add(MemoryFree, "", float64(m.Free))
-	if m.ReservedKnown {
-		out.add(MemoryReserved, "", float64(m.Reserved))
-	}
-	return nil
-}
-
-func askEnergy(d Device, out *readings) error {
-	millijoules, err := d.Energy()
-	if err != nil {
-		return err
-	}
-	out.add(Energy, "", milli(float64(millijoules)))
-	return nil
-}
-
-func askFans(d Device, out *readings) error {
-	n, err := d.FanCount()
-	if err != nil {
-		return err
-	}
-	for i := range min(n, maxFans) {
-		speed, err := d.FanSpeed(i)
-		if err != nil {
-			return err
+	case a.Number >= len(numbers):
+	case a.Bits != nil:
+		mask := uint64(numbers[a.Number])
+		for i, name := range a.Bits {
+			out.add(a.kind, name, flag(mask&(1<<i) != 0))
 		}
-		out.add(FanSpeed, strconv.Itoa(i), percent(float64(speed)))
-	}
-	return nil
-}
-
-func askECC(severity string, uncorrected, lifetime bool) question {
-	kind, name := ECCErrors, "ECC errors, "+severity
-	if lifetime {
-		kind, name = ECCErrorsLifetime, name+", lifetime"
-	}
-	return question{name: name, ask: func(d Device, out *readings) error {
-		n, err := d.ECCErrors(uncorrected, lifetime)
-		if err != nil {
-			return err
+		if mask>>len(a.Bits) != 0 {
+			out.add(a.kind, otherReason, 1)
 		}
-		out.add(kind, severity, float64(n))
-		return nil
-	}}
-}
-
-func askRemappedRows(d Device, out *readings) error {
-	rows, err := d.RemappedRows()
-	if err != nil {
-		return err
+	default:
+		out.add(a.kind, a.As, a.in(numbers[a.Number]))
 	}
-	out.add(RemappedRowsCount, "correctable", float64(rows.Correctable))
-	out.add(RemappedRowsCount, "uncorrectable", float64(rows.Uncorrectable))
-	out.add(RowRemapPending, "", flag(rows.Pending))
-	out.add(RowRemapFailure, "", flag(rows.Failure))
-	return nil
-}
-
-func askClockReasons(d Device, out *readings) error {
-	mask, err := d.ClockEventReasons()
-	if err != nil {
-		return err
-	}
-	for _, r := range clockReasons() {
-		out.add(ClockEventActive, r.name, flag(mask&r.bit != 0))
-		mask &^= r.bit
-	}
-	if mask != 0 {
-		out.add(ClockEventActive, clockReasonOther, 1)
-	}
-	return nil
-}
-
-// fabricCompleted is the state of a GPU that was registered with the fabric.
-const fabricCompleted = 3
-
-func askFabric(d Device, out *readings) error {
-	fabric, err := d.Fabric()
-	if err != nil {
-		return err
-	}
-	if fabric.State == 0 { // the GPU has no fabric
-		return &Error{Call: "fabric state", Code: CodeNotSupported}
-	}
-	out.add(FabricState, "", float64(fabric.State))
-	if fabric.State == fabricCompleted {
-		out.add(FabricHealthy, "", flag(fabric.Healthy))
-	}
-	return nil
 }
 
 // The units of a GPU count what they do; two samples give the shares of the
@@ -214,17 +119,6 @@ const (
 	meterShortest = time.Second
 	meterLongest  = 10 * time.Minute
 )
-
-// meterKinds are the numbers that the driver gives to the shares.
-func meterKinds() map[int]Kind {
-	return map[int]Kind{
-		1:  GraphicsActive,
-		2:  SMActive,
-		3:  SMOccupancy,
-		5:  TensorActive,
-		10: DRAMBandwidthUtilization,
-	}
-}
 
 // meter makes readings of the samples of one device.
 type meter struct {
@@ -242,7 +136,7 @@ func (m *meter) reset() {
 }
 
 // read takes a sample and adds what happened since the one before.
-func (m *meter) read(d Device, now time.Time, out *readings) error {
+func (m *meter) read(d Device, units []answer, now time.Time, out *readings) error {
 	if m.old != nil && now.Sub(m.at) < meterShortest {
 		out.list = append(out.list, m.latest...)
 		return nil
@@ -261,16 +155,18 @@ func (m *meter) read(d Device, now time.Time, out *readings) error {
 	if age > meterLongest {
 		return nil
 	}
-	kinds := meterKinds()
-	ids := slices.Sorted(maps.Keys(kinds))
+	ids := make([]int, len(units))
+	for i, u := range units {
+		ids[i] = u.UnitCounter
+	}
 	values, err := d.GPMMetrics(old, sample, ids)
 	if err != nil {
 		return err
 	}
 	var shares readings
-	for _, id := range ids {
-		if v, ok := values[id]; ok {
-			shares.add(kinds[id], "", percent(v))
+	for _, u := range units {
+		if v, ok := values[u.UnitCounter]; ok {
+			shares.add(u.kind, "", u.in(v))
 		}
 	}
 	m.latest = shares.list
@@ -280,16 +176,9 @@ func (m *meter) read(d Device, now time.Time, out *readings) error {
 
 // readUnits reads the units of the GPU, or of a part of it, where these count.
 func (d *device) readUnits(m *meter, of Device, now time.Time, out *readings) error {
-	supported := false
-	err := d.ask("unit counters", func() (err error) {
-		supported, err = d.GPMSupported()
-		if err == nil && !supported {
-			err = &Error{Call: "unit counters", Code: CodeNotSupported}
-		}
-		return err
-	})
-	if err != nil || !supported {
+	supported := 0
+	if err := d.number("unit counters", &supported); err != nil || supported == 0 {
 		return err
 	}
-	return d.ask("sample of the unit counters", func() error { return m.read(of, now, out) })
+	return d.ask("sample of the unit counters", func() error { return m.read(of, d.settings.units, now, out) })
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -32,7 +33,7 @@ func TestReadings(t *testing.T) {
 			t.Errorf("%s has the label %q with the values %v", r.Kind, r.Label, r.Values)
 		}
 	}
-	if len(seen) != 58 { // the constants of reading.go
+	if len(seen) != 58 {
 		t.Errorf("%d kinds", len(seen))
 	}
 }
@@ -45,7 +46,8 @@ func TestReadingsOfDevices(t *testing.T) {
 		table[r.Kind] = r
 	}
 	grace, guest := b200("GPU-4"), rtx4090("GPU-5")
-	grace.addressing = AddressingATS
+	grace.texts["addressing mode"] = AddressingATS
+	grace.gpm = func(time.Time, time.Time) map[int]float64 { return map[int]float64{1: 1, 2: 1, 3: 1, 5: 1, 10: 1} }
 	for _, id := range []int{201, 203, 220, 240} {
 		for link := range uint32(18) {
 			grace.fields[Field{id, link}] = 1
@@ -54,24 +56,21 @@ func TestReadingsOfDevices(t *testing.T) {
 	for _, f := range []Field{{185, 1}, {190, 1}, {185, 2}} {
 		grace.fields[f] = 1000
 	}
-	guest.virtualization, guest.license = VirtualizationGuest, &License{Licensed: true, Expires: time.Unix(1, 0)}
-	s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3"), grace, guest), Options{})
-	s.settings.tables = newTables()
-	s.settings.questions = append(s.settings.questions, question{name: "units", ask: func(_ Device, out *readings) error {
-		for _, kind := range meterKinds() { // these take two polls
-			out.add(kind, "", 0)
-		}
-		return nil
-	}})
-	for _, d := range s.must(t).devices {
-		for _, r := range d.Readings {
-			had[r.Kind] = true
-			info, ok := table[r.Kind]
-			if !ok || (r.Label != "") != (info.Label != "") || info.Values != nil && !slices.Contains(info.Values, r.Label) {
-				t.Errorf("%v is not as in the table", r)
+	guest.texts["virtualization mode"], guest.numbers["vGPU license"] = VirtualizationGuest, []float64{1, 1}
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3"), grace, guest), Options{})
+		s.must(t)
+		time.Sleep(meterShortest) // the shares of the units take two polls
+		for _, d := range s.must(t).devices {
+			for _, r := range d.Readings {
+				had[r.Kind] = true
+				info, ok := table[r.Kind]
+				if !ok || (r.Label != "") != (info.Label != "") || info.Values != nil && !slices.Contains(info.Values, r.Label) {
+					t.Errorf("%v is not as in the table", r)
+				}
 			}
 		}
-	}
+	})
 	for kind := range table {
 		if !had[kind] && !strings.HasPrefix(string(kind), "xgmi_") { // those of AMD
 			t.Errorf("no GPU has %s", kind)

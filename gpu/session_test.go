@@ -176,7 +176,7 @@ func TestLostAtAnyCall(t *testing.T) {
 
 func newLossySession(t *testing.T, split bool) testSession {
 	device := splitH100("MIG-a", "MIG-b")
-	device.split = []bool{split}
+	device.numbers["MIG mode"] = []float64{flag(split)}
 	device.processes = []Process{{PID: 1}}
 	return newTestSession(t, newFake(device), Options{Processes: true, Proc: t.TempDir()})
 }
@@ -252,7 +252,7 @@ func TestGPUVanishes(t *testing.T) {
 		l := newLab(t, library, Options{})
 		defer l.end(t)
 		l.after(0)
-		library.set(func() { a.fail = map[string]error{"Memory": failed(CodeLost)} })
+		library.set(func() { a.fail = map[string]error{"memory": failed(CodeLost)} })
 		l.after(5 * time.Second)
 		library.set(func() { library.devices = []*fakeDevice{b} })
 		s := l.after(time.Minute)
@@ -284,7 +284,7 @@ func TestXIDsOutliveTheLibrary(t *testing.T) {
 		}
 		library.set(func() {
 			library.xids = []XID{{UUID: "GPU-0", Number: 119, At: time.Unix(2, 0)}}
-			library.fail["Memory"] = failed(CodeUninitialized)
+			library.fail["memory"] = failed(CodeUninitialized)
 		})
 		s = l.after(5 * time.Second)
 		want(t, s, StateFailed)

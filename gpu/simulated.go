@@ -72,76 +72,48 @@ func simulatedShares() map[int]wave { // percent, by the numbers of the driver
 // noSuch is the answer to what the simulated GPU does not have.
 func noSuch() error { return &Error{Call: "simulated", Code: CodeNotSupported} }
 
-func (d *simulatedDevice) UUID() (string, error) {
-	return fmt.Sprintf("GPU-simulated-%d", d.index), nil
+func (d *simulatedDevice) Text(question string) (string, error) {
+	switch question {
+	case "UUID":
+		return fmt.Sprintf("GPU-simulated-%d", d.index), nil
+	case "name":
+		return "Simulated H100", nil
+	case "PCI bus id":
+		return fmt.Sprintf("00000000:%02X:00.0", 0x1B+d.index), nil
+	case "compute capability":
+		return "9.0", nil
+	case "virtualization mode":
+		return VirtualizationNone, nil
+	}
+	return "", noSuch()
 }
-func (d *simulatedDevice) Name() (string, error)     { return "Simulated H100", nil }
-func (d *simulatedDevice) MinorNumber() (int, error) { return d.index, nil }
-
-func (d *simulatedDevice) PCIBusID() (string, error) {
-	return fmt.Sprintf("00000000:%02X:00.0", 0x1B+d.index), nil
-}
-
-func (d *simulatedDevice) ComputeCapability() (string, error) { return "9.0", nil }
 
 const gibibyte = 1 << 30
 
-// Memory is nearly full, as a server leaves it.
-func (d *simulatedDevice) Memory() (Memory, error) {
-	const total, reserved = 80 * gibibyte, gibibyte / 2
-	used := uint64(d.now(wave{71.5, 0.5}) * gibibyte)
-	return Memory{Total: total, Used: used, Free: total - reserved - used, Reserved: reserved, ReservedKnown: true}, nil
-}
-
-func (d *simulatedDevice) MemoryBusWidth() (int, error) { return 5120, nil }
-
-func (d *simulatedDevice) Utilization() (gpu, memory int, err error) {
-	return int(d.now(wave{92, 7})), int(d.now(wave{55, 20})), nil
-}
-
-func (d *simulatedDevice) EncoderUtilization() (int, error) { return 0, noSuch() }
-func (d *simulatedDevice) DecoderUtilization() (int, error) { return 0, nil }
-
-func (d *simulatedDevice) Clock(domain ClockDomain) (int, error) {
-	if domain == ClockMemory {
-		return d.MaxClock(domain)
+// Numbers shows nearly full memory, as a server leaves it, and the power cap at the peaks of load.
+func (d *simulatedDevice) Numbers(question string) ([]float64, error) {
+	const total, reserved, reasonPowerCap = 80 * gibibyte, gibibyte / 2, 0x4
+	used, clock := math.Floor(d.now(wave{71.5, 0.5})*gibibyte), d.now(wave{1830, -60})
+	numbers := map[string][]float64{
+		"minor number": {float64(d.index)}, "unit counters": {1}, "MIG mode": {0},
+		"memory": {total, used, total - reserved - used, reserved}, "memory bus width": {5120},
+		"utilization": {d.now(wave{92, 7}), d.now(wave{55, 20})}, "decoder utilization": {0},
+		"clock graphics": {clock}, "clock sm": {clock}, "clock video": {clock}, "clock memory": {2619},
+		"highest clock graphics": {1980}, "highest clock sm": {1980}, "highest clock video": {1980}, "highest clock memory": {2619},
+		"clock event reasons": {reasonPowerCap * flag(d.now(wave{0, 1}) > 0.9)},
+		"power":               {1000 * d.now(simulatedWatts())}, "power limit": {700_000},
+		"energy": {1000 * d.sum(simulatedWatts())}, "temperature": {d.now(wave{58, 9})}, "performance state": {0},
+		"PCIe generation": {5}, "PCIe width": {16}, "highest PCIe generation": {5}, "highest PCIe width": {16}, "PCIe replays": {0},
+		"ECC errors, corrected": {0}, "ECC errors, uncorrected": {0}, "ECC errors, corrected, lifetime": {0}, "ECC errors, uncorrected, lifetime": {0},
+		"remapped rows": {0, 0, 0, 0}, "fabric state": {3, 1},
+	}[question]
+	for i, v := range numbers {
+		numbers[i] = math.Floor(v)
 	}
-	return int(d.now(wave{1830, -60})), nil
-}
-
-func (d *simulatedDevice) MaxClock(domain ClockDomain) (int, error) {
-	if domain == ClockMemory {
-		return 2619, nil
+	if numbers == nil {
+		return nil, noSuch()
 	}
-	return 1980, nil
-}
-
-func (d *simulatedDevice) PowerUsage() (int, error) { return int(1000 * d.now(simulatedWatts())), nil }
-func (d *simulatedDevice) PowerLimit() (int, error) { return 700_000, nil }
-func (d *simulatedDevice) Energy() (uint64, error) {
-	return uint64(1000 * d.sum(simulatedWatts())), nil
-}
-func (d *simulatedDevice) Temperature() (int, error)      { return int(d.now(wave{58, 9})), nil }
-func (d *simulatedDevice) FanCount() (int, error)         { return 0, noSuch() }
-func (d *simulatedDevice) FanSpeed(int) (int, error)      { return 0, noSuch() }
-func (d *simulatedDevice) PerformanceState() (int, error) { return 0, nil }
-
-func (d *simulatedDevice) PCIeLink() (generation, width int, err error)    { return 5, 16, nil }
-func (d *simulatedDevice) PCIeLinkMax() (generation, width int, err error) { return 5, 16, nil }
-func (d *simulatedDevice) PCIeReplays() (int, error)                       { return 0, nil }
-
-func (d *simulatedDevice) ECCErrors(bool, bool) (uint64, error) { return 0, nil }
-func (d *simulatedDevice) RemappedRows() (RemappedRows, error)  { return RemappedRows{}, nil }
-func (d *simulatedDevice) Fabric() (Fabric, error) {
-	return Fabric{State: fabricCompleted, Healthy: true}, nil
-}
-
-// ClockEventReasons shows the power cap at the peaks of load.
-func (d *simulatedDevice) ClockEventReasons() (uint64, error) {
-	if d.now(wave{0, 1}) > 0.9 {
-		return 0x4, nil
-	}
-	return 0, nil
+	return numbers, nil
 }
 
 func (d *simulatedDevice) Fields(fields []Field) ([]FieldResult, error) {
@@ -171,22 +143,12 @@ func (d *simulatedDevice) field(f Field) FieldResult {
 	}
 }
 
-func (d *simulatedDevice) AddressingMode() (AddressingMode, error) { return "", noSuch() }
-func (d *simulatedDevice) VirtualizationMode() (VirtualizationMode, error) {
-	return VirtualizationNone, nil
-}
-func (d *simulatedDevice) License() (License, error) { return License{}, noSuch() }
-func (d *simulatedDevice) VGPUs() ([]VGPU, error)    { return nil, noSuch() }
-
-func (d *simulatedDevice) VGPUUtilization(uint64) ([]VGPUSample, error) { return nil, noSuch() }
-
-func (d *simulatedDevice) MIGEnabled() (bool, error)        { return false, nil }
-func (d *simulatedDevice) MIGDevices() ([]MIGDevice, error) { return nil, noSuch() }
-func (d *simulatedDevice) Processes() ([]Process, error)    { return nil, noSuch() }
-func (d *simulatedDevice) GPMSupported() (bool, error)      { return true, nil }
-func (d *simulatedDevice) GPMSample() (GPMSample, error)    { return simulatedSample{}, nil }
-
-func (d *simulatedDevice) ProcessUtilization(uint64) ([]ProcessSample, error) { return nil, noSuch() }
+func (d *simulatedDevice) MIGDevices() ([]MIGDevice, error)            { return nil, noSuch() }
+func (d *simulatedDevice) VGPUs() ([]VGPU, error)                      { return nil, noSuch() }
+func (d *simulatedDevice) Processes() ([]Process, error)               { return nil, noSuch() }
+func (d *simulatedDevice) VGPUUtilization(uint64) ([]Sample, error)    { return nil, noSuch() }
+func (d *simulatedDevice) ProcessUtilization(uint64) ([]Sample, error) { return nil, noSuch() }
+func (d *simulatedDevice) GPMSample() (GPMSample, error)               { return simulatedSample{}, nil }
 
 func (d *simulatedDevice) GPMMetrics(_, _ GPMSample, ids []int) (map[int]float64, error) {
 	values := map[int]float64{}

@@ -133,18 +133,31 @@ type card struct {
 	gpu.DeviceSnapshot
 }
 
+// add adds a reading unless a better source gave it already.
 func (c *card) add(kind gpu.Kind, label string, value float64) {
-	c.Readings = append(c.Readings, gpu.Reading{Kind: kind, Label: label, Value: value})
+	if !slices.ContainsFunc(c.Readings, func(r gpu.Reading) bool { return r.Kind == kind && r.Label == label }) {
+		c.Readings = append(c.Readings, gpu.Reading{Kind: kind, Label: label, Value: value})
+	}
 }
 
-// scaled adds the number in a file, if there is one, in units of scale. It returns whether
-// there is.
-func (c *card) scaled(kind gpu.Kind, label, file string, scale float64) bool {
-	v, ok := c.number(file)
-	if ok {
-		c.add(kind, label, v/scale)
+// numberFile is a file with one number.
+type numberFile struct {
+	kind gpu.Kind
+	file string
+	per  float64 // units of the file in one of the reading
+}
+
+// numberFiles are those of a card, the better one of a kind first.
+func numberFiles() []numberFile {
+	return []numberFile{
+		{gpu.Utilization, "gpu_busy_percent", 100},
+		{gpu.MemoryUtilization, "mem_busy_percent", 100},
+		{gpu.Power, "hwmon/hwmon*/power1_average", 1e6},
+		{gpu.Power, "hwmon/hwmon*/power1_input", 1e6},
+		{gpu.PowerLimit, "hwmon/hwmon*/power1_cap", 1e6},
+		{gpu.Energy, "hwmon/hwmon*/energy1_input", 1e6},
+		{gpu.PCIeReplays, "pcie_replay_count", 1},
 	}
-	return ok
 }
 
 // identify sets the identity. The UUID is that of rocminfo; integrated GPUs and older cards
@@ -180,9 +193,16 @@ func (c *card) readAll(before map[int]uint32) map[int]uint32 {
 	c.read = 0
 	m, hasMetrics := parseMetrics(c.bytes("gpu_metrics"))
 	c.readMemory(hasMetrics && m.integrated())
-	c.scaled(gpu.Utilization, "", "gpu_busy_percent", 100)
-	c.scaled(gpu.MemoryUtilization, "", "mem_busy_percent", 100)
-	c.readSensors()
+	for _, f := range numberFiles() {
+		for _, file := range c.names(f.file) {
+			if v, ok := c.number(file); ok {
+				c.add(f.kind, "", v/f.per)
+			}
+		}
+	}
+	for _, hwmon := range c.names("hwmon/hwmon*") {
+		c.readSensors(hwmon)
+	}
 	c.readClockTable("pp_dpm_sclk", "graphics")
 	c.readClockTable("pp_dpm_mclk", "memory")
 	c.readLink()
@@ -197,30 +217,10 @@ func (c *card) readAll(before map[int]uint32) map[int]uint32 {
 		return nil
 	}
 	list, residencies := m.readings(before)
-	if c.has(gpu.Energy) {
-		list = without(list, gpu.Energy)
-	}
-	c.Readings = append(c.Readings, list...)
-	return residencies
-}
-
-func (c *card) has(kind gpu.Kind) bool {
-	for _, r := range c.Readings {
-		if r.Kind == kind {
-			return true
-		}
-	}
-	return false
-}
-
-func without(list []gpu.Reading, kind gpu.Kind) []gpu.Reading {
-	var rest []gpu.Reading
 	for _, r := range list {
-		if r.Kind != kind {
-			rest = append(rest, r)
-		}
+		c.add(r.Kind, r.Label, r.Value)
 	}
-	return rest
+	return residencies
 }
 
 // readMemory adds the memory that programs on the GPU can have: of a card its own, of an
@@ -246,52 +246,33 @@ func (c *card) readMemory(integrated bool) {
 	}
 }
 
-// readSensors adds what hwmon has: power, energy, temperatures, clocks, the fan.
-func (c *card) readSensors() {
-	for _, hwmon := range c.names("hwmon/hwmon*") {
-		in := func(name string) string { return filepath.Join(hwmon, name) }
-		if !c.scaled(gpu.Power, "", in("power1_average"), 1e6) {
-			c.scaled(gpu.Power, "", in("power1_input"), 1e6)
-		}
-		c.scaled(gpu.PowerLimit, "", in("power1_cap"), 1e6)
-		c.scaled(gpu.Energy, "", in("energy1_input"), 1e6)
-		c.readTemperatures(hwmon)
-		for i := range 2 {
-			file := in("freq" + strconv.Itoa(i+1))
-			if domain := map[string]string{"sclk": "graphics", "mclk": "memory"}[c.text(file+"_label")]; domain != "" {
-				c.scaled(gpu.Clock, domain, file+"_input", 1)
-			}
-		}
-		if most, ok := c.number(in("pwm1_max")); ok && most > 0 {
-			c.scaled(gpu.FanSpeed, "0", in("pwm1"), most)
-		}
-	}
-}
-
-// readTemperatures adds the temperatures. The chip's is that of its edge or, on a GPU that
-// has none, that of its hottest point.
-func (c *card) readTemperatures(hwmon string) {
+// readSensors adds what needs more than one file of hwmon: temperatures, clocks, the fan. The
+// temperature of the chip is that of its edge or, on a GPU that has none, that of its hottest point.
+func (c *card) readSensors(hwmon string) {
+	in := func(name string) string { return filepath.Join(hwmon, name) }
 	found := map[string]float64{}
 	for i := range 3 {
-		file := filepath.Join(hwmon, "temp"+strconv.Itoa(i+1))
+		file := in("temp" + strconv.Itoa(i+1))
 		text := c.text(file + "_label")
-		if v, err := strconv.Atoi(c.text(file + "_input")); err == nil && text != "" {
+		if v, err := strconv.Atoi(c.text(file + "_input")); err == nil {
 			found[text] = float64(v) / 1000
 		}
 	}
-	edge, hasEdge := found["edge"]
-	junction, hasJunction := found["junction"]
-	switch {
-	case hasEdge:
-		c.add(gpu.Temperature, "gpu", edge)
-	case hasJunction:
-		c.add(gpu.Temperature, "gpu", junction)
+	for _, sensor := range [][2]string{{"edge", "gpu"}, {"junction", "gpu"}, {"junction", "junction"}, {"mem", "memory"}} {
+		if v, ok := found[sensor[0]]; ok {
+			c.add(gpu.Temperature, sensor[1], v)
+		}
 	}
-	if hasJunction {
-		c.add(gpu.Temperature, "junction", junction)
+	for i := range 2 {
+		file := in("freq" + strconv.Itoa(i+1))
+		domain := map[string]string{"sclk": "graphics", "mclk": "memory"}[c.text(file+"_label")]
+		if v, ok := c.number(file + "_input"); ok && domain != "" {
+			c.add(gpu.Clock, domain, v)
+		}
 	}
-	if memory, ok := found["mem"]; ok {
-		c.add(gpu.Temperature, "memory", memory)
+	speed, ok := c.number(in("pwm1"))
+	if most, known := c.number(in("pwm1_max")); ok && known && most > 0 {
+		c.add(gpu.FanSpeed, "0", speed/most)
 	}
 }
 
@@ -319,11 +300,6 @@ func (c *card) readClockTable(file, domain string) {
 	if most > 0 {
 		c.add(gpu.ClockMax, domain, most)
 	}
-	for _, r := range c.Readings {
-		if r.Kind == gpu.Clock && r.Label == domain {
-			return
-		}
-	}
 	if current > 0 {
 		c.add(gpu.Clock, domain, current)
 	}
@@ -331,24 +307,17 @@ func (c *card) readClockTable(file, domain string) {
 
 // readLink adds the PCIe link: the speeds of sysfs are transfers per second of a lane.
 func (c *card) readLink() {
-	for _, f := range []struct {
-		kind gpu.Kind
-		file string
-	}{{gpu.PCIeLinkGeneration, "current_link_speed"}, {gpu.PCIeLinkGenerationMax, "max_link_speed"}} {
-		speed, _, _ := strings.Cut(c.text(f.file), " ")
+	for file, kind := range map[string]gpu.Kind{"current_link_speed": gpu.PCIeLinkGeneration, "max_link_speed": gpu.PCIeLinkGenerationMax} {
+		speed, _, _ := strings.Cut(c.text(file), " ")
 		if g := map[string]float64{"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}[speed]; g != 0 {
-			c.add(f.kind, "", g)
+			c.add(kind, "", g)
 		}
 	}
-	for _, f := range []struct {
-		kind gpu.Kind
-		file string
-	}{{gpu.PCIeLinkWidth, "current_link_width"}, {gpu.PCIeLinkWidthMax, "max_link_width"}} {
-		if lanes, ok := c.number(f.file); ok && lanes > 0 && lanes <= 32 {
-			c.add(f.kind, "", lanes)
+	for file, kind := range map[string]gpu.Kind{"current_link_width": gpu.PCIeLinkWidth, "max_link_width": gpu.PCIeLinkWidthMax} {
+		if lanes, ok := c.number(file); ok && lanes > 0 && lanes <= 32 {
+			c.add(kind, "", lanes)
 		}
 	}
-	c.scaled(gpu.PCIeReplays, "", "pcie_replay_count", 1)
 }
 
 // readErrors adds the errors that the driver counts by block of the GPU (RAS), as in
@@ -369,21 +338,5 @@ func (c *card) readErrors() {
 	}
 	for r, n := range sums {
 		c.add(r.Kind, r.Label, n)
-	}
-}
-
-// Files returns what each kind of reading is read from, below the directory of the device,
-// for the documentation.
-func Files() map[gpu.Kind]string {
-	return map[gpu.Kind]string{
-		gpu.MemoryTotal: "mem_info_vram_total, mem_info_gtt_total", gpu.MemoryUsed: "mem_info_vram_used, mem_info_gtt_used",
-		gpu.MemoryFree: "mem_info_vram_total, mem_info_vram_used", gpu.Utilization: "gpu_busy_percent", gpu.MemoryUtilization: "mem_busy_percent",
-		gpu.Clock: "hwmon freq*_input, pp_dpm_*", gpu.ClockMax: "pp_dpm_sclk, pp_dpm_mclk", gpu.ClockEventActive: "gpu_metrics",
-		gpu.Power: "hwmon power1_average, power1_input", gpu.PowerLimit: "hwmon power1_cap", gpu.Energy: "hwmon energy1_input, gpu_metrics",
-		gpu.Temperature: "hwmon temp*_input", gpu.FanSpeed: "hwmon pwm1",
-		gpu.PCIeLinkGeneration: "current_link_speed", gpu.PCIeLinkGenerationMax: "max_link_speed",
-		gpu.PCIeLinkWidth: "current_link_width", gpu.PCIeLinkWidthMax: "max_link_width", gpu.PCIeReplays: "pcie_replay_count",
-		gpu.XGMITransmit: "gpu_metrics", gpu.XGMIReceive: "gpu_metrics", gpu.XGMIErrors: "ras/xgmi_wafl_err_count",
-		gpu.ECCErrors: "ras/*_err_count",
 	}
 }

@@ -107,22 +107,26 @@ func (m *metrics) readings(before map[int]uint32) (list []gpu.Reading, residenci
 	}
 	list = append(list, m.xgmi(m.layout.xgmiWrite, gpu.XGMITransmit)...)
 	list = append(list, m.xgmi(m.layout.xgmiRead, gpu.XGMIReceive)...)
+	active := map[string]bool{} // by reason, whether it keeps the clocks down
 	if mask, ok := m.u64(m.layout.throttle); ok {
-		for _, reason := range []string{powerLimit, gpu.CurrentLimit, thermal, powerBrake} {
-			list = append(list, throttled(reason, mask&throttleBits(reason) != 0))
+		for reason, bits := range throttleBits() {
+			active[reason] = mask&bits != 0
 		}
 	}
 	residencies = map[int]uint32{}
-	grew := map[string]bool{}
 	for _, r := range m.layout.residencies {
 		v := binary.LittleEndian.Uint32(m.data[r.offset:])
 		if old, known := before[r.offset]; known {
-			grew[r.reason] = grew[r.reason] || v != old
+			active[r.reason] = active[r.reason] || v != old
 		}
 		residencies[r.offset] = v
 	}
-	for reason, active := range grew {
-		list = append(list, throttled(reason, active))
+	for reason, is := range active {
+		r := gpu.Reading{Kind: gpu.ClockEventActive, Label: reason}
+		if is {
+			r.Value = 1
+		}
+		list = append(list, r)
 	}
 	return list, residencies
 }
@@ -144,31 +148,12 @@ func (m *metrics) xgmi(offset int, kind gpu.Kind) []gpu.Reading {
 	return []gpu.Reading{{Kind: kind, Value: sum}}
 }
 
-// throttled returns whether a reason keeps the clocks down.
-func throttled(reason string, active bool) gpu.Reading {
-	r := gpu.Reading{Kind: gpu.ClockEventActive, Label: reason}
-	if active {
-		r.Value = 1
-	}
-	return r
-}
-
 // throttleBits are the bits of indep_throttle_status, by SMU_THROTTLER_*_BIT of
 // drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h: power from bit 0 on, currents from 16,
 // temperatures from 32 to 45, and PROCHOT, the signal of an overheated processor or power
 // supply, 46 and 47.
-func throttleBits(reason string) uint64 {
-	switch reason {
-	case powerLimit:
-		return 0xff
-	case gpu.CurrentLimit:
-		return 0xff << 16
-	case thermal:
-		return 0x3fff << 32
-	case powerBrake:
-		return 3 << 46
-	}
-	return 0
+func throttleBits() map[string]uint64 {
+	return map[string]uint64{powerLimit: 0xff, gpu.CurrentLimit: 0xff << 16, thermal: 0x3fff << 32, powerBrake: 3 << 46}
 }
 
 // maxFile bounds a file of sysfs: one page of memory, of which gpu_metrics is a part.
