@@ -258,9 +258,6 @@ func (c *Config) Marshal() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Format writes the configuration as printYAML does.
-func (c Config) Format(f fmt.State, _ rune) { printYAML(f, c) }
-
 // printYAML writes v as one line of YAML with its secrets hidden, whatever the
 // verb: left to itself, fmt would print a secret as any text.
 func printYAML(f fmt.State, v any) {

@@ -182,9 +182,6 @@ type Servers struct {
 	PagePorts []string `yaml:"-"`
 }
 
-// Format writes the settings as printYAML does.
-func (s Servers) Format(f fmt.State, _ rune) { printYAML(f, s) }
-
 func (s *Servers) complete(r *report, p path) {
 	r.limit(p.key("timeout"), &s.Timeout, p.key("interval"), s.Interval)
 }
@@ -250,9 +247,6 @@ type SLO struct {
 	// server that freezes for a minute has one slow probe.
 	CorrectCoordinatedOmission bool `yaml:"correct_coordinated_omission,omitempty" requires:"ttft"`
 }
-
-// Format writes the SLO as printYAML does.
-func (s SLO) Format(f fmt.State, _ rune) { printYAML(f, s) }
 
 // defaultObjective is that of an SLO that says none.
 const defaultObjective = 0.99

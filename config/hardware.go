@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"math"
 	"regexp"
 )
@@ -51,9 +50,6 @@ type Hardware struct {
 	// whatever machine these are.
 	UUIDs []string `yaml:"uuids,omitempty" form:"GPU" items:"unique"`
 }
-
-// Format writes the hardware as printYAML does.
-func (h Hardware) Format(f fmt.State, _ rune) { printYAML(f, h) }
 
 // gpuUUID is how drivers and exporters name a GPU or a part of one: GPU-UUID,
 // MIG-GPU-UUID/7/0, a PCI address, or the hexadecimal number of a card of AMD.

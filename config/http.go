@@ -360,9 +360,6 @@ type CloudIdentity struct {
 	CredentialsFile string `yaml:"credentials_file,omitempty" requires:"provider: google"`
 }
 
-// Format writes the settings as printYAML does.
-func (i CloudIdentity) Format(f fmt.State, _ rune) { printYAML(f, i) }
-
 func (i *CloudIdentity) complete(r *report, p path) {
 	switch i.Provider {
 	case CloudGoogle:

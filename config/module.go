@@ -1,10 +1,12 @@
 package config
 
 import (
-	"time"
+	_ "embed"
+	"reflect"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
+	"gopkg.in/yaml.v3"
 )
 
 // Prefix is how the prompts of a module relate to each other.
@@ -273,73 +275,28 @@ type Preset struct {
 	Name string
 	// Purpose is the kind of request that the module resembles, in a few words.
 	Purpose string
-
-	shape func(*Module) // turns the defaults of all modules into its own
+	// Module is what it has otherwise than any module.
+	Module yaml.Node
 }
 
-// Presets lists the built-in modules. Their objectives are published limits for
-// such work: those of the Server scenario of MLPerf Inference for models of
-// several sizes, and guidellm's for code completion.
+//go:embed presets.yml
+var presetsText []byte
+
+// Presets lists the built-in modules.
 func Presets() []Preset {
-	return []Preset{
-		{Interactive, "a short question and a short answer, as in a chat", func(m *Module) {
-			m.PresetSLO = promise(2*time.Second, 200*time.Millisecond, 0) // Llama2-70B
-		}},
-		{"rag", "a question over retrieved documents: a long prompt that is new each time", func(m *Module) {
-			m.Interval = model.Duration(time.Minute)
-			m.InputTokens, m.OutputTokens = Tokens(4000), Tokens(128)
-			m.PresetSLO = promise(2*time.Second, 100*time.Millisecond, 0) // Llama3.1-8B
-		}},
-		{"agent", "a step of an agent: a long context that is sent again with every step", func(m *Module) {
-			m.Interval = model.Duration(2 * time.Minute)
-			m.InputTokens, m.OutputTokens = Tokens(8000), Tokens(128)
-			m.Prefix = PrefixPaired
-			m.PresetSLO = promise(2*time.Second, 80*time.Millisecond, 0) // DeepSeek-R1
-		}},
-		{"code-completion", "the next lines of code while somebody types", func(m *Module) {
-			m.InputTokens, m.OutputTokens = Tokens(1500), Tokens(32)
-			m.PresetSLO = promise(0, 0, 2*time.Second)
-		}},
-		{"batch", "offline work: several requests at once, for throughput", func(m *Module) {
-			m.Interval = model.Duration(15 * time.Minute)
-			m.InputTokens, m.OutputTokens = Tokens(1000), Tokens(256)
-			m.Concurrency = []int{1, 8, 32}
-		}},
-		{"long-context", "the first token over the length of the prompt", func(m *Module) {
-			m.Interval = model.Duration(30 * time.Minute)
-			m.Timeout = model.Duration(5 * time.Minute)
-			m.Timeouts.FirstToken = model.Duration(4 * time.Minute)
-			m.InputTokens, m.OutputTokens = Lengths{Ladder: []int{1000, 8000, 32000, 128_000}}, Tokens(32)
-		}},
-		{"embedding", "a batch of texts to embed or to rank", func(*Module) {}},
-		{"tool-call", "a call of a function, as an agent asks for", func(m *Module) {
-			m.Interval = model.Duration(5 * time.Minute)
-			m.ToolCall, m.OutputTokens = true, formTokens()
-		}},
-		{"structured", "an answer in JSON by a schema", func(m *Module) {
-			m.Interval = model.Duration(5 * time.Minute)
-			m.Structured, m.OutputTokens = true, formTokens()
-		}},
+	var all []Preset
+	if err := yaml.Unmarshal(presetsText, &all); err != nil {
+		panic("config: presets.yml: " + err.Error())
 	}
-}
-
-// formTokens is the cap on a call or an answer in JSON, which takes some 40 tokens:
-// models that reason first need more.
-func formTokens() Lengths { return Tokens(256) }
-
-// promise is an objective of 0.99 with limits, of which 0 is none.
-func promise(ttft, tpot, e2e time.Duration) *SLO {
-	return &SLO{
-		Objective: defaultObjective,
-		TTFT:      model.Duration(ttft), TPOT: model.Duration(tpot), E2E: model.Duration(e2e),
-	}
+	return all
 }
 
 // usePreset makes a module with defaults the built-in one of that name, if there is one.
 func (m *Module) usePreset(name string) {
 	for _, preset := range Presets() {
 		if preset.Name == name {
-			preset.shape(m)
+			newDecoder(newReport(name), "").value(&preset.Module, "", reflect.ValueOf(m).Elem())
+			m.PresetSLO, m.SLO = m.SLO, nil
 		}
 	}
 }
