@@ -46,7 +46,11 @@ func TestFilesAreCurrent(t *testing.T) {
 	}
 	f("recording.yml", marshal(Recording(Default())))
 	f("alerts.yml", marshal(Alerts(Default())))
-	f("../examples/stack/alertmanager.yml", Alertmanager(Default()))
+	routes, err := Alertmanager(Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f("../examples/stack/alertmanager.yml", routes)
 }
 
 // alertsByName returns the rows of alerts by name, and the names in order.
@@ -229,8 +233,8 @@ func TestOptions(t *testing.T) {
 	if want := "https://probes.example/api/v1/endpoints/{{ $labels.endpoint | urlquery }}/explain"; a["explain"] != want {
 		t.Errorf("explain %q", a["explain"])
 	}
-	if text := string(Alertmanager(o)); !strings.Contains(text, "group_by: [endpoint, gateway, cluster, job, instance]") {
-		t.Errorf("routes:\n%s", text)
+	if text, err := Alertmanager(o); err != nil || !strings.Contains(string(text), "group_by: [endpoint, gateway, cluster, job, instance]") {
+		t.Errorf("routes: %v\n%s", err, text)
 	}
 	for _, bad := range []Options{{Keep: []string{"a-b"}}, {Job: "("}} {
 		if bad.Validate() == nil {

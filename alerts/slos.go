@@ -2,12 +2,15 @@ package alerts
 
 import (
 	"bytes"
+	"embed"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -24,24 +27,11 @@ type SLO struct {
 	Good string
 }
 
-// sloWindow is the period of the error budgets, as that of the status page.
-const sloWindow = "30d"
-
-// sloAlert is the name of the alerts that other tools make.
-const sloAlert = "InferenceErrorBudgetBurn"
-
-// sloService is the service that the SLOs belong to, where a tool has services.
-const sloService = "inference"
-
 // badCounter and totalCounter count the probes that objectives judge.
 const (
 	badCounter   = "inference_probe_slo_bad_total"
 	totalCounter = "inference_probe_slo_eligible_total"
 )
-
-// bad and total are the counters of the SLO, as selectors.
-func (s *SLO) bad() string   { return s.selector(badCounter, "slo="+strconv.Quote(s.SLO)) }
-func (s *SLO) total() string { return s.selector(totalCounter, "slo="+strconv.Quote(s.SLO)) }
 
 // selector selects the series of a counter for the endpoint and the module, and by
 // matchers of the label slo. Two braces would begin an action of a template.
@@ -61,13 +51,6 @@ func (s *SLO) notOthers() string {
 		}
 	}
 	return strings.Join(matchers, ",")
-}
-
-// percent is the objective in percent, without the noise of binary fractions.
-func (s *SLO) percent() float64 { return math.Round(s.Objective*1e10) / 1e8 }
-
-func (s *SLO) description() string {
-	return fmt.Sprintf("%s %% of the probes of %s with %s %s.", strconv.FormatFloat(s.percent(), 'f', -1, 64), s.Endpoint, s.Module, s.Good)
 }
 
 // category is that of the alerts on the SLO, by which they are routed.
@@ -98,129 +81,90 @@ func (s *SLO) name() string {
 	return strings.TrimLeft(strings.TrimRight(name[:min(len(name), maxSLOName-len(tail))], "-")+tail, "-")
 }
 
-// slothAlert is what Sloth adds to the alerts of one severity.
-type slothAlert struct {
-	Labels map[string]string `yaml:"labels"`
+// formats are what tools read, as templates.
+//
+//go:embed formats
+var formats embed.FS
+
+// inFormat writes a file of a format.
+func inFormat(b *bytes.Buffer, format string, data any) error {
+	scalar := func(v any) (string, error) {
+		text, err := yaml.Marshal(v)
+		return strings.TrimSpace(string(text)), err
+	}
+	t, err := template.New(format+".yml").Funcs(template.FuncMap{"yaml": scalar}).ParseFS(formats, "formats/"+format+".yml")
+	if err == nil {
+		err = t.Execute(b, data)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", format, err)
+	}
+	return nil
 }
 
-// slothSLO is an SLO in the specification prometheus/v1 of Sloth.
-type slothSLO struct {
-	Name        string            `yaml:"name"`
-	Objective   float64           `yaml:"objective"`
-	Description string            `yaml:"description"`
-	Labels      map[string]string `yaml:"labels"`
-	SLI         struct {
-		Events struct {
-			ErrorQuery string `yaml:"error_query"`
-			TotalQuery string `yaml:"total_query"`
-		} `yaml:"events"`
-	} `yaml:"sli"`
-	Alerting struct {
-		Name        string            `yaml:"name"`
-		Labels      map[string]string `yaml:"labels"`
-		PageAlert   slothAlert        `yaml:"page_alert"`
-		TicketAlert slothAlert        `yaml:"ticket_alert"`
-	} `yaml:"alerting"`
+// Alertmanager returns a configuration of Alertmanager for the alerts: routes and
+// inhibitions, with receivers that are to be filled in. Inhibitions are what the rules
+// cannot say by themselves: a page leaves out what it explains by its expression; what is
+// left is for working hours, and alerts on exporters and GPUs.
+func Alertmanager(o Options) ([]byte, error) {
+	var b bytes.Buffer
+	list := func(names ...string) string {
+		return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ", ")
+	}
+	keep := strings.Join(o.Keep, ", ")
+	err := inFormat(&b, "alertmanager", map[string]string{
+		"Group": list("endpoint", "gateway", keep, "instance"), "Endpoint": list("endpoint", keep),
+	})
+	return b.Bytes(), err
+}
+
+// templated is what the templates have of an SLO.
+type templated struct {
+	Endpoint, Module, SLO          string
+	Objective                      float64
+	Name, DisplayName, Description string
+	Percent                        string
+	Category                       Category
+	Bad, Total                     string // counters, as selectors
+	BadNotOthers, TotalNotOthers   string // by what notOthers returns
+}
+
+func (s *SLO) templated() templated {
+	// Without the noise of binary fractions.
+	percent := strconv.FormatFloat(math.Round(s.Objective*1e10)/1e8, 'f', -1, 64)
+	display := strings.Join([]string{s.Endpoint, s.Module, s.SLO}, " ")
+	if utf8.RuneCountInString(display) > maxSLOName {
+		display = ""
+	}
+	own, notOthers := "slo="+strconv.Quote(s.SLO), s.notOthers()
+	return templated{
+		Endpoint: s.Endpoint, Module: s.Module, SLO: s.SLO, Objective: s.Objective, Name: s.name(), DisplayName: display, Percent: percent, Category: s.category(),
+		Description: fmt.Sprintf("%s %% of the probes of %s with %s %s.", percent, s.Endpoint, s.Module, s.Good),
+		Bad:         s.selector(badCounter, own), Total: s.selector(totalCounter, own),
+		BadNotOthers: s.selector(badCounter, notOthers), TotalNotOthers: s.selector(totalCounter, notOthers),
+	}
 }
 
 // Sloth returns SLOs for Sloth, by its specification prometheus/v1.
-func Sloth(slos []SLO) ([]byte, error) {
-	spec := struct {
-		Version string     `yaml:"version"`
-		Service string     `yaml:"service"`
-		SLOs    []slothSLO `yaml:"slos"`
-	}{Version: "prometheus/v1", Service: sloService}
-	rate := func(selector string) string { return "sum(rate(" + selector + "[{{.window}}]))" }
-	// Without probes there is no share: it would be NaN, and with it that of the next 30
-	// days, which Sloth averages.
-	some := func(rate string) string { return rate + " > 0" }
-	for _, s := range slos {
-		out := slothSLO{
-			Name: s.name(), Objective: s.percent(), Description: s.description(),
-			Labels: map[string]string{"endpoint": s.Endpoint, "module": s.Module, "slo": s.SLO},
-		}
-		out.SLI.Events.ErrorQuery, out.SLI.Events.TotalQuery = rate(s.bad()), some(rate(s.total()))
-		out.Alerting.Name = sloAlert
-		out.Alerting.Labels = map[string]string{"category": string(s.category())}
-		out.Alerting.PageAlert = slothAlert{map[string]string{"severity": string(Critical)}}
-		out.Alerting.TicketAlert = slothAlert{map[string]string{"severity": string(Warning)}}
-		spec.SLOs = append(spec.SLOs, out)
-	}
-	return documents("sloth", spec)
-}
-
-// object is an object as Kubernetes and OpenSLO have them.
-type object struct {
-	APIVersion string         `yaml:"apiVersion"`
-	Kind       string         `yaml:"kind"`
-	Metadata   map[string]any `yaml:"metadata"`
-	Spec       any            `yaml:"spec"`
-}
+func Sloth(slos []SLO) ([]byte, error) { return documents("sloth", slos) }
 
 // Pyrra returns SLOs for Pyrra, an object each.
-func Pyrra(slos []SLO) ([]byte, error) {
-	type metric struct {
-		Metric string `yaml:"metric"`
-	}
-	type ratio struct {
-		Errors   metric   `yaml:"errors"`
-		Total    metric   `yaml:"total"`
-		Grouping []string `yaml:"grouping"`
-	}
-	type spec struct {
-		Target      string            `yaml:"target"` // in percent
-		Window      string            `yaml:"window"`
-		Description string            `yaml:"description"`
-		Indicator   map[string]ratio  `yaml:"indicator"`
-		Alerting    map[string]string `yaml:"alerting"`
-	}
-	var all []any
-	for _, s := range slos {
-		all = append(all, object{
-			APIVersion: "pyrra.dev/v1alpha1", Kind: "ServiceLevelObjective", Metadata: map[string]any{"name": s.name()},
-			Spec: spec{
-				Target: strconv.FormatFloat(s.percent(), 'f', -1, 64), Window: sloWindow, Description: s.description(),
-				// Labels by which Pyrra groups are on its alerts, which are routed by them.
-				Indicator: map[string]ratio{"ratio": {
-					metric{s.selector(badCounter, s.notOthers())}, metric{s.selector(totalCounter, s.notOthers())}, []string{"endpoint", "module"},
-				}},
-				Alerting: map[string]string{"name": sloAlert},
-			},
-		})
-	}
-	return documents("pyrra", all...)
-}
+func Pyrra(slos []SLO) ([]byte, error) { return documents("pyrra", slos) }
 
 // OpenSLO returns SLOs by the specification OpenSLO v1, and the service that they
 // belong to.
-func OpenSLO(slos []SLO) ([]byte, error) {
-	source := func(query string) map[string]any {
-		return map[string]any{"metricSource": map[string]any{"type": "Prometheus", "spec": map[string]any{"query": "sum(" + query + ")"}}}
+func OpenSLO(slos []SLO) ([]byte, error) { return documents("openslo", slos) }
+
+// documents renders SLOs in a format.
+func documents(format string, slos []SLO) ([]byte, error) {
+	var b bytes.Buffer
+	comment(&b, "Format: "+format+". The rules of the format prometheus ask for more bad probes than chance explains; those made of this do not.")
+	all := make([]templated, len(slos))
+	for i := range slos {
+		all[i] = slos[i].templated()
 	}
-	all := []any{object{
-		APIVersion: "openslo/v1", Kind: "Service", Metadata: map[string]any{"name": sloService, "displayName": "Inference endpoints"},
-		Spec: map[string]any{"description": "Endpoints that inference_exporter probes."},
-	}}
-	for _, s := range slos {
-		name := s.name()
-		metadata := map[string]any{"name": name}
-		if display := strings.Join([]string{s.Endpoint, s.Module, s.SLO}, " "); utf8.RuneCountInString(display) <= maxSLOName {
-			metadata["displayName"] = display
-		}
-		all = append(all, object{
-			APIVersion: "openslo/v1", Kind: "SLO", Metadata: metadata,
-			Spec: map[string]any{
-				"description": s.description(), "service": sloService, "budgetingMethod": "Occurrences",
-				"timeWindow": []any{map[string]any{"duration": sloWindow, "isRolling": true}},
-				"indicator": map[string]any{
-					"metadata": map[string]any{"name": name},
-					"spec":     map[string]any{"ratioMetric": map[string]any{"counter": true, "bad": source(s.bad()), "total": source(s.total())}},
-				},
-				"objectives": []any{map[string]any{"displayName": s.SLO, "target": s.Objective}},
-			},
-		})
-	}
-	return documents("openslo", all...)
+	err := inFormat(&b, format, all)
+	return b.Bytes(), err
 }
 
 // Mimir renders groups as a file of rules for mimirtool and cortextool, in a namespace
@@ -232,24 +176,21 @@ func Mimir(groups []Group, limits ...string) ([]byte, error) {
 	}{"inference_exporter", groups})
 }
 
-// documents renders the documents of a format.
-func documents(format string, all ...any) ([]byte, error) {
-	return render([]string{"Format: " + format + ". The rules of the format prometheus ask for more bad probes than chance explains; those made of this do not."}, all...)
-}
-
-// render renders documents of YAML below comments.
-func render(comments []string, all ...any) ([]byte, error) {
+// render renders a document of YAML below comments.
+func render(comments []string, document any) ([]byte, error) {
 	var b bytes.Buffer
-	b.WriteString("# Made by inference_exporter rules: change the configuration, not this file.\n")
-	for _, comment := range comments {
-		b.WriteString("# " + comment + "\n")
-	}
+	comment(&b, comments...)
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	for _, document := range all {
-		if err := enc.Encode(document); err != nil {
-			return nil, fmt.Errorf("render rules: %w", err)
-		}
+	if err := enc.Encode(document); err != nil {
+		return nil, fmt.Errorf("render rules: %w", err)
 	}
 	return b.Bytes(), nil
+}
+
+// comment begins a file.
+func comment(b *bytes.Buffer, lines ...string) {
+	for _, line := range append([]string{"Made by inference_exporter rules: change the configuration, not this file."}, lines...) {
+		b.WriteString("# " + line + "\n")
+	}
 }

@@ -232,7 +232,7 @@ func (c *rulesCommand) text() ([]byte, error) {
 	groups := func() []alerts.Group { return append(alerts.Recording(options), alerts.Alerts(options)...) }
 	switch *c.format {
 	case "alertmanager":
-		return alerts.Alertmanager(options), nil
+		return alerts.Alertmanager(options)
 	case "mimir":
 		return alerts.Mimir(groups(), alerts.Limits(options)...)
 	}
