@@ -19,21 +19,39 @@ func TestLogHandlerConforms(t *testing.T) {
 	err := slogtest.TestHandler(h, func() []map[string]any {
 		var out []map[string]any
 		for line := range strings.Lines(buf.String()) {
-			got := map[string]any{}
-			if err := json.Unmarshal([]byte(line), &got); err != nil {
+			flat := map[string]any{}
+			if err := json.Unmarshal([]byte(line), &flat); err != nil {
 				t.Fatalf("line %q: %v", line, err)
 			}
-			if ts, ok := got["ts"]; ok {
-				got[slog.TimeKey] = ts
-				delete(got, "ts")
+			if ts, ok := flat["ts"]; ok {
+				flat[slog.TimeKey] = ts
+				delete(flat, "ts")
 			}
-			out = append(out, got)
+			out = append(out, unfold(flat))
 		}
 		return out
 	})
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// unfold turns dotted keys into nested maps, as slogtest wants groups.
+func unfold(flat map[string]any) map[string]any {
+	out := map[string]any{}
+	for k, v := range flat {
+		m, parts := out, strings.Split(k, ".")
+		for _, p := range parts[:len(parts)-1] {
+			next, ok := m[p].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				m[p] = next
+			}
+			m = next
+		}
+		m[parts[len(parts)-1]] = v
+	}
+	return out
 }
 
 func TestLogLines(t *testing.T) {
@@ -84,8 +102,8 @@ func TestLogQueueKeepsTheOrder(t *testing.T) {
 		copy(line, "later") // the writer may use it again
 	}
 	q.close()
-	if want := "first\nlater\nlater\n"; got.String() != want || q.lost.Load() != 0 {
-		t.Errorf("wrote %q, dropped %d", got.String(), q.lost.Load())
+	if want := "first\nlater\nlater\n"; got.String() != want || q.dropped() != 0 {
+		t.Errorf("wrote %q, dropped %d", got.String(), q.dropped())
 	}
 }
 
@@ -100,8 +118,8 @@ func TestLogQueueOfReaderThatDoesNotRead(t *testing.T) {
 		for range maxLogLines + 5 {
 			_, _ = io.WriteString(q, "line\n")
 		}
-		if q.lost.Load() != 5 || time.Since(start) != 0 {
-			t.Errorf("dropped %d lines within %s", q.lost.Load(), time.Since(start))
+		if q.dropped() != 5 || time.Since(start) != 0 {
+			t.Errorf("dropped %d lines within %s", q.dropped(), time.Since(start))
 		}
 		q.close()
 		if d := time.Since(start); d != logPatience {
@@ -127,7 +145,7 @@ func TestLogQueueOfReaderThatIsGone(t *testing.T) {
 		_, _ = io.WriteString(q, "line\n")
 	}
 	q.close()
-	if q.lost.Load() != 3 {
-		t.Errorf("dropped %d lines, want 3", q.lost.Load())
+	if q.dropped() != 3 {
+		t.Errorf("dropped %d lines, want 3", q.dropped())
 	}
 }
