@@ -92,7 +92,7 @@ func full(t *testing.T) *Exposition {
 	}
 	sized("v", SeriesOptions{}).Observe(embedded())
 	p.Findings(FindingsID{Endpoint: "e", Module: "m"}).Set(everyFinding("m"))
-	p.Findings(FindingsID{Endpoint: "e", Module: "t"}).Set(found("m", &drift.Finding{Shift: &drift.Shift{Value: 0.25}}))
+	p.Findings(FindingsID{Endpoint: "e", Module: "t"}).Set(found("m", &drift.Finding{Shift: drift.Shift{Variation: new(0.25)}}))
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}

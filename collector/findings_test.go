@@ -48,7 +48,7 @@ func everyFinding(model string) *workload.Findings {
 			FixedSeconds:    workload.Interval{Value: 0.05, Lower: 0.04, Upper: 0.06},
 		},
 		HitRatio: &hits, Benefit: &workload.Interval{Value: 0.2, Lower: -0.1, Upper: 0.5}, ColdCached: 3, ColdReported: true,
-		Likeness: &load.Likeness{Input: 0.0625, Output: 0.5, Requests: 4321, Span: 40 * time.Minute},
+		Likeness: &load.Likeness{Input: 0.0625, Output: 0.5, Requests: 4321, Seconds: 2400},
 		Turns: []load.Turn{
 			{Affinity: result.AffinityNone, Number: 1, TTFT: new(0.5)},
 			{Affinity: result.AffinitySession, Number: 1, HitRatio: new(0.0), TTFT: new(0.4)},
@@ -64,13 +64,14 @@ func everyFinding(model string) *workload.Findings {
 		},
 		Arrivals: &config.Arrivals{Process: config.ArrivalRecorded, Profile: config.Profile{0, time.Second, 8 * time.Second}},
 	}, &drift.Finding{
-		Changes: [8]uint64{5, 0, 7, 1, 0, 0, 2, 3}, Watched: [8]bool{true, true, false, true, false, false, true, true},
+		Changes:    map[drift.Source]uint64{drift.SourceAnswer: 5, drift.SourceModel: 7, drift.SourceLogprob: 1, drift.SourceEmbedding: 2, drift.SourceRerank: 3},
+		Watched:    [8]bool{true, true, false, true, false, false, true, true},
 		LastChange: [8]time.Time{epoch, {}, epoch, epoch.Add(time.Hour)},
 		Logprob:    &logprob,
-		Shift:      &drift.Shift{Scored: true, Value: 0.125},
+		Shift:      drift.Shift{Logprobs: new(0.125)},
 		Drift:      &drift.Drift{Similarity: &similarity, Order: &order, Distance: &distance},
 	}, &answers.Finding{Answers: 5000, Signs: [6]answers.Sign{
-		{Count: 3, Usual: 0.25}, {Count: 2, Usual: -1}, {}, {Count: 4, Since: epoch, Seen: 2, Looked: 101},
+		{Count: 3, Usual: new(0.25)}, {Count: 2}, {Usual: new(0.0)}, {Count: 4, Usual: new(0.0), Since: epoch, Seen: 2, Looked: 101}, {Usual: new(0.0)}, {Usual: new(0.0)},
 	}})
 }
 

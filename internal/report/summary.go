@@ -259,10 +259,8 @@ func (p *page) findings(f *workload.Findings) {
 		return
 	}
 	var rows []row
-	for _, found := range f.All {
-		if found != nil {
-			found.Lines(func(label, format string, args ...any) { rows = append(rows, row{label, fmt.Sprintf(format, args...)}) })
-		}
+	for _, figure := range f.Figures() {
+		rows = append(rows, row{figure.Label, figure.Value + " " + figure.Note})
 	}
 	p.section("Together", rows)
 }

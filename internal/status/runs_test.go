@@ -111,8 +111,10 @@ func TestFindings(t *testing.T) {
 		t.Errorf("version %d after %d", now, version)
 	}
 	expectJSON(t, l.detail("e").Findings, `[
-		{"module": "burst", "burst_knee_concurrency": 16, "bursts": [{"concurrency": 1, "failed": 0, "output_tokens_per_second": 40}, {"concurrency": 16, "failed": 2}]},
-		{"module": "lengths", "prefill_tokens_per_second": {"estimate": 8000, "lower": 7600, "upper": 8400}, "ttft_fixed_seconds": {"estimate": 0.03, "lower": 0.02, "upper": 0.04}}]`)
+		{"module": "burst", "figures": [{"label": "knee", "value": "16 at once", "note": "miss the objective"}], "burst_knee_concurrency": 16, "bursts": [{"concurrency": 1, "failed": 0, "output_tokens_per_second": 40}, {"concurrency": 16, "failed": 2}]},
+		{"module": "lengths", "figures": [{"label": "prefill", "value": "8000 tokens/s", "note": "(7600 to 8400)"},
+			{"label": "fixed part", "value": "30.0 ms", "note": "(20.0 ms to 40.0 ms) of TTFT do not depend on the length"}],
+			"prefill_tokens_per_second": {"estimate": 8000, "lower": 7600, "upper": 8400}, "ttft_fixed_seconds": {"estimate": 0.03, "lower": 0.02, "upper": 0.04}}]`)
 	l.board.SetFindings("e", "lengths", nil) // of a new model, for instance
 	id.Endpoint = "e"
 	l.board.CloseSeries(id)

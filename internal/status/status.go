@@ -217,23 +217,26 @@ type Module struct {
 	Findings *workload.Findings `json:"-"`
 }
 
-// MarshalJSON writes the name of the module and its findings as one object.
+// MarshalJSON writes the name of the module, what people see of its findings, and the
+// findings as one object.
 func (m *Module) MarshalJSON() ([]byte, error) {
-	name, err := json.Marshal(m.Module)
-	if err != nil {
-		return nil, err
+	head := struct {
+		Module  string            `json:"module"`
+		Figures []workload.Figure `json:"figures,omitempty"`
+	}{Module: m.Module}
+	findings := []byte("{}")
+	var err error
+	if m.Findings != nil {
+		head.Figures = m.Findings.Figures()
+		if findings, err = m.Findings.MarshalJSON(); err != nil {
+			return nil, err
+		}
 	}
-	out := append([]byte(`{"module":`), name...)
-	if m.Findings == nil {
-		return append(out, '}'), nil
+	out, err := json.Marshal(head)
+	if err != nil || len(findings) == len("{}") {
+		return out, err
 	}
-	findings, err := m.Findings.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	if len(findings) > len("{}") {
-		out = append(out, ',')
-	}
+	out[len(out)-1] = ','
 	return append(out, findings[1:]...), nil
 }
 

@@ -3,6 +3,8 @@ package workload
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,13 +40,9 @@ func (c *counter) Learned() []Learned {
 	}}}
 }
 
-func (c count) Document() any {
-	return struct {
-		N int `json:"n"`
-	}{int(c)}
-}
+func (c count) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, `{"n":%d}`, int(c)), nil }
 
-func (count) Lines(func(label, format string, args ...any)) {}
+func (c count) Figures() []Figure { return []Figure{{Label: "n", Value: strconv.Itoa(int(c))}} }
 
 func newCounter() (*Tracker, func() *counter) {
 	var latest *counter

@@ -4,7 +4,6 @@
 package workload
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"time"
@@ -49,13 +48,21 @@ type Learned struct {
 	Restore func(data []byte) error
 }
 
-// Finding is what results show together. It is never changed once made.
+// Finding is what results show together. It is never changed once made. In JSON it is an
+// object, whose fields are those of one object with those of the other findings, as the API
+// has it. What is not known is absent.
 type Finding interface {
-	// Document returns a struct with what the API has of it, whose fields are those of one
-	// object with those of the other findings. What is not known is absent.
-	Document() any
-	// Lines adds what a terminal shows of it.
-	Lines(add func(label, format string, args ...any))
+	// Figures are what a terminal and the page of the endpoint show of it.
+	Figures() []Figure
+}
+
+// Figure is something that people see of a finding: a value, and in a note what it is.
+type Figure struct {
+	Label string `json:"label"`
+	Value string `json:"value"`
+	Note  string `json:"note,omitempty"`
+	// Bad asks for a look.
+	Bad bool `json:"bad,omitempty"`
 }
 
 // Several is a Finding with series of its own, such as one for each burst.
@@ -98,12 +105,28 @@ func Of[F Finding](get func(f F, i int) float64) func(Finding, int) float64 {
 	return func(f Finding, i int) float64 { return get(f.(F), i) }
 }
 
+// One returns a metric with one value.
+func One[F Finding](name, unit, help string, get func(f F) float64) Metric {
+	return Metric{Name: name, Unit: unit, Help: help, Value: func(f Finding, _ int) float64 { return get(f.(F)) }}
+}
+
+// Bounded returns a metric of an estimate with its bounds.
+func Bounded[F Finding](name, unit, help string, get func(f F) *Interval) Metric {
+	return Metric{
+		Name: name, Unit: unit, Help: help, Label: "stat", Values: IntervalStats(),
+		Value: func(f Finding, stat int) float64 { return get(f.(F)).at(stat) },
+	}
+}
+
 // Known returns a value; NaN where it is not known.
-func Known(v *float64) float64 {
-	if v == nil {
+func Known(v *float64) float64 { return Part(v, func(v *float64) float64 { return *v }) }
+
+// Part returns a value of something; NaN where that is not known.
+func Part[T any](of *T, get func(*T) float64) float64 {
+	if of == nil {
 		return math.NaN()
 	}
-	return *v
+	return get(of)
 }
 
 // Texts returns the members of a closed set as texts.
@@ -134,17 +157,17 @@ type Interval struct {
 // IntervalStats are the values of the label stat of a metric of intervals.
 func IntervalStats() []string { return []string{"estimate", "lower", "upper"} }
 
-// At returns the value of an index in IntervalStats; NaN where there is no estimate.
-func (i *Interval) At(stat int) float64 {
+// at returns the value of an index in IntervalStats; NaN where there is no estimate.
+func (i *Interval) at(stat int) float64 {
 	if i == nil {
 		return math.NaN()
 	}
 	return [...]float64{i.Value, i.Lower, i.Upper}[stat]
 }
 
-// Words returns the estimate with the bounds that it lies between.
-func (i *Interval) Words(render func(float64) string) string {
-	return render(i.Value) + " (" + render(i.Lower) + " to " + render(i.Upper) + ")"
+// Figure returns the estimate with the bounds that it lies between.
+func (i *Interval) Figure(label, unit string, render func(float64) string, note string) Figure {
+	return Figure{Label: label, Value: render(i.Value) + unit, Note: "(" + render(i.Lower) + " to " + render(i.Upper) + ")" + note}
 }
 
 // Findings are what the results of one endpoint and module show together. They are never
@@ -169,22 +192,33 @@ func In[F Finding](all *Findings) (F, bool) {
 	return none, false
 }
 
-// MarshalJSON writes the documents of all findings as one object.
+// Figures returns those of all findings.
+func (f *Findings) Figures() []Figure {
+	var all []Figure
+	for _, finding := range f.All {
+		if finding != nil {
+			all = append(all, finding.Figures()...)
+		}
+	}
+	return all
+}
+
+// MarshalJSON writes all findings as one object.
 func (f *Findings) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for _, finding := range f.All {
 		if finding == nil {
 			continue
 		}
-		text, err := json.Marshal(finding.Document())
+		text, err := json.Marshal(finding)
 		if err != nil {
 			return nil, err
 		}
-		if fields := bytes.Trim(text, "{}"); len(fields) > 0 {
+		if fields := text[1 : len(text)-1]; len(fields) > 0 {
 			if len(out) > 1 {
 				out = append(out, ',')
 			}
-			out = append(out, text[1:len(text)-1]...)
+			out = append(out, fields...)
 		}
 	}
 	return append(out, '}'), nil

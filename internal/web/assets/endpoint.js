@@ -3,7 +3,6 @@ import { Actions } from './actions.js';
 import { Banner, isWrong } from './banner.js';
 import { Charts } from './charts.js';
 import { sync } from './clock.js';
-import { turnsTable } from './conversations.js';
 import { Curves } from './curve.js';
 import { h, keyed, setText, unlessSame } from './dom.js';
 import { clockTime, exactTime, number } from './format.js';
@@ -32,7 +31,6 @@ const subject = h('h2', { class: 'subject' });
 const numbers = h('dl', { class: 'tiles' });
 const rungs = h('div');
 const curves = new Curves();
-const turns = h('div');
 const charts = new Charts();
 const probes = new ProbeList();
 const gateway = h('section', { class: 'panel gateway', id: 'gateway', hidden: true });
@@ -65,7 +63,6 @@ function drawSeries() {
   unlessSame(rungs, [list.map((s) => [seriesKey(s), s.history.at.at(-1), s === series])], () => (
     list.length > 1 ? [rungTable(list, series, (s) => choose(chosen.group, seriesKey(s)))] : []));
   curves.show(list, findings);
-  unlessSame(turns, findings?.turns, () => (findings?.turns ? [turnsTable(findings.turns)] : []));
   panel.hidden = !series;
   actions.show(detail, series);
   if (!series) return;
@@ -117,7 +114,7 @@ function show(page) {
   detail = page;
   sync(page.at);
   setTitle(page.state === 'up' ? page.name : `${stateWord(page.state)}: ${page.name}`);
-  if (!head.isConnected) main.replaceChildren(head, banner.element, actions.element, banner.over, tabBar, subject, numbers, rungs, curves.element, turns, panel, gateway, servers, changes, probes.element);
+  if (!head.isConnected) main.replaceChildren(head, banner.element, actions.element, banner.over, tabBar, subject, numbers, rungs, curves.element, panel, gateway, servers, changes, probes.element);
   drawHead();
   banner.show(page, causes);
   drawSeries();

@@ -4,7 +4,6 @@ import { h } from './dom.js';
 import { dollars, number, plural, ratio, seconds, share, unknown } from './format.js';
 import { strip } from './outcomes.js';
 import { atLeast, between, meter, past, promised } from './values.js';
-import { outcomeWord } from './words.js';
 
 const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
 const small = (...children) => h('span', { class: 'small' }, ...children);
@@ -49,22 +48,14 @@ function ttftParts(p) {
 }
 
 // within writes the bounds of an estimate.
-const within = (e, write) => small(`${write(e.lower)} to ${write(e.upper)}, 95 % confidence`);
-
 // quality is what the answers and the many probes of the module show.
 function quality(series, findings) {
   const verdicts = (series?.probes ?? []).map((p) => p.answer?.verdict).filter(Boolean);
   const right = verdicts.filter((v) => v === 'correct' || v === 'valid').length;
-  const { prefill_tokens_per_second: prefill, ttft_fixed_seconds: fixed, prefix_benefit_seconds: benefit, prefix_cache_hit_ratio: hits, burst_knee_concurrency: knee, bursts, traffic, integrity } = findings ?? {};
   return [
-    integrity && corruption(integrity),
     verdicts.length > 0 && tile('Right answers', ratio(right / verdicts.length), small(`${right} of the latest ${verdicts.length}`), ...faults(verdicts)),
-    prefill && tile('Prefill', `${number(Math.round(prefill.estimate))} tokens/s`, within(prefill, (v) => number(Math.round(v)))),
-    fixed && tile('TTFT without prefill', seconds(fixed.estimate), within(fixed, seconds)),
-    benefit && tile('Saved by the prefix cache', signed(benefit.estimate), within(benefit, signed)),
-    hits !== undefined && tile('Prompt from the cache', ratio(hits), small('as the replies report')),
-    traffic && tile('Distance from traffic', `${ratio(traffic.input_distance_ratio)} / ${ratio(traffic.output_distance_ratio)}`, small(`prompts / answers, of ${number(Math.round(traffic.requests))} requests`)),
-    bursts && tile('Knee', knee ? `${number(knee)} at once` : 'none', small(knee ? 'the smallest burst that misses the objective' : 'every burst meets the objective')),
+    ...(findings?.figures ?? []).map(({ label, value, note, bad }) => tile(
+      label[0].toUpperCase() + label.slice(1), h('span', { class: bad ? 'value over' : 'value' }, value), note && small(note))),
   ];
 }
 
@@ -74,16 +65,6 @@ function faults(verdicts) {
   for (const v of verdicts) if (v !== 'correct' && v !== 'valid') counts.set(v, (counts.get(v) ?? 0) + 1);
   return [...counts].sort((a, b) => b[1] - a[1]).map(([v, n]) => small(`${number(n)} ${v.replaceAll('_', ' ')}`));
 }
-
-// corruption counts the signs of corruption in answers, by what they are.
-function corruption({ answers, findings }) {
-  const all = Object.entries(findings);
-  const raised = all.some(([, sign]) => sign.since > 0);
-  return tile('Signs of corruption', h('span', { class: raised ? 'value over' : 'value' }, number(all.reduce((sum, [, sign]) => sum + sign.answers, 0))),
-    small(`in ${plural(answers, 'answer')}: ${all.map(([finding, sign]) => `${outcomeWord(finding)} ${number(sign.answers)}`).join(', ')}`));
-}
-
-const signed = (v) => (v < 0 ? `−${seconds(-v)}` : seconds(v));
 
 // promise is what is left of the error budget, and how much of the time the
 // probes succeeded.

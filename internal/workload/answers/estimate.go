@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -25,14 +26,14 @@ type Finding struct {
 // Sign is one kind of finding in the answers.
 type Sign struct {
 	// Count is how many answers had it.
-	Count uint64
-	// Usual is the share of the answers that usually have it; negative while that is
-	// learnt.
-	Usual float64
+	Count uint64 `json:"answers"`
+	// Usual is the share of the answers that usually have it; nil while that is learnt.
+	Usual *float64 `json:"usual_ratio,omitempty"`
 	// Since is when the first of the answers came that have it more often than usual;
 	// zero while no more have it. Seen is how many of the Looked answers since had it.
-	Since        time.Time
-	Seen, Looked int
+	Since  time.Time `json:"-"`
+	Seen   int       `json:"answers_since,omitempty"`
+	Looked int       `json:"inspected_since,omitempty"`
 }
 
 // IsRaised reports whether more answers have the sign than usual.
@@ -40,7 +41,15 @@ func (s *Sign) IsRaised() bool { return !s.Since.IsZero() }
 
 // String returns a raised sign in words, as in "2 of 90, usually 0 %".
 func (s *Sign) String() string {
-	return fmt.Sprintf("%d of %d, usually %.2g %%", s.Seen, s.Looked, 100*max(0, s.Usual))
+	return fmt.Sprintf("%d of %d, usually %.2g %%", s.Seen, s.Looked, 100*s.usual(0))
+}
+
+// usual returns Usual; another value while that is learnt.
+func (s *Sign) usual(learning float64) float64 {
+	if s.Usual == nil {
+		return learning
+	}
+	return *s.Usual
 }
 
 // numSigns is how many result.Signs there are.
@@ -197,9 +206,9 @@ func (s *sign) step(found bool) float64 {
 
 // published returns what is known of the kind.
 func (s *sign) published() Sign {
-	p := Sign{Count: s.count, Usual: -1}
+	p := Sign{Count: s.count}
 	if s.usual.answers >= minAnswers {
-		p.Usual = s.usual.ratio()
+		p.Usual = new(s.usual.ratio())
 	}
 	if s.raised {
 		p.Since, p.Seen, p.Looked = s.since, int(math.Round(s.recent.found)), int(math.Round(s.recent.answers))
@@ -207,48 +216,50 @@ func (s *sign) published() Sign {
 	return p
 }
 
-// document is a Finding in JSON.
-type document struct {
-	Integrity *integrityDocument `json:"integrity"`
-}
-
-type integrityDocument struct {
-	Answers  uint64                       `json:"answers"`
-	Findings map[result.Sign]signDocument `json:"findings"`
-}
-
-// signDocument is a Sign that answers have, in JSON. Since, Seen and Looked are there while
-// it is raised; Since is in seconds since 1970.
-type signDocument struct {
-	Answers uint64   `json:"answers"`
-	Usual   *float64 `json:"usual_ratio,omitempty"`
-	Since   float64  `json:"since,omitempty"`
-	Seen    int      `json:"answers_since,omitempty"`
-	Looked  int      `json:"inspected_since,omitempty"`
-}
-
-// Document implements workload.Finding.
-func (f *Finding) Document() any {
-	d := &integrityDocument{Answers: f.Answers, Findings: map[result.Sign]signDocument{}}
-	for i, finding := range result.Signs() {
-		s := &f.Signs[i]
-		if s.Count == 0 && !s.IsRaised() {
+// MarshalJSON implements json.Marshaler.
+func (f *Finding) MarshalJSON() ([]byte, error) {
+	type sign struct {
+		*Sign
+		Since float64 `json:"since,omitempty"` // in seconds since 1970
+	}
+	var d struct {
+		Integrity struct {
+			Answers  uint64               `json:"answers"`
+			Findings map[result.Sign]sign `json:"findings"`
+		} `json:"integrity"`
+	}
+	d.Integrity.Answers, d.Integrity.Findings = f.Answers, map[result.Sign]sign{}
+	for i, name := range result.Signs() {
+		s := sign{Sign: &f.Signs[i]}
+		if s.IsRaised() {
+			s.Since = workload.Unix(s.Sign.Since)
+		} else if s.Count == 0 {
 			continue
 		}
-		sign := signDocument{Answers: s.Count, Seen: s.Seen, Looked: s.Looked}
-		if s.Usual >= 0 {
-			sign.Usual = new(s.Usual)
-		}
-		if s.IsRaised() {
-			sign.Since = float64(s.Since.UnixNano()) / 1e9
-		}
-		d.Findings[finding] = sign
+		d.Integrity.Findings[name] = s
 	}
-	return document{d}
+	return json.Marshal(d)
 }
 
-// Lines implements workload.Finding: the signs of one command are those of its results.
-func (*Finding) Lines(func(label, format string, args ...any)) {}
+// Figures implements workload.Finding.
+func (f *Finding) Figures() []workload.Figure {
+	var all uint64
+	var kinds []string
+	bad := false
+	for i, name := range result.Signs() {
+		s := &f.Signs[i]
+		bad = bad || s.IsRaised()
+		if all += s.Count; s.Count > 0 {
+			kinds = append(kinds, fmt.Sprintf("%s %d", strings.ReplaceAll(string(name), "_", " "), s.Count))
+		}
+	}
+	if len(kinds) == 0 && !bad {
+		return nil
+	}
+	return []workload.Figure{{
+		Label: "corruption", Value: fmt.Sprint(all), Note: fmt.Sprintf("signs in %d answers: %s", f.Answers, strings.Join(kinds, ", ")), Bad: bad,
+	}}
+}
 
 // News implements workload.News: more answers have a sign of corruption than usual, or no
 // longer.
@@ -262,7 +273,7 @@ func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) 
 		case s.IsRaised() && !was.Signs[i].IsRaised():
 			all = append(all, workload.Line{
 				Warn: true, Message: "more answers than usual have a sign of corruption", Note: "answers with " + sign.Description() + ": " + s.String(),
-				Args: []any{"finding", string(sign), "since", s.Since, "answers", s.Seen, "of", s.Looked, "usual", s.Usual},
+				Args: []any{"finding", string(sign), "since", s.Since, "answers", s.Seen, "of", s.Looked, "usual", s.usual(-1)},
 			})
 		case !s.IsRaised() && was.Signs[i].IsRaised():
 			all = append(all, workload.Line{
@@ -286,24 +297,15 @@ func metrics() []workload.Metric {
 			Value: workload.Of(func(f *Finding, i int) float64 { return get(&f.Signs[i]) }),
 		}
 	}
-	usual := func(s *Sign, v float64) float64 {
-		if s.Usual < 0 {
-			return math.NaN()
-		}
-		return v
-	}
 	return []workload.Metric{
-		{
-			Name: "integrity_answers_total", Help: "Answers inspected for signs of corruption. Absent before the first finding.",
-			Value: workload.Of(func(f *Finding, _ int) float64 { return float64(f.Answers) }),
-		},
+		workload.One("integrity_answers_total", "", "Answers inspected for signs of corruption. Absent before the first finding.", func(f *Finding) float64 { return float64(f.Answers) }),
 		of("findings_total", "", "Answers with a sign of corruption: a script that the prompt does not have (foreign_script), most of the text repeated (repetition), control or replacement characters (control_character), special tokens or parts of a chat template (special_token), reasoning tags in the text (reasoning_tag), or no finish reason (no_finish_reason). Absent before the first finding of any kind.", func(s *Sign) float64 { return float64(s.Count) }),
-		of("usual_ratio", "ratio", "Ratio of answers that usually have the sign of corruption, as learnt for the endpoint and the module. Absent before the first finding of any kind, and while fewer than 300 answers were inspected.", func(s *Sign) float64 { return usual(s, s.Usual) }),
+		of("usual_ratio", "ratio", "Ratio of answers that usually have the sign of corruption, as learnt for the endpoint and the module. Absent before the first finding of any kind, and while fewer than 300 answers were inspected.", func(s *Sign) float64 { return workload.Known(s.Usual) }),
 		of("raised", "", "1 if more answers have the sign of corruption than usual, beyond chance, 0 otherwise. Absent where inference_probe_integrity_usual_ratio is.", func(s *Sign) float64 {
 			if s.IsRaised() {
 				return 1
 			}
-			return usual(s, 0)
+			return workload.Part(s.Usual, func(*float64) float64 { return 0 })
 		}),
 		of("raised_timestamp_seconds", "seconds", "Unix time of the first of the answers that have the sign of corruption more often than usual. Absent while inference_probe_integrity_raised is not 1.", func(s *Sign) float64 { return workload.Unix(s.Since) }),
 	}

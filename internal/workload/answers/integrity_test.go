@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
@@ -207,8 +209,8 @@ func TestIntegrityAlarm(t *testing.T) {
 	}
 	expect := func(what string, want Sign) {
 		t.Helper()
-		if got := found(&g).Signs[index]; got != want {
-			t.Errorf("%s: %+v, want %+v", what, got, want)
+		if diff := cmp.Diff(want, found(&g).Signs[index]); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", what, diff)
 		}
 	}
 	g.observe(&result.Result{Integrity: token}) // not inspected
@@ -218,21 +220,21 @@ func TestIntegrityAlarm(t *testing.T) {
 	}
 	since := at
 	observe(token, 1)
-	expect("the first one", Sign{Count: 1})
+	expect("the first one", Sign{Count: 1, Usual: new(0.0)})
 	observe(clean, 99)
 	observe(token, 1)
-	expect("the second one", Sign{Count: 2, Since: since, Seen: 2, Looked: 101})
+	expect("the second one", Sign{Count: 2, Usual: new(0.0), Since: since, Seen: 2, Looked: 101})
 	observe(clean, 200)
-	expect("some time later", Sign{Count: 2, Since: since, Seen: 2, Looked: 301})
+	expect("some time later", Sign{Count: 2, Usual: new(0.0), Since: since, Seen: 2, Looked: 301})
 	observe(clean, 200)
-	expect("over", Sign{Count: 2, Usual: g.signs[index].usual.ratio()})
+	expect("over", Sign{Count: 2, Usual: new(g.signs[index].usual.ratio())})
 
 	since = at
 	observe(token, 100)
-	expect("each one", Sign{Count: 102, Usual: g.signs[index].usual.ratio(), Since: since, Seen: 100, Looked: 100})
+	expect("each one", Sign{Count: 102, Usual: new(g.signs[index].usual.ratio()), Since: since, Seen: 100, Looked: 100})
 	observe(token, maxAnswers)
-	expect("for days", Sign{Count: 102 + maxAnswers, Usual: 1})
-	if other := found(&g).Signs[0]; other != (Sign{}) {
+	expect("for days", Sign{Count: 102 + maxAnswers, Usual: new(1.0)})
+	if other := found(&g).Signs[0]; other.Count != 0 || *other.Usual != 0 || other.IsRaised() {
 		t.Errorf("of another finding: %+v", other)
 	}
 }
@@ -241,12 +243,12 @@ func TestIntegrityAlarm(t *testing.T) {
 func TestIntegrityLearns(t *testing.T) {
 	var g Estimate
 	for i := range minAnswers {
-		if f := found(&g); i > 0 && f.Signs[0].Usual != -1 {
+		if f := found(&g); i > 0 && f.Signs[0].Usual != nil {
 			t.Fatalf("after %d answers %+v", i, f.Signs[0])
 		}
 		g.observe(&result.Result{Inspected: true, Integrity: []result.Sign{result.SignScript}})
 	}
-	if f := found(&g); f.Answers != minAnswers || f.Signs[0].Usual != 1 || f.Signs[1].Usual != 0 {
+	if f := found(&g); f.Answers != minAnswers || *f.Signs[0].Usual != 1 || *f.Signs[1].Usual != 0 {
 		t.Errorf("%+v", f)
 	}
 }

@@ -30,7 +30,7 @@ func TestAnswerChanges(t *testing.T) {
 			for _, c := range step {
 				l.run(answer("p", string(c)))
 			}
-			if l.last == nil || l.last.Changes[indexAnswer] != want[i] {
+			if l.last == nil || l.last.Changes[SourceAnswer] != want[i] {
 				t.Errorf("%s: after step %d %+v, want %d changes", name, i+1, l.last, want[i])
 			}
 		}
@@ -61,13 +61,13 @@ func TestChangesOfSeveralPrompts(t *testing.T) {
 	}
 	ask(10, "a", 30)
 	ask(4, "b", 30)
-	if n := l.last.Changes[indexAnswer]; n != 0 {
+	if n := l.last.Changes[SourceAnswer]; n != 0 {
 		t.Fatalf("%d changes after 4 new answers each", n)
 	}
 	before := l.now
 	ask(16, "b", 30)
-	if f := l.last; f.Changes[indexAnswer] != 1 || !f.LastChange[indexAnswer].Equal(before.Add(time.Second)) {
-		t.Errorf("%d changes, the last at %v, want 1 at the fifth answer to the first prompt", f.Changes[indexAnswer], f.LastChange[indexAnswer])
+	if f := l.last; f.Changes[SourceAnswer] != 1 || !f.LastChange[indexAnswer].Equal(before.Add(time.Second)) {
+		t.Errorf("%d changes, the last at %v, want 1 at the fifth answer to the first prompt", f.Changes[SourceAnswer], f.LastChange[indexAnswer])
 	}
 	if f := l.last; f.Watched != [8]bool{indexAnswer: true} {
 		t.Errorf("watched: %v", f.Watched)
@@ -88,7 +88,7 @@ func TestPromptsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if n, changes := len(l.estimate.named[indexAnswer].prompts), l.last.Changes[indexAnswer]; n != maxPrompts || changes != 0 {
+	if n, changes := len(l.estimate.named[indexAnswer].prompts), l.last.Changes[SourceAnswer]; n != maxPrompts || changes != 0 {
 		t.Errorf("%d prompts, %d changes", n, changes)
 	}
 }
@@ -109,7 +109,7 @@ func TestNameChanges(t *testing.T) {
 					set(&r.Answer, string(c))
 				}))
 			}
-			if got := l.last.Changes[index]; got != want {
+			if got := l.last.Changes[Sources()[index]]; got != want {
 				t.Errorf("%s: %d changes after %d, want %d", Sources()[index], got, n, want)
 			}
 		}
@@ -256,7 +256,7 @@ func TestShiftOfExactScores(t *testing.T) {
 			l.run(scored(-2))
 		}
 		for n := range 1000 {
-			if l.run(scored(-2 + by)); l.last.Changes[indexLogprob] > 0 {
+			if l.run(scored(-2 + by)); l.last.Changes[SourceLogprob] > 0 {
 				if n+1 != want {
 					t.Errorf("%v: a shift after %d scores, want %d", by, n+1, want)
 				}
@@ -283,7 +283,7 @@ func TestOutliersAreNoShift(t *testing.T) {
 		}
 		l.run(scored(mean))
 	}
-	if n := l.last.Changes[indexLogprob]; n != 0 {
+	if n := l.last.Changes[SourceLogprob]; n != 0 {
 		t.Errorf("%d shifts", n)
 	}
 }
@@ -297,8 +297,8 @@ func TestShiftAfterShift(t *testing.T) {
 			l.run(scored(level))
 		}
 		f := l.last
-		if f.Changes[indexLogprob] != uint64(i) || *f.Logprob != level {
-			t.Fatalf("at level %v: %d shifts, score %v", level, f.Changes[indexLogprob], *f.Logprob)
+		if f.Changes[SourceLogprob] != uint64(i) || *f.Logprob != level {
+			t.Fatalf("at level %v: %d shifts, score %v", level, f.Changes[SourceLogprob], *f.Logprob)
 		}
 		if took := f.LastChange[indexLogprob].Sub(at).Seconds(); i > 0 && took != 8 {
 			t.Errorf("the shift to %v was found after %v s, want 8", level, took)
@@ -318,7 +318,7 @@ func TestWhatIsNoScore(t *testing.T) {
 		}
 	}
 	l := newLab()
-	if f := l.run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [8]bool{indexLogprob: true} || f.Changes != [8]uint64{} {
+	if f := l.run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [8]bool{indexLogprob: true} || len(f.Changes) > 0 {
 		t.Errorf("one score: %+v", f)
 	}
 	lost := with(scored(-2.5), func(r *result.Result) {
@@ -341,7 +341,7 @@ func TestScoresGoOnAfterARestart(t *testing.T) {
 		for range 40 {
 			next.run(with(scored(-2.1), func(r *result.Result) { r.Model = model }))
 		}
-		return next.last.Changes[indexLogprob]
+		return next.last.Changes[SourceLogprob]
 	}
 	if n := shift("m"); n != 1 {
 		t.Errorf("%d shifts after a restart, want 1", n)

@@ -17,13 +17,13 @@ import (
 type Drift struct {
 	// Similarity is the least cosine of a text's vector and its first one; nil for
 	// scores, and where the vectors have another length.
-	Similarity *float64
+	Similarity *float64 `json:"embedding_cosine_similarity,omitempty"`
 	// Order is Kendall's rank correlation (tau-b) of the scores and the first ones; nil
 	// for vectors.
-	Order *float64
+	Order *float64 `json:"rerank_order_correlation,omitempty"`
 	// Distance is the largest Euclidean distance of a vector, or of the list of
 	// scores, from the first one, in relation to the first one's norm.
-	Distance *float64
+	Distance *float64 `json:"reference_distance_ratio,omitempty"`
 }
 
 // The detector of other embeddings and scores. Its constants come from measurements

@@ -21,12 +21,12 @@ func TestDriftSurvivesARestart(t *testing.T) {
 	for range 3 {
 		l.run(b)
 	}
-	if n := l.last.Changes[indexEmbedding]; n != 0 {
+	if n := l.last.Changes[SourceEmbedding]; n != 0 {
 		t.Errorf("%d changes after the fourth answer in a row", n)
 	}
 	f := l.run(b)
-	if f.Changes[indexEmbedding] != 1 {
-		t.Errorf("%d changes after the fifth answer in a row, want 1", f.Changes[indexEmbedding])
+	if f.Changes[SourceEmbedding] != 1 {
+		t.Errorf("%d changes after the fifth answer in a row, want 1", f.Changes[SourceEmbedding])
 	}
 	changed := f.LastChange[indexEmbedding]
 	for range 10 {
@@ -35,14 +35,14 @@ func TestDriftSurvivesARestart(t *testing.T) {
 	l = l.nextProcess(t)
 	f = l.run(b)
 	wantDrift(t, "similarity", f.Drift.Similarity, 0.96)
-	if f.Changes[indexEmbedding] != 0 || !f.LastChange[indexEmbedding].Equal(changed) {
-		t.Errorf("after the second restart %d changes, the last at %v, want %v", f.Changes[indexEmbedding], f.LastChange[indexEmbedding], changed)
+	if f.Changes[SourceEmbedding] != 0 || !f.LastChange[indexEmbedding].Equal(changed) {
+		t.Errorf("after the second restart %d changes, the last at %v, want %v", f.Changes[SourceEmbedding], f.LastChange[indexEmbedding], changed)
 	}
 	for range 5 {
 		f = l.run(a)
 	}
-	if f.Changes[indexEmbedding] != 1 {
-		t.Errorf("%d changes on the way back, want 1", f.Changes[indexEmbedding])
+	if f.Changes[SourceEmbedding] != 1 {
+		t.Errorf("%d changes on the way back, want 1", f.Changes[SourceEmbedding])
 	}
 }
 

@@ -5,6 +5,7 @@ package drift
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -71,18 +72,26 @@ func Sources() []Source {
 
 // Finding is what is known of changes; nil is not known.
 type Finding struct {
-	// Changes counts the changes by index in Sources, and LastChange are their
-	// times; Watched marks the sources that have anything to watch.
-	Changes    [numSources]uint64
-	LastChange [numSources]time.Time
-	Watched    [numSources]bool
 	// Logprob is the latest mean log-probability of the reference passage, in
 	// nats per token.
-	Logprob *float64
+	Logprob *float64 `json:"reference_logprob,omitempty"`
 	// Shift is the latest comparison of the first tokens of answers.
-	Shift *Shift
+	Shift
 	// Drift compares the latest answer to the reference texts with the first.
-	Drift *Drift
+	Drift *Drift `json:"drift,omitempty"`
+	// Changes counts the changes, of sources with any. LastChange are their times by index
+	// in Sources; Watched marks the sources that have anything to watch.
+	Changes    map[Source]uint64     `json:"changes,omitempty"`
+	LastChange [numSources]time.Time `json:"-"`
+	Watched    [numSources]bool      `json:"-"`
+}
+
+// watch adds what a watched source came to.
+func (f *Finding) watch(index int, changes uint64, last time.Time) {
+	f.LastChange[index], f.Watched[index] = last, true
+	if changes > 0 {
+		f.Changes[Sources()[index]] = changes
+	}
 }
 
 // Estimate watches for changes.
@@ -118,19 +127,20 @@ func (e *Estimate) observe(r *result.Result, now time.Time) {
 
 // Finding implements workload.Estimate.
 func (e *Estimate) Finding(time.Time) workload.Finding {
-	f := &Finding{Logprob: e.score.latest}
+	f := &Finding{Logprob: e.score.latest, Changes: map[Source]uint64{}}
 	for i := range e.named {
-		c := &e.named[i]
-		f.Changes[i], f.LastChange[i], f.Watched[i] = c.count, c.last, c.prompts != nil
+		if c := &e.named[i]; c.prompts != nil {
+			f.watch(i, c.count, c.last)
+		}
 	}
-	f.Changes[indexLogprob], f.LastChange[indexLogprob] = e.score.count, e.score.last
+	f.watch(indexLogprob, e.score.count, e.score.last)
 	f.Watched[indexLogprob] = e.score.latest != nil
 	if e.first != nil {
 		e.first.findings(f)
 	}
 	if d := e.drift; d != nil {
 		f.Drift = d.latest
-		f.Changes[d.index], f.LastChange[d.index], f.Watched[d.index] = d.count, d.last, true
+		f.watch(d.index, d.count, d.last)
 	}
 	if f.Watched == [numSources]bool{} {
 		return nil
@@ -147,58 +157,33 @@ func (e *Estimate) Learned() []workload.Learned {
 	}
 }
 
-// document is a Finding in JSON.
-type document struct {
-	Logprob *float64 `json:"reference_logprob,omitempty"`
-	// LogprobShift and FirstTokenVariation are Shift, of one kind or the other.
-	LogprobShift        *float64          `json:"first_token_logprob_shift,omitempty"`
-	FirstTokenVariation *float64          `json:"first_token_variation_ratio,omitempty"`
-	Drift               *driftDocument    `json:"drift,omitempty"`
-	Changes             map[Source]uint64 `json:"changes,omitempty"`
-}
-
-// driftDocument is a Drift in JSON.
-type driftDocument struct {
-	Similarity *float64 `json:"embedding_cosine_similarity,omitempty"`
-	Order      *float64 `json:"rerank_order_correlation,omitempty"`
-	Distance   *float64 `json:"reference_distance_ratio,omitempty"`
-}
-
-// Document implements workload.Finding.
-func (f *Finding) Document() any {
-	d := document{Logprob: f.Logprob, Drift: (*driftDocument)(f.Drift), Changes: map[Source]uint64{}}
-	if s := f.Shift; s != nil && s.Scored {
-		d.LogprobShift = &s.Value
-	} else if s != nil {
-		d.FirstTokenVariation = &s.Value
+// Figures implements workload.Finding.
+func (f *Finding) Figures() (all []workload.Figure) {
+	add := func(label, value, note string) {
+		all = append(all, workload.Figure{Label: label, Value: value, Note: note})
 	}
-	for i, source := range Sources() {
-		if f.Changes[i] > 0 {
-			d.Changes[source] = f.Changes[i]
-		}
+	if f.Logprobs != nil {
+		add("first tokens", fmt.Sprintf("%.4f nats", *f.Logprobs), "from the log-probabilities before, beyond chance")
 	}
-	return d
-}
-
-// Lines implements workload.Finding.
-func (f *Finding) Lines(add func(label, format string, args ...any)) {
-	if s := f.Shift; s != nil && s.Scored {
-		add("first tokens", "log-probabilities %.4f nats from those before, beyond chance", s.Value)
-	} else if s != nil {
-		add("first tokens", "%.1f %% are others than before, beyond chance", s.Value*100)
+	if f.Variation != nil {
+		add("first tokens", fmt.Sprintf("%.1f %%", *f.Variation*100), "are others than before, beyond chance")
 	}
 	if f.Logprob != nil {
-		add("reference", "mean log-probability %.4f nats", *f.Logprob)
+		add("reference", fmt.Sprintf("%.4f nats", *f.Logprob), "mean log-probability")
 	}
-	for i, source := range Sources() {
-		if n := f.Changes[i]; n > 0 {
+	if f.Drift != nil && f.Drift.Distance != nil {
+		add("distance", fmt.Sprintf("%.1f %%", *f.Drift.Distance*100), "from the first vectors or scores of the reference texts")
+	}
+	for _, source := range Sources() {
+		if n := f.Changes[source]; n > 0 {
 			times := "times"
 			if n == 1 {
 				times = "time"
 			}
-			add("changed", "%s, %d %s", strings.ReplaceAll(string(source), "_", " "), n, times)
+			add("changed", strings.ReplaceAll(string(source), "_", " ")+",", fmt.Sprintf("%d %s", n, times))
 		}
 	}
+	return all
 }
 
 // News implements workload.News: model fingerprint changed.
@@ -207,8 +192,8 @@ func (f *Finding) News(before workload.Finding, model string) (all []workload.Li
 	if before != nil {
 		was = *before.(*Finding)
 	}
-	for i, source := range Sources() {
-		if f.Changes[i] > was.Changes[i] {
+	for _, source := range Sources() {
+		if f.Changes[source] > was.Changes[source] {
 			all = append(all, workload.Line{
 				Warn: true, Message: "model fingerprint changed", Note: "model fingerprint changed: " + string(source), Args: []any{"source", string(source), "model", model},
 			})
@@ -218,21 +203,13 @@ func (f *Finding) News(before workload.Finding, model string) (all []workload.Li
 }
 
 func metrics() []workload.Metric {
-	shift := func(name, unit, help string, scored bool) workload.Metric {
-		return workload.Metric{Name: "first_token_" + name, Unit: unit, Help: help, Value: workload.Of(func(f *Finding, _ int) float64 {
-			if f.Shift == nil || f.Shift.Scored != scored {
-				return math.NaN()
-			}
-			return f.Shift.Value
-		})}
+	known := func(name, unit, help string, get func(f *Finding) *float64) workload.Metric {
+		return workload.One(name, unit, help, func(f *Finding) float64 { return workload.Known(get(f)) })
 	}
 	drift := func(name, unit, help string, get func(d *Drift) *float64) workload.Metric {
-		return workload.Metric{Name: name, Unit: unit, Help: help, Value: workload.Of(func(f *Finding, _ int) float64 {
-			if f.Drift == nil {
-				return math.NaN()
-			}
-			return workload.Known(get(f.Drift))
-		})}
+		return workload.One(name, unit, help, func(f *Finding) float64 {
+			return workload.Part(f.Drift, func(d *Drift) float64 { return workload.Known(get(d)) })
+		})
 	}
 	source := func(name, unit, help string, get func(f *Finding, i int) float64) workload.Metric {
 		return workload.Metric{
@@ -246,13 +223,10 @@ func metrics() []workload.Metric {
 		}
 	}
 	return []workload.Metric{
-		shift("logprob_shift", "", "Difference in nats between the log-probabilities of the first tokens of the latest 96 answers and those before them, beyond what chance explains: the mean over prompts and tokens. About 0 for the same model. Only for modules with track_model, where replies have log-probabilities.", true),
-		shift("variation_ratio", "ratio", "Total variation between the first tokens of a day's answers, the latest 96 to 480, and those before them, beyond what chance explains: the ratio of answers that begin differently, as the mean over prompts. About 0 for the same model. Only for modules with track_model, where replies have no log-probabilities.", false),
-		{
-			Name: "reference_logprob", Help: "Mean log-probability in nats per token that the model assigned to the reference passage in the latest probe. It is constant for the same model with the same weights and arithmetic. Only for modules with reference_logprob.",
-			Value: workload.Of(func(f *Finding, _ int) float64 { return workload.Known(f.Logprob) }),
-		},
-		source("changes_total", "", "Changes of properties that should be constant: the answer to a fixed prompt (answer), the system (system_fingerprint) or the model (model) named in the reply, the score of the reference passage (logprob), of answers to prompts of one word the first tokens (first_token) or their log-probabilities (first_token_logprob), and the vectors (embedding) or scores (rerank) of the reference texts. Absent for sources that the endpoint does not provide.", func(f *Finding, i int) float64 { return float64(f.Changes[i]) }),
+		known("first_token_logprob_shift", "", "Difference in nats between the log-probabilities of the first tokens of the latest 96 answers and those before them, beyond what chance explains: the mean over prompts and tokens. About 0 for the same model. Only for modules with track_model, where replies have log-probabilities.", func(f *Finding) *float64 { return f.Logprobs }),
+		known("first_token_variation_ratio", "ratio", "Total variation between the first tokens of a day's answers, the latest 96 to 480, and those before them, beyond what chance explains: the ratio of answers that begin differently, as the mean over prompts. About 0 for the same model. Only for modules with track_model, where replies have no log-probabilities.", func(f *Finding) *float64 { return f.Variation }),
+		known("reference_logprob", "", "Mean log-probability in nats per token that the model assigned to the reference passage in the latest probe. It is constant for the same model with the same weights and arithmetic. Only for modules with reference_logprob.", func(f *Finding) *float64 { return f.Logprob }),
+		source("changes_total", "", "Changes of properties that should be constant: the answer to a fixed prompt (answer), the system (system_fingerprint) or the model (model) named in the reply, the score of the reference passage (logprob), of answers to prompts of one word the first tokens (first_token) or their log-probabilities (first_token_logprob), and the vectors (embedding) or scores (rerank) of the reference texts. Absent for sources that the endpoint does not provide.", func(f *Finding, i int) float64 { return float64(f.Changes[Sources()[i]]) }),
 		source("last_change_timestamp_seconds", "seconds", "Unix time of the latest change counted by inference_probe_fingerprint_changes_total. Absent before the first change.", func(f *Finding, i int) float64 { return workload.Unix(f.LastChange[i]) }),
 		drift("embedding_cosine_similarity", "", "Cosine similarity between the vectors that the endpoint returns for the reference texts and those it returned at first; the lowest of the texts. 1 is the same direction. Absent after a failure and if the vectors have another length than at first. Only for modules with reference_texts at endpoints that embed.", func(d *Drift) *float64 { return d.Similarity }),
 		drift("rerank_order_correlation", "", "Rank correlation (Kendall's tau-b) between the scores of the reference texts and the first ones: 1 is the same order, -1 the reverse. Absent after a failure. Only for modules with reference_texts at endpoints that rank.", func(d *Drift) *float64 { return d.Order }),

@@ -84,15 +84,15 @@ func (f *firstToken) logprob(token uint32) float64 {
 	return float64(f.Logprobs[f.N-1])
 }
 
-// Shift is by how much the first tokens of the latest answers differ from those
-// before them, beyond what chance explains.
+// Shift is by how much the first tokens of the latest answers differ from those before
+// them, beyond what chance explains; nil is not known.
 type Shift struct {
-	// Scored means that Value is of log-probabilities, in nats, as a mean over
-	// prompts and tokens. Otherwise it is of the tokens themselves: the share of the
-	// answers that would have to be others, the total variation, as a mean over
-	// prompts.
-	Scored bool
-	Value  float64
+	// Logprobs is of log-probabilities, in nats, as a mean over prompts and tokens.
+	Logprobs *float64 `json:"first_token_logprob_shift,omitempty"`
+	// Variation is of the tokens themselves, where replies have no log-probabilities: the
+	// share of the answers that would have to be others, the total variation, as a mean
+	// over prompts.
+	Variation *float64 `json:"first_token_variation_ratio,omitempty"`
 }
 
 // firstTokens watches the first tokens of the answers to fixed prompts.
@@ -100,7 +100,7 @@ type firstTokens struct {
 	window  int          // how many of the latest answers without log-probabilities are compared with those before them
 	samples []firstToken // the latest, in order of time
 	fresh   int          // how many came since the latest test
-	shift   *Shift       // by the latest test
+	shift   Shift        // by the latest test
 	counts  [2]uint64    // of changes: by tokens, by log-probabilities
 	last    [2]time.Time
 	seen    [2]bool
@@ -130,7 +130,7 @@ func (f *firstTokens) observe(r *result.Result, now time.Time) {
 	shift, changed := compare(f.samples[:split], f.samples[split:])
 	f.shift = shift
 	if changed {
-		k := kind(shift.Scored)
+		k := kind(shift.Logprobs != nil)
 		f.counts[k]++
 		f.last[k] = now
 		// The window may be of both models: the new one is learnt from here on.
@@ -143,7 +143,7 @@ func (f *firstTokens) findings(to *Finding) {
 	to.Shift = f.shift
 	for k, source := range [2]int{indexFirstToken, indexFirstTokenLogprob} {
 		if f.seen[k] {
-			to.Changes[source], to.LastChange[source], to.Watched[source] = f.counts[k], f.last[k], true
+			to.watch(source, f.counts[k], f.last[k])
 		}
 	}
 }
@@ -160,13 +160,13 @@ func kind(scored bool) int {
 // permutation test within each prompt, of the mean log-probabilities of the
 // likeliest tokens (Chauvin et al., Log Probability Tracking of LLM APIs, arXiv
 // 2512.03816) or, without them, of the total variation of the tokens (Chauvin et
-// al., Token-Efficient Change Detection in LLM APIs, arXiv 2602.11083). It returns
-// nil where no prompt has answers on both sides.
-func compare(reference, window []firstToken) (s *Shift, changed bool) {
+// al., Token-Efficient Change Detection in LLM APIs, arXiv 2602.11083). Nothing is
+// known where no prompt has answers on both sides.
+func compare(reference, window []firstToken) (s Shift, changed bool) {
 	scored := mostScored(reference) && mostScored(window)
 	strata := newStrata(reference, window, scored)
 	if len(strata) == 0 {
-		return nil, false
+		return Shift{}, false
 	}
 	observed, apart := distance(strata)
 	rng := rand.New(rand.NewPCG(uint64(len(reference)), uint64(len(window))))
@@ -180,12 +180,11 @@ func compare(reference, window []firstToken) (s *Shift, changed bool) {
 		tried++
 		reached = reached || d >= observed-1e-12
 	}
-	least := minVariation
+	value := max(0, apart-chance/float64(tried))
 	if scored {
-		least = max(minLogprobShift, scatter(strata))
+		return Shift{Logprobs: &value}, !reached && value >= max(minLogprobShift, scatter(strata))
 	}
-	s = &Shift{Scored: scored, Value: max(0, apart-chance/float64(tried))}
-	return s, !reached && s.Value >= least
+	return Shift{Variation: &value}, !reached && value >= minVariation
 }
 
 // mostScored reports whether most answers have log-probabilities.

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"time"
@@ -43,52 +44,77 @@ type BurstFinding struct {
 type BurstEstimate struct {
 	objectives *series.Objectives // whose TTFT bursts are held against; without one there is no knee
 	arrivals   *config.Arrivals
-	latest     bursts
+	latest     *BurstFinding // nil before the first run
 }
 
-// Observe implements workload.Estimate.
+// Observe implements workload.Estimate. A run that we ended ourselves says nothing.
 func (e *BurstEstimate) Observe(results []*result.Result, _ time.Time) {
-	e.latest.observe(results, e.objectives)
+	next := &BurstFinding{Arrivals: e.arrivals}
+	for len(results) > 0 {
+		n := 1
+		for n < len(results) && results[n].Concurrency == results[0].Concurrency {
+			n++
+		}
+		level := results[:n]
+		results = results[n:]
+		if level[0].Concurrency == 0 {
+			continue
+		}
+		b, ok := MeasureBurst(level)
+		if !ok {
+			return
+		}
+		first := len(next.Bursts) == 0
+		next.Bursts = append(next.Bursts, b)
+		if next.Knee != nil || e.objectives.TTFT <= 0 {
+			continue
+		}
+		missed := misses(level, e.objectives)
+		switch {
+		case missed && (!first || underLoad(level)):
+			next.Knee = &b
+		case !missed && b.Failed == 0:
+			next.MaxGood = &b
+		}
+	}
+	if next.Bursts != nil {
+		e.latest = next
+	}
 }
 
 // Finding implements workload.Estimate.
 func (e *BurstEstimate) Finding(time.Time) workload.Finding {
-	if len(e.latest.latest) == 0 {
+	if e.latest == nil {
 		return nil
 	}
-	return &BurstFinding{Bursts: e.latest.latest, Knee: e.latest.knee, MaxGood: e.latest.maxGood, Arrivals: e.arrivals}
+	return e.latest
 }
 
-// burstsDocument is a BurstFinding in JSON.
-type burstsDocument struct {
-	Knee   int             `json:"burst_knee_concurrency,omitempty"`
-	Bursts []burstDocument `json:"bursts,omitempty"`
-}
-
-// burstDocument is a Burst in JSON.
-type burstDocument struct {
-	Concurrency     int     `json:"concurrency"`
-	Failed          int     `json:"failed"`
-	TokensPerSecond float64 `json:"output_tokens_per_second,omitempty"`
-}
-
-// Document implements workload.Finding.
-func (f *BurstFinding) Document() any {
-	var d burstsDocument
-	if f.Knee != nil {
+// MarshalJSON implements json.Marshaler.
+func (f *BurstFinding) MarshalJSON() ([]byte, error) {
+	var d struct {
+		Knee   int     `json:"burst_knee_concurrency,omitempty"`
+		Bursts []Burst `json:"bursts,omitempty"`
+	}
+	if d.Bursts = f.Bursts; f.Knee != nil {
 		d.Knee = f.Knee.Concurrency
 	}
-	for _, b := range f.Bursts {
-		d.Bursts = append(d.Bursts, burstDocument{b.Concurrency, b.Failed, b.TokensPerSecond})
-	}
-	return d
+	return json.Marshal(d)
 }
 
-// Lines implements workload.Finding.
-func (f *BurstFinding) Lines(add func(label, format string, args ...any)) {
-	if f.Knee != nil {
-		add("knee", "%d at once miss the objective, at %s tokens/s", f.Knee.Concurrency, result.ThreeDigits(f.Knee.TokensPerSecond))
+// Figures implements workload.Finding.
+func (f *BurstFinding) Figures() []workload.Figure {
+	switch {
+	case f.Knee != nil:
+		note := "miss the objective"
+		if f.Knee.TokensPerSecond > 0 {
+			note += ", at " + result.ThreeDigits(f.Knee.TokensPerSecond) + " tokens/s"
+		}
+		return []workload.Figure{{Label: "knee", Value: strconv.Itoa(f.Knee.Concurrency) + " at once", Note: note}}
+	case f.MaxGood != nil:
+		return []workload.Figure{{Label: "knee", Value: "none", Note: "no burst misses the objective"}}
 	}
+	return nil
 }
 
 // Series implements workload.Several: one for each burst.
@@ -108,12 +134,7 @@ func burstMetrics() []workload.Metric {
 		}
 	}
 	one := func(name, unit, help string, which func(f *BurstFinding) *Burst, get func(b *Burst) float64) workload.Metric {
-		return workload.Metric{Name: "burst_" + name, Unit: unit, Help: help, Value: workload.Of(func(f *BurstFinding, _ int) float64 {
-			if b := which(f); b != nil {
-				return get(b)
-			}
-			return math.NaN()
-		})}
+		return workload.One("burst_"+name, unit, help, func(f *BurstFinding) float64 { return workload.Part(which(f), get) })
 	}
 	knee, maxGood := func(f *BurstFinding) *Burst { return f.Knee }, func(f *BurstFinding) *Burst { return f.MaxGood }
 	size := func(b *Burst) float64 { return float64(b.Concurrency) }
@@ -152,54 +173,15 @@ func burstMetrics() []workload.Metric {
 // Burst is what requests that started together came to.
 type Burst struct {
 	// Concurrency is how many there were to be.
-	Concurrency int
+	Concurrency int `json:"concurrency"`
 	// Failed is how many of them did not succeed.
-	Failed int
+	Failed int `json:"failed"`
 	// TokensPerSecond is the output of those that succeeded, by the server's own
 	// count, over the time from the first start to the last end; 0 is not known.
-	TokensPerSecond float64
+	TokensPerSecond float64 `json:"output_tokens_per_second,omitempty"`
 	// StartSpread is the time from the first start to the last one; negative is
 	// not known.
-	StartSpread time.Duration
-}
-
-// bursts is what the latest run with bursts came to. It is replaced as a whole,
-// never changed.
-type bursts struct {
-	latest  []Burst
-	knee    *Burst
-	maxGood *Burst
-}
-
-// observe adds a run. One that we ended ourselves says nothing.
-func (b *bursts) observe(results []*result.Result, objectives *series.Objectives) {
-	var next bursts
-	for len(results) > 0 {
-		n := 1
-		for n < len(results) && results[n].Concurrency == results[0].Concurrency {
-			n++
-		}
-		level := results[:n]
-		results = results[n:]
-		if level[0].Concurrency == 0 {
-			continue
-		}
-		v, ok := MeasureBurst(level)
-		if !ok {
-			return
-		}
-		first := len(next.latest) == 0
-		next.latest = append(next.latest, v)
-		if next.knee == nil && objectives.TTFT > 0 && misses(level, objectives) && (!first || underLoad(level)) {
-			next.knee = &v
-		}
-		if next.knee == nil && objectives.TTFT > 0 && v.Failed == 0 && !misses(level, objectives) {
-			next.maxGood = &v
-		}
-	}
-	if next.latest != nil {
-		*b = next
-	}
+	StartSpread time.Duration `json:"-"`
 }
 
 // MeasureBurst returns what a burst came to, given the results of its requests; false where it

@@ -16,18 +16,18 @@ const maxConversations = 60
 
 // Turn is what the latest conversations of one affinity show of one of their turns.
 type Turn struct {
-	Affinity result.Affinity
+	Affinity result.Affinity `json:"affinity"`
 	// Number counts the turns from 1.
-	Number int
+	Number int `json:"turn"`
 	// HitRatio is the share of the prompt tokens that came from the prefix cache, as
 	// the replies report; nil is not known. Ratios of 0 that TTFT contradicts are not
 	// known either.
-	HitRatio *float64
+	HitRatio *float64 `json:"prefix_cache_hit_ratio,omitempty"`
 	// TTFT is the median in seconds; nil is not known.
-	TTFT *float64
+	TTFT *float64 `json:"ttft_seconds,omitempty"`
 	// SameReplica is the share of the turns that the replica of the turn before
 	// answered; nil of the first turn, and where replies do not name their replica.
-	SameReplica *float64
+	SameReplica *float64 `json:"same_replica_ratio,omitempty"`
 }
 
 // turn is what one turn of a conversation showed.

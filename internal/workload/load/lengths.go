@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,24 +31,24 @@ func Lengths() workload.Workload {
 
 // Finding is what prompts of some lengths show together; nil is not known.
 type Finding struct {
-	Prefill *Prefill
+	*Prefill
 	// HitRatio is the share of the prompt that came from the prefix cache in the
 	// warm half of pairs or in warm probes, as the replies report. A ratio of 0 that
 	// the pairs' own TTFT contradicts, or cannot confirm yet, is not known.
-	HitRatio *float64
+	HitRatio *float64 `json:"prefix_cache_hit_ratio,omitempty"`
 	// Benefit is by how many seconds the second of a pair has its first token
 	// earlier than the first.
-	Benefit *workload.Interval
+	Benefit *workload.Interval `json:"prefix_benefit_seconds,omitempty"`
+	// Likeness compares what a module asks with what users ask.
+	Likeness *Likeness `json:"traffic,omitempty"`
+	// Turns are those of conversations, by affinity and number.
+	Turns []Turn `json:"turns,omitempty"`
 	// ColdCached counts cold probes of whose prompt more came from the cache than
 	// the server's own template can be: a fault of the prober or of the server's
 	// count. ColdReported means that a reply to a cold probe reported the cache;
 	// without, ColdCached is not known.
-	ColdCached   uint64
-	ColdReported bool
-	// Turns are those of conversations, by affinity and number.
-	Turns []Turn
-	// Likeness compares what a module asks with what users ask.
-	Likeness *Likeness
+	ColdCached   uint64 `json:"-"`
+	ColdReported bool   `json:"-"`
 }
 
 // Estimate draws conclusions from prompts of some lengths.
@@ -107,86 +108,54 @@ func (e *Estimate) Finding(now time.Time) workload.Finding {
 	return f
 }
 
-// document is a Finding in JSON.
-type document struct {
-	Prefill  *workload.Interval `json:"prefill_tokens_per_second,omitempty"`
-	Fixed    *workload.Interval `json:"ttft_fixed_seconds,omitempty"`
-	HitRatio *float64           `json:"prefix_cache_hit_ratio,omitempty"`
-	Benefit  *workload.Interval `json:"prefix_benefit_seconds,omitempty"`
-	Traffic  *trafficDocument   `json:"traffic,omitempty"`
-	Turns    []turnDocument     `json:"turns,omitempty"`
-}
-
-// trafficDocument is a Likeness in JSON.
-type trafficDocument struct {
-	Input    float64 `json:"input_distance_ratio"`
-	Output   float64 `json:"output_distance_ratio"`
-	Requests float64 `json:"requests"`
-	Span     float64 `json:"window_seconds"`
-}
-
-// turnDocument is a Turn in JSON.
-type turnDocument struct {
-	Affinity    result.Affinity `json:"affinity"`
-	Number      int             `json:"turn"`
-	HitRatio    *float64        `json:"prefix_cache_hit_ratio,omitempty"`
-	TTFT        *float64        `json:"ttft_seconds,omitempty"`
-	SameReplica *float64        `json:"same_replica_ratio,omitempty"`
-}
-
-// Document implements workload.Finding.
-func (f *Finding) Document() any {
-	d := document{HitRatio: f.HitRatio, Benefit: f.Benefit}
+// Figures implements workload.Finding.
+func (f *Finding) Figures() (all []workload.Figure) {
+	add := func(label, value, note string) {
+		all = append(all, workload.Figure{Label: label, Value: value, Note: note})
+	}
 	if f.Prefill != nil {
-		d.Prefill, d.Fixed = &f.Prefill.TokensPerSecond, &f.Prefill.FixedSeconds
-	}
-	if l := f.Likeness; l != nil {
-		d.Traffic = &trafficDocument{l.Input, l.Output, l.Requests, l.Span.Seconds()}
-	}
-	for _, t := range f.Turns {
-		d.Turns = append(d.Turns, turnDocument(t))
-	}
-	return d
-}
-
-// Lines implements workload.Finding.
-func (f *Finding) Lines(add func(label, format string, args ...any)) {
-	if f.Prefill != nil {
-		add("prefill", "%s tokens/s", f.Prefill.TokensPerSecond.Words(result.ThreeDigits))
-		add("fixed part", "%s of TTFT do not depend on the length", f.Prefill.FixedSeconds.Words(result.SecondsInWords))
+		all = append(all, f.TokensPerSecond.Figure("prefill", " tokens/s", result.ThreeDigits, ""),
+			f.FixedSeconds.Figure("fixed part", "", result.SecondsInWords, " of TTFT do not depend on the length"))
 	}
 	if f.HitRatio != nil {
-		add("hit ratio", "%.1f %% of the prompt tokens asked again came from the prefix cache", *f.HitRatio*100)
+		add("hit ratio", percent(*f.HitRatio), "of the prompt tokens asked again came from the prefix cache")
 	}
 	if f.Benefit != nil {
-		add("benefit", "first token %s earlier when asked again", f.Benefit.Words(result.SecondsInWords))
+		all = append(all, f.Benefit.Figure("benefit", "", result.SecondsInWords, ": first token earlier when asked again"))
 	}
 	if l := f.Likeness; l != nil {
-		add("traffic", "lengths of prompts %.2f and of answers %.2f from those of %.0f requests of users", l.Input, l.Output, l.Requests)
+		add("traffic", fmt.Sprintf("%.2f and %.2f", l.Input, l.Output), fmt.Sprintf("from the lengths of prompts and answers in %.0f requests of users", l.Requests))
 	}
-	for i := range f.Turns {
-		f.Turns[i].line(add)
+	for _, t := range f.Turns {
+		if figure, ok := t.figure(); ok {
+			all = append(all, figure)
+		}
 	}
 	if f.ColdCached > 0 {
-		add("cold cached", "%d cold prompts came from the cache in part", f.ColdCached)
+		add("cold cached", strconv.FormatUint(f.ColdCached, 10), "cold prompts came from the cache in part")
 	}
+	return all
 }
 
-func (t *Turn) line(add func(label, format string, args ...any)) {
-	if t.HitRatio == nil && t.TTFT == nil {
-		return
-	}
-	hits, ttft := "", ""
+func percent(ratio float64) string { return fmt.Sprintf("%.1f %%", ratio*100) }
+
+// figure returns what people see of a turn; false where nothing is known.
+func (t *Turn) figure() (workload.Figure, bool) {
+	var known []string
 	if t.HitRatio != nil {
-		hits = fmt.Sprintf("%.1f %% cached", *t.HitRatio*100)
+		known = append(known, percent(*t.HitRatio)+" cached")
 	}
 	if t.TTFT != nil {
-		ttft = "TTFT " + result.SecondsInWords(*t.TTFT)
+		known = append(known, "TTFT "+result.SecondsInWords(*t.TTFT))
 	}
-	if hits != "" && ttft != "" {
-		hits += ", "
+	if len(known) == 0 {
+		return workload.Figure{}, false
 	}
-	add(fmt.Sprintf("turn %d", t.Number), "%s%s, affinity %s", hits, ttft, t.Affinity)
+	if t.SameReplica != nil {
+		known = append(known, percent(*t.SameReplica)+" by the same replica")
+	}
+	known = append(known, "affinity "+string(t.Affinity))
+	return workload.Figure{Label: fmt.Sprintf("turn %d", t.Number), Value: known[0] + ",", Note: strings.Join(known[1:], ", ")}, true
 }
 
 // Series implements workload.Several: one for each turn.
@@ -199,13 +168,13 @@ func (f *Finding) Series() [][]workload.Label {
 }
 
 func metrics() []workload.Metric {
-	prefill := func(get func(p *Prefill) *workload.Interval) func(workload.Finding, int) float64 {
-		return workload.Of(func(f *Finding, i int) float64 {
+	bounds := func(get func(p *Prefill) *workload.Interval) func(f *Finding) *workload.Interval {
+		return func(f *Finding) *workload.Interval {
 			if f.Prefill == nil {
-				return math.NaN()
+				return nil
 			}
-			return get(f.Prefill).At(i)
-		})
+			return get(f.Prefill)
+		}
 	}
 	turn := func(name, unit, help string, get func(t *Turn) *float64) workload.Metric {
 		return workload.Metric{
@@ -214,51 +183,26 @@ func metrics() []workload.Metric {
 		}
 	}
 	traffic := func(name, unit, help string, get func(l *Likeness) float64) workload.Metric {
-		return workload.Metric{Name: "traffic_" + name, Unit: unit, Help: help, Value: workload.Of(func(f *Finding, _ int) float64 {
-			if f.Likeness == nil {
-				return math.NaN()
-			}
-			return get(f.Likeness)
-		})}
+		return workload.One("traffic_"+name, unit, help, func(f *Finding) float64 { return workload.Part(f.Likeness, get) })
 	}
 	return []workload.Metric{
-		{
-			Name: "prefill_tokens_per_second", Unit: "tokens_per_second", Label: "stat", Values: workload.IntervalStats(),
-			Help:  "Prompt tokens that the endpoint processes per second, estimated from how TTFT grows with the number of uncached prompt tokens. lower and upper are bounds with 95 % confidence. Absent with too few probes or lengths, and where TTFT does not grow linearly with the length.",
-			Value: prefill(func(p *Prefill) *workload.Interval { return &p.TokensPerSecond }),
-		},
-		{
-			Name: "ttft_fixed_seconds", Unit: "seconds", Label: "stat", Values: workload.IntervalStats(),
-			Help:  "Part of TTFT that does not depend on the length of the prompt: network, queue and first decoding step. lower and upper are bounds with 95 % confidence. Absent where inference_probe_prefill_tokens_per_second is.",
-			Value: prefill(func(p *Prefill) *workload.Interval { return &p.FixedSeconds }),
-		},
-		{
-			Name: "prefix_cache_hit_ratio", Unit: "ratio",
-			Help:  "Ratio of prompt tokens of warm probes that were read from the prefix cache, as reported in the replies. Absent if replies do not report it, and if all report 0 although the second probe of a pair is faster by a quarter or more, which only a cache explains, or while there are too few pairs to decide.",
-			Value: workload.Of(func(f *Finding, _ int) float64 { return workload.Known(f.HitRatio) }),
-		},
-		{
-			Name: "prefix_benefit_seconds", Unit: "seconds", Label: "stat", Values: workload.IntervalStats(),
-			Help:  "Time saved by sending the same prompt again: TTFT of the first probe of a pair minus TTFT of the second. lower and upper are bounds with 95 % confidence; if both are above 0, the cache helps. Only for prefix: paired; absent with too few pairs.",
-			Value: workload.Of(func(f *Finding, i int) float64 { return f.Benefit.At(i) }),
-		},
-		{
-			Name: "cold_cached_total",
-			Help: "Cold probes with prompt tokens read from the prefix cache, as reported in the replies. Expected to be 0: anything else is a fault of the prober or of the server's count. Absent until a reply to a cold probe reports cached tokens or their absence, and while prefix_cache_hit_ratio is absent because the replies are implausible.",
-			Value: workload.Of(func(f *Finding, _ int) float64 {
-				if !f.ColdReported {
-					return math.NaN()
-				}
-				return float64(f.ColdCached)
-			}),
-		},
+		workload.Bounded("prefill_tokens_per_second", "tokens_per_second", "Prompt tokens that the endpoint processes per second, estimated from how TTFT grows with the number of uncached prompt tokens. lower and upper are bounds with 95 % confidence. Absent with too few probes or lengths, and where TTFT does not grow linearly with the length.", bounds(func(p *Prefill) *workload.Interval { return &p.TokensPerSecond })),
+		workload.Bounded("ttft_fixed_seconds", "seconds", "Part of TTFT that does not depend on the length of the prompt: network, queue and first decoding step. lower and upper are bounds with 95 % confidence. Absent where inference_probe_prefill_tokens_per_second is.", bounds(func(p *Prefill) *workload.Interval { return &p.FixedSeconds })),
+		workload.One("prefix_cache_hit_ratio", "ratio", "Ratio of prompt tokens of warm probes that were read from the prefix cache, as reported in the replies. Absent if replies do not report it, and if all report 0 although the second probe of a pair is faster by a quarter or more, which only a cache explains, or while there are too few pairs to decide.", func(f *Finding) float64 { return workload.Known(f.HitRatio) }),
+		workload.Bounded("prefix_benefit_seconds", "seconds", "Time saved by sending the same prompt again: TTFT of the first probe of a pair minus TTFT of the second. lower and upper are bounds with 95 % confidence; if both are above 0, the cache helps. Only for prefix: paired; absent with too few pairs.", func(f *Finding) *workload.Interval { return f.Benefit }),
+		workload.One("cold_cached_total", "", "Cold probes with prompt tokens read from the prefix cache, as reported in the replies. Expected to be 0: anything else is a fault of the prober or of the server's count. Absent until a reply to a cold probe reports cached tokens or their absence, and while prefix_cache_hit_ratio is absent because the replies are implausible.", func(f *Finding) float64 {
+			if !f.ColdReported {
+				return math.NaN()
+			}
+			return float64(f.ColdCached)
+		}),
 		turn("prefix_cache_hit_ratio", "ratio", "Ratio of prompt tokens of this turn of the latest 60 conversations that were read from the prefix cache, as reported in the replies. affinity is session for conversations with request.sticky_header and none for those without. Only for prefix: conversation; absent with fewer than 6 conversations, and if replies do not report cached tokens, or report 0 although later turns are faster than the first by a quarter or more, which only a cache explains.", func(t *Turn) *float64 { return t.HitRatio }),
 		turn("ttft_seconds", "seconds", "Median TTFT of this turn of the latest 60 conversations. Absent with fewer than 6 conversations.", func(t *Turn) *float64 { return t.TTFT }),
 		turn("same_replica_ratio", "ratio", "Ratio of the latest 60 conversations of which this turn was answered by the replica that answered the turn before, by request.replica_header. Absent for the first turn, and if replies do not name their replica.", func(t *Turn) *float64 { return t.SameReplica }),
 		traffic("input_distance_ratio", "ratio", "Wasserstein distance between the prompt lengths from which the probes of the last hour were drawn and those of users, divided by the mean prompt length of users. 0 is the same distribution. Only for modules with traffic; absent while the lengths of users are unknown.", func(l *Likeness) float64 { return l.Input }),
 		traffic("output_distance_ratio", "ratio", "Wasserstein distance between the answer lengths of the probes of the last hour and those of users, divided by the mean answer length of users. 0 is the same distribution.", func(l *Likeness) float64 { return l.Output }),
 		traffic("requests", "", "Requests of users from which the lengths of a module with traffic are drawn: those that the servers counted in inference_probe_traffic_window_seconds, without the probes of this exporter. Absent while there are fewer than 200 in 24 hours; the module then asks its own lengths.", func(l *Likeness) float64 { return l.Requests }),
-		traffic("window_seconds", "seconds", "Time that the requests of inference_probe_traffic_requests cover: the latest 30 minutes or, with fewer than 200 requests in it, as much longer as it takes to have 200, up to 24 hours.", func(l *Likeness) float64 { return l.Span.Seconds() }),
+		traffic("window_seconds", "seconds", "Time that the requests of inference_probe_traffic_requests cover: the latest 30 minutes or, with fewer than 200 requests in it, as much longer as it takes to have 200, up to 24 hours.", func(l *Likeness) float64 { return l.Seconds }),
 	}
 }
 

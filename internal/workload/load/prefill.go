@@ -46,11 +46,11 @@ const (
 // in the value and not in the bounds.
 type Prefill struct {
 	// TokensPerSecond is the speed on uncached prompt tokens.
-	TokensPerSecond workload.Interval
+	TokensPerSecond workload.Interval `json:"prefill_tokens_per_second"`
 	// FixedSeconds is the part that does not depend on the length: network,
 	// queue, tokenising of the least, and the first step of decoding. It cannot be
 	// negative, so that neither is its lower bound.
-	FixedSeconds workload.Interval
+	FixedSeconds workload.Interval `json:"ttft_fixed_seconds"`
 }
 
 // prefillSample is one probe: how many tokens it had the server compute, and its

@@ -316,10 +316,11 @@ type Likeness struct {
 	// Input and Output are Wasserstein distances between the lengths that the module
 	// drew from in the last hour and those of users, as a share of the mean length of
 	// users.
-	Input, Output float64
-	// Requests and Span are those of the mix.
-	Requests float64
-	Span     time.Duration
+	Input  float64 `json:"input_distance_ratio"`
+	Output float64 `json:"output_distance_ratio"`
+	// Requests are those of the mix, and Seconds its span.
+	Requests float64 `json:"requests"`
+	Seconds  float64 `json:"window_seconds"`
 }
 
 // follower is a module that asks what users ask, within bounds.
@@ -378,7 +379,7 @@ func (f *follower) likeness(now time.Time) *Likeness {
 	for _, d := range f.drawn {
 		inputs, outputs = append(inputs, d.inputs...), append(outputs, d.outputs...)
 	}
-	return &Likeness{Input: wasserstein(m.Inputs, inputs), Output: wasserstein(m.Outputs, outputs), Requests: m.Requests, Span: m.Span}
+	return &Likeness{Input: wasserstein(m.Inputs, inputs), Output: wasserstein(m.Outputs, outputs), Requests: m.Requests, Seconds: m.Span.Seconds()}
 }
 
 // wasserstein returns the Wasserstein distance between the lengths of users and others, as a
