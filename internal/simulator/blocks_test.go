@@ -9,11 +9,11 @@ import (
 
 func TestLeastRecentlyUsedBlockIsEvictedFirst(t *testing.T) {
 	p := newBlockPool(4, 2)
-	hold := func(found []int, tokens int, hashes ...uint64) []int {
+	hold := func(found []*block, tokens int, hashes ...uint64) []*block {
 		t.Helper()
 		owned, ok := p.takeShared(found, tokens)
 		if !ok {
-			t.Fatalf("no room for %d tokens with %d blocks free", tokens, p.free)
+			t.Fatalf("no room for %d tokens with %d blocks free", tokens, p.free.Len())
 		}
 		for i, h := range hashes {
 			p.publish(owned[i], h)

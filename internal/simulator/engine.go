@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,7 +36,7 @@ type sequence struct {
 	// The replica's, guarded by its mu.
 	tokens   []token  // prompt and what was generated
 	hashes   []uint64 // of the full blocks of tokens
-	blocks   []int    // owned, in order
+	blocks   []*block // owned, in order
 	computed int      // tokens whose KV entries are in blocks
 	begun    bool     // was in a batch before
 	done     bool
@@ -281,36 +282,23 @@ func (r *replica) holds(hashes []uint64) int {
 	return len(r.pool.match(hashes))
 }
 
-// gate is where an engine stops while it hangs.
-type gate struct {
-	mu     sync.Mutex
-	opened chan struct{} // closed when the gate opens; nil while it is open
-}
+// gate is where an engine stops while it hangs: it holds what is closed when it opens, nil while it is open.
+type gate struct{ atomic.Pointer[chan struct{}] }
 
 func (g *gate) set(closed bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case closed && g.opened == nil:
-		g.opened = make(chan struct{})
-	case !closed && g.opened != nil:
-		close(g.opened)
-		g.opened = nil
+	if closed {
+		opened := make(chan struct{})
+		g.CompareAndSwap(nil, &opened)
+	} else if opened := g.Swap(nil); opened != nil {
+		close(*opened)
 	}
-}
-
-// wait returns what is closed when the gate opens, or nil while it is open.
-func (g *gate) wait() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.opened
 }
 
 // pass returns once the gate is open, or with ctx's error.
 func (g *gate) pass(ctx context.Context) error {
-	for opened := g.wait(); opened != nil; opened = g.wait() {
+	for opened := g.Load(); opened != nil; opened = g.Load() {
 		select {
-		case <-opened:
+		case <-*opened:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -321,10 +309,10 @@ func (g *gate) pass(ctx context.Context) error {
 // stall waits while the gate is closed and there is work to do, and returns whether it waited.
 func (r *replica) stall() bool {
 	waited := false
-	for opened := r.gate.wait(); opened != nil && r.load() > 0; opened = r.gate.wait() {
+	for opened := r.gate.Load(); opened != nil && r.load() > 0; opened = r.gate.Load() {
 		waited = true
 		select {
-		case <-opened:
+		case <-*opened:
 		case <-r.emptied:
 		}
 	}

@@ -236,46 +236,14 @@ func (r *replica) state() State {
 	return s
 }
 
-// countAdmission counts the first admission of q, with blocks of its prompt
-// found in the prefix cache; a text that is scored is not looked up there.
-func (r *replica) countAdmission(q *sequence, blocks int) {
-	if q.scored {
-		return
-	}
-	c := &r.count
-	c.PrefixQueries += uint64(q.prompt)
-	c.PrefixHits += uint64(blocks * r.o.BlockSize)
-}
-
-// countToken counts the token that q just got; q.last is still the instant of the one before.
-func (r *replica) countToken(q *sequence, now time.Time) {
-	c := &r.count
-	c.GeneratedTokens++
-	if q.generated() > 1 {
-		r.observe(q, "inter_token", now.Sub(q.last).Seconds())
-		return
-	}
-	p := q.progress()
-	c.PromptTokens += uint64(q.prompt)
-	c.CachedTokens += uint64(p.cached)
-	c.FirstTokens++
-	r.observe(q, "first_token", now.Sub(p.arrival).Seconds())
-}
-
-// countEnd counts a request at its end.
+// countEnd counts a request at its end; q.last is the instant of its last token.
 func (r *replica) countEnd(q *sequence, reason finish) {
-	c := &r.count
-	c.Finished[string(reason)]++
+	r.count.Finished[string(reason)]++
 	if reason == finishAbort {
 		r.observe(q, "aborted", 1)
 		return
 	}
 	p := q.progress()
-	r.observeEnd(q, &p)
-}
-
-// observeEnd reports a request that was not aborted; q.last is the instant of its last token.
-func (r *replica) observeEnd(q *sequence, p *progress) {
 	for of, d := range map[string]time.Duration{
 		"end_to_end": q.last.Sub(p.arrival), "queue": p.scheduled.Sub(p.arrival), "inference": q.last.Sub(p.scheduled),
 		"prefill": p.first.Sub(p.scheduled), "decode": q.last.Sub(p.first),

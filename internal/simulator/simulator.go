@@ -31,7 +31,7 @@ type Server struct {
 	o        Options
 	software *software
 	metrics  *livePage // nil of an engine without
-	gate     *gate
+	gate     gate
 	replicas []*replica
 	records  latest[record]
 	// questions are those that the model may know the answers to; constant.
@@ -53,7 +53,6 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		o:         o.withDefaults(),
-		gate:      new(gate),
 		verdicts:  make(map[result.Verdict]uint64),
 		questions: answers.Questions(),
 		conns:     make(map[*stampedConn]bool),
@@ -69,7 +68,7 @@ func New(o Options) *Server {
 		s.metrics = newLivePage(s.software.Live, pageData{O: &s.o}, s.o.Replicas, s.pageData)
 	}
 	for i := range s.o.Replicas {
-		s.replicas = append(s.replicas, newReplica(&s.o, i, s.metrics, s.gate))
+		s.replicas = append(s.replicas, newReplica(&s.o, i, s.metrics, &s.gate))
 	}
 	s.handler = s.routes()
 	return s

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"container/list"
 	"slices"
 	"time"
 )
@@ -114,7 +115,10 @@ func (r *replica) admit(q *sequence, now time.Time) bool {
 	r.count.PrefillCached += uint64(cached)
 	if !q.begun {
 		q.begun = true
-		r.countAdmission(q, len(found))
+		if !q.scored { // else it is not looked up
+			r.count.PrefixQueries += uint64(q.prompt)
+			r.count.PrefixHits += uint64(cached)
+		}
 		q.update(func(p *progress) { p.scheduled, p.cached = now, cached })
 	}
 	r.assign(q, n)
@@ -158,18 +162,28 @@ func (r *replica) commit(now time.Time) {
 func (r *replica) sample(q *sequence, now time.Time) {
 	q.tokens = append(q.tokens, generatedToken|token(q.generated()))
 	q.hashes = extendHashes(q.hashes, q.tokens, r.o.BlockSize)
-	r.countToken(q, now)
-	q.last = now
+	r.count.GeneratedTokens++
 	last := q.generated() == q.output
-	q.update(func(p *progress) {
-		p.tokens++
-		if p.tokens == 1 {
-			p.first = now
+	var p progress
+	q.update(func(to *progress) {
+		to.tokens++
+		if to.tokens == 1 {
+			to.first = now
 		}
 		if last { // together, as the finish reason goes out with the last token
-			p.finish = q.reason
+			to.finish = q.reason
 		}
+		p = *to
 	})
+	if p.tokens > 1 {
+		r.observe(q, "inter_token", now.Sub(q.last).Seconds())
+	} else {
+		r.count.PromptTokens += uint64(q.prompt)
+		r.count.CachedTokens += uint64(p.cached)
+		r.count.FirstTokens++
+		r.observe(q, "first_token", now.Sub(p.arrival).Seconds())
+	}
+	q.last = now
 	switch {
 	case last:
 		r.end(q, q.reason)
@@ -182,52 +196,33 @@ func (r *replica) sample(q *sequence, now time.Time) {
 // beginning. A full block is found by the hash of all tokens up to its end; a block that nobody uses keeps its content
 // until it is taken, least recently used first.
 type blockPool struct {
-	size    int
-	blocks  []block        // the last one is the head of the free list
-	cached  map[uint64]int // hash to block
-	free    int            // blocks without a reference
-	evicted uint64         // blocks whose content was given up
+	size, blocks int
+	cached       map[uint64]*block // by hash
+	free         *list.List        // the blocks without a reference, least recently used first
+	evicted      uint64            // blocks whose content was given up
 }
 
 type block struct {
-	hash       uint64 // 0 is no cached content
-	refs       int
-	prev, next int // in the free list, while refs is 0
+	hash  uint64 // 0 is no cached content
+	refs  int
+	place *list.Element // in the free list, while refs is 0
 }
 
 func newBlockPool(blocks, size int) *blockPool {
-	p := &blockPool{size: size, blocks: make([]block, blocks+1), cached: make(map[uint64]int)}
-	p.blocks[blocks] = block{prev: blocks, next: blocks}
-	for i := range blocks {
-		p.pushFree(i)
+	p := &blockPool{size: size, blocks: blocks, cached: make(map[uint64]*block), free: list.New()}
+	for range blocks {
+		p.release([]*block{{refs: 1}})
 	}
 	return p
 }
 
-// head is the index of the head of the free list.
-func (p *blockPool) head() int { return len(p.blocks) - 1 }
-
-func (p *blockPool) pushFree(i int) {
-	h := p.head()
-	last := p.blocks[h].prev
-	p.blocks[i].prev, p.blocks[i].next = last, h
-	p.blocks[last].next, p.blocks[h].prev = i, i
-	p.free++
-}
-
-func (p *blockPool) removeFree(i int) {
-	b := &p.blocks[i]
-	p.blocks[b.prev].next, p.blocks[b.next].prev = b.next, b.prev
-	p.free--
-}
-
-func (p *blockPool) inUse() int { return p.head() - p.free }
+func (p *blockPool) inUse() int { return p.blocks - p.free.Len() }
 
 // evictable is the number of blocks not in use whose content can be found.
 func (p *blockPool) evictable() int {
 	n := 0
-	for _, b := range p.blocks[:p.head()] {
-		if b.refs == 0 && b.hash != 0 {
+	for e := p.free.Front(); e != nil; e = e.Next() {
+		if e.Value.(*block).hash != 0 {
 			n++
 		}
 	}
@@ -236,74 +231,74 @@ func (p *blockPool) evictable() int {
 
 // match returns the blocks that hold the beginning which hashes describe, as
 // far as they are cached, without taking them.
-func (p *blockPool) match(hashes []uint64) []int {
-	var found []int
+func (p *blockPool) match(hashes []uint64) []*block {
+	var found []*block
 	for _, h := range hashes {
-		i, ok := p.cached[h]
+		b, ok := p.cached[h]
 		if !ok {
 			break
 		}
-		found = append(found, i)
+		found = append(found, b)
 	}
 	return found
 }
 
 // takeShared makes found, the result of a match, and as many new blocks as tokens need beyond them the property of one
 // sequence; or nothing, if there are too few.
-func (p *blockPool) takeShared(found []int, tokens int) ([]int, bool) {
-	unused := 0
-	for _, i := range found {
-		if p.blocks[i].refs == 0 {
-			unused++
+func (p *blockPool) takeShared(found []*block, tokens int) ([]*block, bool) {
+	free := p.free.Len()
+	for _, b := range found {
+		if b.refs == 0 {
+			free--
 		}
 	}
-	if p.needed(tokens)-len(found) > p.free-unused {
+	if p.needed(tokens)-len(found) > free {
 		return nil, false
 	}
-	for _, i := range found {
-		if p.blocks[i].refs == 0 {
-			p.removeFree(i)
-		}
-		p.blocks[i].refs++
+	for _, b := range found {
+		p.take(b)
 	}
 	return p.grow(found, tokens)
 }
 
+func (p *blockPool) take(b *block) {
+	if b.refs == 0 {
+		p.free.Remove(b.place)
+	}
+	b.refs++
+}
+
 // grow adds blocks until tokens fit; it changes nothing if there are too few.
-func (p *blockPool) grow(owned []int, tokens int) ([]int, bool) {
+func (p *blockPool) grow(owned []*block, tokens int) ([]*block, bool) {
 	need := p.needed(tokens) - len(owned)
-	if need > p.free {
+	if need > p.free.Len() {
 		return owned, false
 	}
 	for range need {
-		i := p.blocks[p.head()].next
-		p.removeFree(i)
-		if h := p.blocks[i].hash; h != 0 {
-			delete(p.cached, h)
+		b := p.free.Front().Value.(*block)
+		p.take(b)
+		if b.hash != 0 {
+			delete(p.cached, b.hash)
+			b.hash = 0
 			p.evicted++
 		}
-		p.blocks[i].hash, p.blocks[i].refs = 0, 1
-		owned = append(owned, i)
+		owned = append(owned, b)
 	}
 	return owned, true
 }
 
 // publish makes the content of a full block known by its hash.
-func (p *blockPool) publish(i int, hash uint64) {
-	if _, ok := p.cached[hash]; ok || p.blocks[i].hash != 0 {
-		return
+func (p *blockPool) publish(b *block, hash uint64) {
+	if p.cached[hash] == nil && b.hash == 0 {
+		b.hash, p.cached[hash] = hash, b
 	}
-	p.blocks[i].hash = hash
-	p.cached[hash] = i
 }
 
 // release gives blocks back, the last first, so that the end of a text is evicted before its beginning.
-func (p *blockPool) release(owned []int) {
-	for n := len(owned) - 1; n >= 0; n-- {
-		i := owned[n]
-		p.blocks[i].refs--
-		if p.blocks[i].refs == 0 {
-			p.pushFree(i)
+func (p *blockPool) release(owned []*block) {
+	for _, b := range slices.Backward(owned) {
+		if b.refs--; b.refs == 0 {
+			b.place = p.free.PushBack(b)
 		}
 	}
 }
