@@ -1,7 +1,9 @@
 package simulator
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -41,8 +43,10 @@ type exchange struct {
 
 	contentType string
 	frame       frameFunc
-	wire        *wire
-	framed      []byte // reused
+	framed      []byte       // reused
+	held        []byte       // of the body, held back by a fault
+	zip         *gzip.Writer // nil without compression
+	zipped      bytes.Buffer // of zip
 }
 
 // generate answers the requests of one protocol. An error of an exchange ends the connection.
@@ -79,10 +83,10 @@ func (s *Server) newExchange(p *protocol, path string, w http.ResponseWriter, r 
 	if x.conn, _ = r.Context().Value(connKey{}).(*stampedConn); x.conn != nil {
 		x.conn.before = x.rec.stamp
 	}
-	x.reply = p.reply(replyHeader{
+	x.reply = p.begin(reply{
 		ID: fmt.Sprintf("%016x%016x", s.rng.Uint64(), s.rng.Uint64()), Model: jsonText(s.o.Model),
-		Created: time.Now().Unix(), Fingerprint: x.weights.fingerprint(),
-	}, path)
+		Created: time.Now().Unix(), Fingerprint: x.weights.fingerprint(), Path: path,
+	})
 	w.Header().Set("Server", "uvicorn")
 	return x
 }
@@ -129,6 +133,7 @@ func (x *exchange) understand(body []byte) (err error) {
 		return err
 	}
 	a.spoilt = x.fault.Spoilt
+	a.continuousUsage = a.continuousUsage || x.fault.Name == "usage_every_chunk"
 	a.echo = a.echo && x.fault.Name != "no_echo"
 	a.model = cmp.Or(x.r.PathValue("model"), a.model)
 	if call := x.r.PathValue("call"); call != "" {
@@ -155,7 +160,7 @@ func (x *exchange) generate() error {
 }
 
 func (x *exchange) refuse(no refusal) error {
-	return x.answer(no.status, "application/json", x.p.failure(no))
+	return x.answer(no.status, "application/json", x.reply.fail(nil, "failure", no, bare))
 }
 
 // answer writes a reply in one piece.
@@ -190,15 +195,16 @@ func (x *exchange) wholeReply() error {
 			return err
 		}
 	}
-	w := whole{finish: p.finish, usage: x.usage(p, p.tokens), scores: x.score(p.tokens)}
+	r := x.reply
+	r.Finish, r.Scores = x.p.nameOf(p.finish), x.score(p.tokens)
 	for i := range p.tokens {
 		if i < x.reasoning {
-			w.reasoning = x.appendToken(w.reasoning, i)
+			r.Thoughts = x.appendToken(r.Thoughts, i)
 		} else {
-			w.answer = x.appendToken(w.answer, i)
+			r.Text = x.appendToken(r.Text, i)
 		}
 	}
-	return x.answer(http.StatusOK, "application/json", x.reply.appendWhole(nil, &w))
+	return x.answer(http.StatusOK, "application/json", r.whole(x.usage(p, p.tokens)))
 }
 
 // appendToken appends the text of output token i.

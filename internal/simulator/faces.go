@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -76,18 +77,13 @@ func jsonOf(v any) string {
 	return string(b)
 }
 
-// replyHeader is what all parts of a reply have in common.
-type replyHeader struct {
+// reply writes the parts of one reply by the templates of its protocol, which see its exported members.
+type reply struct {
 	ID          string // 32 hex digits
 	Model       jsonText
 	Created     int64  // Unix seconds
 	Fingerprint string // the system_fingerprint; "" is none
-}
-
-// part is what the templates of a protocol see.
-type part struct {
-	replyHeader
-	Path string
+	Path        string
 	// Kind and Index are those of the block of material; Name and Arguments those of a call so far.
 	Kind            Kind
 	Index           int
@@ -101,94 +97,16 @@ type part struct {
 	// Usage is the latest; Counted reports that there is one that is not of the role.
 	Usage   usage
 	Counted bool
-	Scores  *scores
-	Inputs  *inputs
+	Scores  *scores // the log-probabilities of a whole reply; nil are not wanted
+	Inputs  inputs
 	Took    time.Duration // of the prefill of inputs
 	Status  int           // of an error, as are:
 	Error   string
 	Message jsonText
 
-	next int
-}
-
-// Next returns 0, 1 and so on.
-func (d *part) Next() int {
-	d.next++
-	return d.next - 1
-}
-
-// Said is a whole text after the prompt that is scored, if any.
-func (d *part) Said() jsonText {
-	if d.Scores == nil {
-		return d.Text
-	}
-	return append(jsonText(d.Scores.text), d.Text...)
-}
-
-// Value returns the arguments of a call as the object that they are, or as a text.
-func (d *part) Value() string {
-	if json.Valid(d.Arguments) {
-		return string(d.Arguments)
-	}
-	return d.Arguments.String()
-}
-
-// take notes what an event adds.
-func (d *part) take(e *event, names map[finish]string) {
-	d.Text, d.Tokens, d.Top = e.text, e.tokens, e.top
-	d.Total += e.tokens
-	d.All = append(d.All, e.text...)
-	switch e.kind {
-	case Reasoning:
-		d.Thinking += e.tokens
-	case Call:
-		d.Arguments = append(d.Arguments, e.text...)
-	}
-	if e.name != "" {
-		d.Name = jsonText(e.name)
-	}
-	if d.Finish == "" {
-		d.Finish = nameOf(e.finish, names)
-	}
-	if e.usage != nil {
-		cached := d.Usage.Cached
-		d.Usage, d.Counted = *e.usage, e.kind != Role
-		if d.Usage.Cached < 0 {
-			d.Usage.Cached = cached // known with the role, before the first token
-		}
-		d.Usage.Reasoning = max(d.Usage.Reasoning, 0)
-		d.Thinking = max(d.Thinking, d.Usage.Reasoning)
-	}
-}
-
-func nameOf(f finish, names map[finish]string) string {
-	if name, ok := names[f]; ok {
-		return name
-	}
-	return string(f)
-}
-
-// reply returns the writer of one reply to a request for path.
-func (p *protocol) reply(h replyHeader, path string) *reply {
-	r := &reply{p: p, data: part{replyHeader: h, Path: path}}
-	if p.Events["chunk"] != "" {
-		execute(p.templates, "chunk", &r.buf, &r.data)
-		r.chunk = append(bytes.Clone(r.buf.Bytes()), `{"index":0,`...)
-	}
-	return r
-}
-
-// failure returns the body of an error answer.
-func (p *protocol) failure(no refusal) []byte {
-	r := reply{p: p}
-	return r.fail(nil, "failure", no, bare)
-}
-
-// reply writes the parts of one reply by the templates of its protocol.
-type reply struct {
 	p     *protocol
-	data  part
-	block Kind // the open block of material; "" is none
+	next  int
+	open  bool // a block of material
 	ended bool
 	buf   bytes.Buffer // reused
 
@@ -197,10 +115,72 @@ type reply struct {
 	chunk, text []byte // text is reused
 }
 
+// Next returns 0, 1 and so on.
+func (r *reply) Next() int {
+	r.next++
+	return r.next - 1
+}
+
+// Said is a whole text after the prompt that is scored, if any.
+func (r *reply) Said() jsonText {
+	if r.Scores == nil {
+		return r.Text
+	}
+	return append(jsonText(r.Scores.text), r.Text...)
+}
+
+// Value returns the arguments of a call as the object that they are, or as a text.
+func (r *reply) Value() string {
+	if json.Valid(r.Arguments) {
+		return string(r.Arguments)
+	}
+	return r.Arguments.String()
+}
+
+// take notes what an event adds.
+func (r *reply) take(e *event) {
+	r.Text, r.Tokens, r.Top = e.text, e.tokens, e.top
+	r.Total += e.tokens
+	r.All = append(r.All, e.text...)
+	switch e.kind {
+	case Reasoning:
+		r.Thinking += e.tokens
+	case Call:
+		r.Arguments = append(r.Arguments, e.text...)
+	}
+	if e.name != "" {
+		r.Name = jsonText(e.name)
+	}
+	if r.Finish == "" {
+		r.Finish = r.p.nameOf(e.finish)
+	}
+	if e.usage != nil {
+		cached := r.Usage.Cached
+		r.Usage, r.Counted = *e.usage, e.kind != Role
+		if r.Usage.Cached < 0 {
+			r.Usage.Cached = cached // known with the role, before the first token
+		}
+		r.Usage.Reasoning = max(r.Usage.Reasoning, 0)
+		r.Thinking = max(r.Thinking, r.Usage.Reasoning)
+	}
+}
+
+func (p *protocol) nameOf(f finish) string { return cmp.Or(p.Finish[f], string(f)) }
+
+// begin makes r, whose members about the request are set, the writer of one reply.
+func (p *protocol) begin(r reply) *reply {
+	r.p = p
+	if p.Events["chunk"] != "" {
+		execute(p.templates, "chunk", &r.buf, &r)
+		r.chunk = append(bytes.Clone(r.buf.Bytes()), `{"index":0,`...)
+	}
+	return &r
+}
+
 // add appends what a template writes.
 func (r *reply) add(dst []byte, name string, frame frameFunc) []byte {
 	r.buf.Reset()
-	execute(r.p.templates, name, &r.buf, &r.data)
+	execute(r.p.templates, name, &r.buf, r)
 	for line := range bytes.Lines(r.buf.Bytes()) {
 		if at := bytes.IndexAny(line, "{["); at >= 0 {
 			dst = frame(dst, string(bytes.TrimSpace(line[:at])), bytes.TrimSpace(line[at:]))
@@ -215,7 +195,7 @@ func (r *reply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
 	if r.chunk != nil && len(e.top) == 0 && (e.kind == Answer || e.kind == Reasoning) {
 		return frame(dst, "", r.tokenChunk(e))
 	}
-	r.data.take(e, r.p.Finish)
+	r.take(e)
 	switch e.kind {
 	case Failure:
 		r.ended = true
@@ -248,9 +228,9 @@ func (r *reply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
 
 // appendMaterial writes material in a block of its kind.
 func (r *reply) appendMaterial(dst []byte, e *event, frame frameFunc) []byte {
-	if r.block != e.kind || e.name != "" {
+	if !r.open || r.Kind != e.kind || e.name != "" {
 		dst = r.closeBlock(dst, frame)
-		r.block, r.data.Kind = e.kind, e.kind
+		r.open, r.Kind = true, e.kind
 		dst = r.add(dst, "open", frame)
 	}
 	if e.name != "" {
@@ -260,12 +240,11 @@ func (r *reply) appendMaterial(dst []byte, e *event, frame frameFunc) []byte {
 }
 
 func (r *reply) closeBlock(dst []byte, frame frameFunc) []byte {
-	if r.block == "" {
-		return dst
+	if r.open {
+		dst = r.add(dst, "close", frame)
+		r.open = false
+		r.Index++
 	}
-	dst = r.add(dst, "close", frame)
-	r.block = ""
-	r.data.Index++
 	return dst
 }
 
@@ -274,34 +253,23 @@ func (r *reply) fail(dst []byte, name string, no refusal, frame frameFunc) []byt
 	if r.p.Events[name] == "" {
 		return frame(dst, "", openaiFailure(no))
 	}
-	kind := r.p.Kinds[no.status]
-	if kind == "" {
-		kind = r.p.Kinds[min(no.status/100, 5)*100]
-	}
-	if kind == "" {
-		kind = no.kind
-	}
-	r.data.Status, r.data.Error, r.data.Message = no.status, kind, jsonText(no.message)
+	r.Error = cmp.Or(r.p.Kinds[no.status], r.p.Kinds[min(no.status/100, 5)*100], no.kind)
+	r.Status, r.Message = no.status, jsonText(no.message)
 	return r.add(dst, name, frame)
 }
 
-// appendWhole appends the body of a reply that is not streamed.
-func (r *reply) appendWhole(dst []byte, w *whole) []byte {
-	d := &r.data
-	d.Text, d.Thoughts, d.Finish, d.Usage, d.Counted = w.answer, w.reasoning, nameOf(w.finish, r.p.Finish), w.usage, true
-	d.Usage.Cached, d.Usage.Reasoning = max(0, d.Usage.Cached), max(0, d.Usage.Reasoning)
-	d.Tokens, d.Thinking, d.Scores, d.Took = w.usage.Output, d.Usage.Reasoning, w.scores, w.took
-	if d.Inputs = w.inputs; d.Inputs == nil {
-		d.Inputs = new(inputs)
-	}
-	return r.add(dst, "whole", bare)
+// whole returns the body of a reply that is not streamed, whose other members are set.
+func (r *reply) whole(u usage) []byte {
+	u.Cached, u.Reasoning = max(0, u.Cached), max(0, u.Reasoning)
+	r.Usage, r.Counted, r.Tokens, r.Thinking = u, true, u.Output, u.Reasoning
+	return r.add(nil, "whole", bare)
 }
 
 // setHeader sets the headers of a reply about inputs.
 func (r *reply) setHeader(h http.Header) {
 	for name := range r.p.Header {
 		r.buf.Reset()
-		execute(r.p.header, name, &r.buf, &r.data)
+		execute(r.p.header, name, &r.buf, r)
 		h.Set(name, r.buf.String())
 	}
 }

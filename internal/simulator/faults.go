@@ -122,8 +122,8 @@ func (f *Fault) answer(x *exchange) (done bool, err error) {
 	}
 	switch f.Name {
 	case "json_200":
-		w := whole{answer: []byte("zero one"), finish: finishStop, usage: usage{Prompt: 1, Output: 2, Reasoning: -1}}
-		return true, x.answer(http.StatusOK, "application/json", x.reply.appendWhole(nil, &w))
+		x.reply.Text, x.reply.Finish = jsonText("zero one"), x.p.nameOf(finishStop)
+		return true, x.answer(http.StatusOK, "application/json", x.reply.whole(usage{Prompt: 1, Output: 2}))
 	case "wrong_content_type":
 		x.contentType = "application/octet-stream"
 	case "redirect_other_host", "redirect_loop":
@@ -236,13 +236,6 @@ func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
 func (f *Fault) ownShape(x *exchange, next sink) sink {
 	n := 0 // tokens
 	switch f.Name {
-	case "usage_every_chunk":
-		return func(e *event) error {
-			if n += e.tokens; e.tokens > 0 {
-				e.usage = &usage{Prompt: len(x.request.prompt), Output: n, Cached: -1, Reasoning: -1}
-			}
-			return next(e)
-		}
 	case "usage_on_finish":
 		return func(e *event) error {
 			if e.kind == Usage {

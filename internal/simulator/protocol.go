@@ -80,16 +80,6 @@ type serverTimes struct{ Queue, Prefill, Decode time.Duration }
 // Total is the sum.
 func (t serverTimes) Total() time.Duration { return t.Queue + t.Prefill + t.Decode }
 
-// whole is a reply that is not streamed.
-type whole struct {
-	reasoning, answer []byte
-	finish            finish
-	usage             usage
-	scores            *scores       // the log-probabilities; nil are not wanted
-	inputs            *inputs       // what the reply is about; nil is an answer
-	took              time.Duration // of the prefill of inputs
-}
-
 // reading says where a protocol has what it asks for: paths of members, with dots
 // between. A switch is on where its path has something else than null and false; "always"
 // is on, and one with a question mark also where there is nothing.
@@ -308,7 +298,8 @@ func (x *exchange) answerInputs() error {
 		return err
 	}
 	x.rec.update(func(r *Record) { r.Prefill = took })
-	body := x.reply.appendWhole(nil, &whole{inputs: in, took: took, usage: usage{Prompt: n}})
+	x.reply.Inputs, x.reply.Took = *in, took
+	body := x.reply.whole(usage{Prompt: n})
 	x.reply.setHeader(x.w.Header())
 	return x.streamReply(func(out sink) error { // so that faults may act on it
 		return emit(out, event{kind: open}, event{kind: Answer, verbatim: string(body)}, event{kind: end})

@@ -185,7 +185,7 @@ func TestFailuresOfFaces(t *testing.T) {
 		var body []byte
 		for _, face := range protocols() {
 			if path := p.URL(&url.URL{Path: "/"}, "m").Path; path == face.Paths[0] || strings.HasPrefix(path, "/v1beta/") && strings.HasPrefix(face.Paths[0], "/v1beta/") {
-				body = face.reply(replyHeader{}, path).appendEvent(nil, &event{kind: Failure, text: []byte("boom")}, sseFrame("data: ", "\n"))
+				body = face.begin(reply{Path: path}).appendEvent(nil, &event{kind: Failure, text: []byte("boom")}, sseFrame("data: ", "\n"))
 			}
 		}
 		frame, err := stream.NewSSE(bytes.NewReader(body), stream.DefaultLimits()).Next()
@@ -215,7 +215,11 @@ func TestTemplates(t *testing.T) {
 			return []byte("written")
 		}
 		for _, f := range []finish{finishStop, finishLength, finishCall} {
-			r := face.reply(replyHeader{ID: trace, Model: jsonText(`m"`)}, face.Paths[0])
+			begin := func(r reply) *reply {
+				r.ID, r.Model, r.Path = trace, jsonText(`m"`), face.Paths[0]
+				return face.begin(r)
+			}
+			r := begin(reply{})
 			for _, e := range []event{
 				{kind: Role, usage: &u},
 				{kind: Reasoning, text: []byte("\"a\n"), tokens: 1, usage: &u},
@@ -229,17 +233,18 @@ func TestTemplates(t *testing.T) {
 			} {
 				r.appendEvent(nil, &e, check)
 			}
-			for _, w := range []whole{
-				{answer: []byte(`"a"`), finish: f, usage: u},
-				{answer: []byte("a"), reasoning: []byte("b"), finish: f, scores: &scores{Prompt: tokens, Output: tokens}},
-				{inputs: &inputs{texts: [][]token{{1}, {2}}, query: []token{2}}},
+			for _, w := range []reply{
+				{Text: jsonText(`"a"`)},
+				{Text: jsonText("a"), Thoughts: jsonText("b"), Scores: &scores{Prompt: tokens, Output: tokens}},
+				{Inputs: inputs{texts: [][]token{{1}, {2}}, query: []token{2}}},
 			} {
-				if body := r.appendWhole(nil, &w); !json.Valid(body) {
+				w.Finish = face.nameOf(f)
+				if body := begin(w).whole(u); !json.Valid(body) {
 					t.Errorf("%s: whole: %s", face.Paths[0], body)
 				}
 			}
 		}
-		if body := face.failure(refusal{418, "Kind", `"no"`}); !json.Valid(body) {
+		if body := face.begin(reply{}).fail(nil, "failure", refusal{418, "Kind", `"no"`}, bare); !json.Valid(body) {
 			t.Errorf("%s: failure: %s", face.Paths[0], body)
 		}
 	}

@@ -46,14 +46,13 @@ func (x *exchange) streamReply(produce func(sink) error) error {
 	if x.fault.Frame != "" && x.isSSE() {
 		x.frame = framings()[x.fault.Frame].frame
 	}
-	x.wire = &wire{x: x}
 	out := x.fault.shape(x, x.put)
 	if x.s.o.TokensPerEvent > 1 {
 		out = x.speculate(out)
 	}
 	err := produce(out)
 	if errors.Is(err, errOver) {
-		err = x.wire.close()
+		err = x.closeBody()
 	}
 	return err
 }
@@ -204,9 +203,9 @@ func (x *exchange) finishStream(out sink, u usage) error {
 func (x *exchange) put(e *event) error {
 	switch {
 	case e.kind == open:
-		return x.wire.open()
+		return x.openBody()
 	case e.kind == end:
-		return x.wire.close()
+		return x.closeBody()
 	case e.verbatim != "":
 		x.framed = append(x.framed[:0], e.verbatim...)
 	case e.payload != "":
@@ -217,73 +216,65 @@ func (x *exchange) put(e *event) error {
 			return nil // the protocol has no such event
 		}
 	}
-	return x.wire.write(e, x.framed)
+	return x.write(e, x.framed)
 }
 
-// wire writes framed events, each at once but for what the fault says.
-type wire struct {
-	x    *exchange
-	body []byte       // what is held back
-	zip  *gzip.Writer // nil without compression
-	buf  bytes.Buffer // of zip
-}
-
-func (w *wire) open() error {
-	switch w.x.fault.Name {
+func (x *exchange) openBody() error {
+	switch x.fault.Name {
 	case "one_read":
 		return nil
 	case "gzip":
-		w.x.w.Header().Set("Content-Encoding", "gzip")
-		w.zip = gzip.NewWriter(&w.buf)
+		x.w.Header().Set("Content-Encoding", "gzip")
+		x.zip = gzip.NewWriter(&x.zipped)
 	}
-	w.x.w.Header().Set("Content-Type", w.x.contentType)
-	w.x.w.WriteHeader(http.StatusOK)
-	return w.x.send(nil)
+	x.w.Header().Set("Content-Type", x.contentType)
+	x.w.WriteHeader(http.StatusOK)
+	return x.send(nil)
 }
 
-// write writes an event, b being all of it. It adds the event to the record before the write that completes it.
-func (w *wire) write(e *event, b []byte) error {
-	f := w.x.fault
-	switch {
+// write writes b, which is all of an event, at once but for what the fault says. It adds the event to the record before
+// the write that completes it.
+func (x *exchange) write(e *event, b []byte) error {
+	switch f := x.fault; {
 	case f.Name == "one_read" || f.Name == "buffered":
-		w.x.rec.add(e)
-		w.body = append(w.body, b...)
+		x.rec.add(e)
+		x.held = append(x.held, b...)
 		return nil
-	case w.zip != nil:
-		w.buf.Reset()
-		_, err := w.zip.Write(b)
-		if err = cmp.Or(err, w.zip.Flush()); err != nil {
+	case x.zip != nil:
+		x.zipped.Reset()
+		_, err := x.zip.Write(b)
+		if err = cmp.Or(err, x.zip.Flush()); err != nil {
 			return err
 		}
-		b = w.buf.Bytes()
+		b = x.zipped.Bytes()
 	case f.Cut != "":
 		for n := f.cutAt(b); n > 0 && n < len(b); n = f.cutAt(b) {
-			if err := w.x.send(b[:n]); err != nil {
+			if err := x.send(b[:n]); err != nil {
 				return err
 			}
 			b = b[n:]
-			if err := sleep(w.x.ctx(), f.Pause); err != nil {
+			if err := sleep(x.ctx(), f.Pause); err != nil {
 				return err
 			}
 		}
 	}
-	w.x.rec.add(e)
-	return w.x.send(b)
+	x.rec.add(e)
+	return x.send(b)
 }
 
-func (w *wire) close() error {
+func (x *exchange) closeBody() error {
 	switch {
-	case w.x.fault.Name == "one_read":
-		head := "HTTP/1.1 200 OK\r\nContent-Type: " + w.x.contentType + "\r\nConnection: close\r\n\r\n"
-		return w.x.writeRaw(append([]byte(head), w.body...))
-	case w.body != nil:
-		return w.x.send(w.body)
-	case w.zip != nil:
-		w.buf.Reset()
-		if err := w.zip.Close(); err != nil {
+	case x.fault.Name == "one_read":
+		head := "HTTP/1.1 200 OK\r\nContent-Type: " + x.contentType + "\r\nConnection: close\r\n\r\n"
+		return x.writeRaw(append([]byte(head), x.held...))
+	case x.held != nil:
+		return x.send(x.held)
+	case x.zip != nil:
+		x.zipped.Reset()
+		if err := x.zip.Close(); err != nil {
 			return err
 		}
-		return w.x.send(w.buf.Bytes())
+		return x.send(x.zipped.Bytes())
 	}
 	return nil
 }
