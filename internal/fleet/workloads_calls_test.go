@@ -65,8 +65,7 @@ func TestCallsAgainstTheSimulator(t *testing.T) {
 			t.Errorf("%s: %v successes, want 1: a verdict is no failure", endpoint, got)
 		}
 	}
-	got, told := verdicts(page), w.Counts().Verdicts
-	if diff := cmp.Diff(told, got); diff != "" {
+	if diff := cmp.Diff(told(w), verdicts(page)); diff != "" {
 		t.Errorf("verdicts (-server +page):\n%s", diff)
 	}
 }
@@ -83,9 +82,8 @@ modules: {call: {tool_call: true, output_tokens: 256}}
 endpoints: [{name: e, url: %s, modules: [call]}]`, w.URL))
 	const n = 60
 	page := l.times(n, "e")
-	w.Records() // all have ended and are counted
 	got := verdicts(page)
-	if diff := cmp.Diff(w.Counts().Verdicts, got); diff != "" {
+	if diff := cmp.Diff(told(w), got); diff != "" {
 		t.Errorf("verdicts (-server +page):\n%s", diff)
 	}
 	// Half of them, within 4 standard deviations of a draw of 60.

@@ -58,11 +58,6 @@ func (s *Server) generate(p *protocol, path string) http.HandlerFunc {
 			x.replica.abort(x.seq)
 			x.rec.progress(x.seq.progress())
 		}
-		if err == nil && x.seq != nil && x.verdict != "" {
-			s.mu.Lock()
-			s.verdicts[x.verdict]++
-			s.mu.Unlock()
-		}
 		x.rec.update(func(r *Record) { r.Complete = true })
 		s.o.Logger.Debug("request", "path", path, "fault", x.fault.Name, "err", err)
 		if err != nil {

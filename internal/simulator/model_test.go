@@ -176,7 +176,6 @@ func TestWeightsChangeWhileServing(t *testing.T) {
 		for i := range 50 {
 			v.SetWeights(string(rune('a'+i%26)), float64(i)/1000, 0.5)
 			v.change("quality=0.7")
-			v.Counts()
 		}
 		clients.Wait()
 	})

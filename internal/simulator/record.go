@@ -260,16 +260,3 @@ func (r *replica) countEnd(q *sequence, reason finish) {
 	r.observe(q, "generated_tokens", float64(p.tokens))
 	r.observe(q, "completed", 1)
 }
-
-// Counts are of the requests that were answered to their end, over all replicas.
-type Counts struct {
-	// Verdicts counts the answers to questions by what they came to, as Record.Verdict has it.
-	Verdicts map[result.Verdict]uint64 `json:"verdicts"`
-}
-
-// Counts returns what the server has answered.
-func (s *Server) Counts() Counts {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return Counts{maps.Clone(s.verdicts)}
-}

@@ -22,7 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 )
 
@@ -44,24 +43,19 @@ type Server struct {
 
 	rng *rand.Rand // safe for concurrent use
 
-	mu       sync.Mutex
-	verdicts map[result.Verdict]uint64 // guarded by mu
-	conns    map[*stampedConn]bool     // those that Serve has open; guarded by mu
+	mu    sync.Mutex
+	conns map[*stampedConn]bool // those that Serve has open; guarded by mu
 }
 
 // New returns a server.
 func New(o Options) *Server {
 	s := &Server{
 		o:         o.withDefaults(),
-		verdicts:  make(map[result.Verdict]uint64),
 		questions: answers.Questions(),
 		conns:     make(map[*stampedConn]bool),
 		words:     newVocabulary(),
 		started:   time.Now(),
 		rng:       newRand(o.Seed, 0),
-	}
-	for _, v := range result.Verdicts() {
-		s.verdicts[v] = 0
 	}
 	s.SetWeights(s.o.WeightsVersion, s.o.LogprobShift, s.o.Quality)
 	if s.software = softwareOf(s.o.Engine); s.software.Live != "" {
@@ -78,7 +72,6 @@ func New(o Options) *Server {
 //
 //	GET /simulator/requests/{traceid}  a Record, as JSON
 //	GET /simulator/state               a list of State, one per replica
-//	GET /simulator/counts              Counts, over all replicas
 //	POST /simulator/hang?on=true       the engine hangs, until on=false
 //	POST /simulator/weights            SetWeights by version=, shift=, quality=
 //	/fault/NAME/...                    any path of the server; generation shows the fault
@@ -101,7 +94,6 @@ func (s *Server) routes() http.Handler {
 	}
 	s.servePages(mux)
 	handle(mux, "GET /simulator/requests/{traceid}", recordOf(s.Request))
-	handle(mux, "GET /simulator/counts", func(*http.Request) (any, error) { return s.Counts(), nil })
 	handle(mux, "GET /simulator/state", func(*http.Request) (any, error) { return s.State(), nil })
 	handle(mux, "POST /simulator/weights", func(r *http.Request) (any, error) { return nil, s.changeWeights(r.URL.Query()) })
 	handle(mux, "POST /simulator/hang", func(r *http.Request) (any, error) {
