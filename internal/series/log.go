@@ -25,9 +25,8 @@ const (
 // concurrent use.
 type Log struct {
 	mu     sync.Mutex
-	began  int64    // from when records count their time, in tenths of a second since 1970
-	chunks []*chunk // the oldest first; all but the last are full
-	last   int      // records in the last chunk
+	chunks []*chunk // the oldest first
+	n      int      // records
 	waits  int      // records of users who waited
 	added  uint64   // records since the window began
 	uptime uptime
@@ -40,28 +39,51 @@ type Log struct {
 // UsePool has the log share a pool with others. It comes before the first Add.
 func (l *Log) UsePool(p *Pool) { l.pool = p }
 
-// chunk is as many records as fill a size class of the allocator without a gap.
-type chunk [32]record
-
-// record is a probe in 12 bytes, without what no reader of the log shows.
-type record struct {
-	at         int32 // tenths of a second, which last for 6 years, also before Log.began
-	ttft, tpot micros
-	outcome    uint8 // index in result.Outcomes
-	marks      marks
+// chunk is as many records as fill a size class of the allocator.
+type chunk struct {
+	from    int64 // from when they count their time, in tenths of a second since 1970
+	n       uint8
+	records [50]record
 }
 
-// marks are what else is known of a probe.
-type marks uint8
+// record is a probe in 10 bytes, without what no reader of the log shows.
+type record struct {
+	at         [3]byte // tenths of a second, also before chunk.from
+	ttft, tpot micros
+	what       what
+}
+
+// what is the index of an outcome in result.Outcomes, and what else is known of a probe.
+type what uint8
 
 const (
-	timed    marks = 1 << iota // a success whose latencies count
-	late                       // a success that exceeded an objective for its latencies
-	inWindow                   // its time to first token counts in the window
-	waited                     // no probe: a user who waited while one did
+	timed    what = 1 << (iota + 5) // a success whose latencies count
+	late                            // a success that exceeded an objective for its latencies
+	inWindow                        // its time to first token counts in the window
+
+	outcomeBits = timed - 1
+	waited      = outcomeBits // instead of an outcome: no probe, but a user who waited while one did
 )
 
-func (m marks) has(all marks) bool { return m&all == all }
+func (w what) has(mark what) bool { return w&mark != 0 }
+func (w what) outcome() what      { return w & outcomeBits }
+
+// put puts a record at the end; false where there is no room for one of that time.
+func (c *chunk) put(at int64, r record) bool {
+	since := at - c.from
+	if int(c.n) == len(c.records) || since != int64(int32(since)<<8>>8) {
+		return false
+	}
+	r.at = [3]byte{byte(since), byte(since >> 8), byte(since >> 16)}
+	c.records[c.n] = r
+	c.n++
+	return true
+}
+
+// at returns when a record was, in tenths of a second since 1970.
+func (c *chunk) at(r *record) int64 {
+	return c.from + int64(int32(r.at[0])<<8|int32(r.at[1])<<16|int32(r.at[2])<<24)>>8
+}
 
 // micros is a duration: 22 bits in units of 1, 10, 100 or 1,000 µs, so that it is exact to a
 // microsecond below 4.19 s, and to a millionth up to an hour.
@@ -103,6 +125,9 @@ func (m micros) duration() time.Duration {
 	return d
 }
 
+// tenthsOfWindow is windowSpan in tenths of a second.
+const tenthsOfWindow = int64(windowSpan / (time.Second / 10))
+
 // tenths returns t as a Unix time in tenths of a second.
 func tenths(t time.Time) int64 { return t.UnixMilli() / 100 }
 
@@ -112,15 +137,15 @@ func (l *Log) Add(o *Observation) {
 	if i < 0 || o.Outcome == result.Canceled {
 		return
 	}
-	r := record{ttft: microsOf(o.Timing.TTFT), tpot: microsOf(o.Timing.TPOT), outcome: uint8(i)}
+	r := record{ttft: microsOf(o.Timing.TTFT), tpot: microsOf(o.Timing.TPOT), what: what(i)}
 	if o.Outcome == result.Success && o.Timed() {
-		r.marks |= timed
+		r.what |= timed
 	}
 	if o.Judgement.IsLate() {
-		r.marks |= late
+		r.what |= late
 	}
 	if o.IsSample() && hasTokens(o.Result) && countsTTFT(o.Result) {
-		r.marks |= inWindow
+		r.what |= inWindow
 	}
 	allowance := l.pool.allowance()
 	k, alike := keep(o, allowance)
@@ -141,73 +166,59 @@ func (l *Log) Add(o *Observation) {
 func (l *Log) AddWait(at time.Time, wait time.Duration, bad bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.add(at, record{ttft: microsOf(wait), tpot: absent, marks: inWindow | waited})
+	l.add(at, record{ttft: microsOf(wait), tpot: absent, what: inWindow | waited})
 	l.uptime.addWait(at, bad)
 }
 
-// add puts a record at the end. Where the clock was off by years, what came before has no
-// time.
+// add puts a record at the end.
 func (l *Log) add(at time.Time, r record) {
-	if len(l.chunks) == 0 {
-		l.began = tenths(at)
+	now := tenths(at)
+	if n := len(l.chunks); n == 0 || !l.chunks[n-1].put(now, r) {
+		c := l.room(now)
+		*c = chunk{from: now}
+		c.put(now, r)
+		l.chunks = append(l.chunks, c)
 	}
-	since := tenths(at) - l.began
-	if since != int64(int32(since)) {
-		l.chunks, l.last, l.waits, l.began, since = nil, 0, 0, tenths(at), 0
-	}
-	r.at = int32(since)
-	if len(l.chunks) == 0 || l.last == len(chunk{}) {
-		l.chunks, l.last = append(l.chunks, l.room(r.at)), 0
-	}
-	l.chunks[len(l.chunks)-1][l.last] = r
-	l.last++
+	l.n++
 	l.added++
-	if r.marks.has(waited) {
+	if r.what.outcome() == waited {
 		l.waits++
 	}
 }
 
 // room returns a chunk for the next records: the oldest, where all in it is neither shown
 // nor of the last hour.
-func (l *Log) room(now int32) *chunk {
+func (l *Log) room(now int64) *chunk {
 	if len(l.chunks) == 0 {
 		return new(chunk)
 	}
 	oldest, waits := l.chunks[0], 0
-	for i := range oldest {
-		if oldest[i].marks.has(waited) {
+	for i := range oldest.n {
+		if oldest.records[i].what.outcome() == waited {
 			waits++
 		}
 	}
-	left := l.len() - len(oldest)
+	left := l.n - int(oldest.n)
 	shown := left-(l.waits-waits) < maxPoints
-	old := int64(oldest[len(oldest)-1].at)+int64(windowSpan/(time.Second/10)) <= int64(now)
+	old := oldest.at(&oldest.records[oldest.n-1])+tenthsOfWindow <= now
 	if left < maxWindow && (shown || !old) {
 		return new(chunk)
 	}
-	l.waits -= waits
+	l.n, l.waits = left, l.waits-waits
 	l.chunks = slices.Delete(l.chunks, 0, 1)
 	return oldest
 }
 
-func (l *Log) len() int {
-	if len(l.chunks) == 0 {
-		return 0
-	}
-	return (len(l.chunks)-1)*len(chunk{}) + l.last
-}
-
-// latest returns the records, the latest first.
-func (l *Log) latest() iter.Seq[*record] {
-	return func(yield func(*record) bool) {
-		n := l.last
-		for i := len(l.chunks) - 1; i >= 0; i-- {
-			for j := n - 1; j >= 0; j-- {
-				if !yield(&l.chunks[i][j]) {
+// latest returns the records, the latest first, each with its time in tenths of a second since
+// 1970.
+func (l *Log) latest() iter.Seq2[int64, *record] {
+	return func(yield func(int64, *record) bool) {
+		for _, c := range slices.Backward(l.chunks) {
+			for i := int(c.n) - 1; i >= 0; i-- {
+				if r := &c.records[i]; !yield(c.at(r), r) {
 					return
 				}
 			}
-			n = len(chunk{})
 		}
 	}
 }
@@ -223,13 +234,13 @@ type Point struct {
 	Late bool
 }
 
-// point returns the probe of a record, given the outcomes; l.mu is held.
-func (l *Log) point(r *record, outcomes []result.Outcome) Point {
+// point returns the probe of a record, given the outcomes.
+func (r *record) point(at int64, outcomes []result.Outcome) Point {
 	p := Point{
-		At: time.UnixMilli((l.began + int64(r.at)) * 100), Outcome: outcomes[r.outcome],
-		TTFT: result.Absent, TPOT: result.Absent, Late: r.marks.has(late),
+		At: time.UnixMilli(at * 100), Outcome: outcomes[r.what.outcome()],
+		TTFT: result.Absent, TPOT: result.Absent, Late: r.what.has(late),
 	}
-	if r.marks.has(timed) {
+	if r.what.has(timed) {
 		p.TTFT, p.TPOT = r.ttft.duration(), r.tpot.duration()
 	}
 	return p
@@ -243,15 +254,15 @@ func (l *Log) PointsIn(room []Point, n int) []Point {
 	outcomes := result.Outcomes()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n = min(n, maxPoints, l.len()-l.waits)
+	n = min(n, maxPoints, l.n-l.waits)
 	points := slices.Grow(room[:0], n)[:n]
-	for r := range l.latest() {
+	for at, r := range l.latest() {
 		if n == 0 {
 			break
 		}
-		if !r.marks.has(waited) {
+		if r.what.outcome() != waited {
 			n--
-			points[n] = l.point(r, outcomes)
+			points[n] = r.point(at, outcomes)
 		}
 	}
 	return points[n:]
@@ -350,15 +361,13 @@ func (l *Log) WindowSamples(now time.Time) int {
 func (l *Log) samples(all []time.Duration, now time.Time) []time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	const span = int64(windowSpan / (time.Second / 10))
-	at := tenths(now) - l.began
 	left := l.added
-	for r := range l.latest() {
-		if left == 0 || int64(r.at) <= at-span || len(all) == maxWindow {
+	for at, r := range l.latest() {
+		if left == 0 || at <= tenths(now)-tenthsOfWindow || len(all) == maxWindow {
 			break
 		}
 		left--
-		if !r.marks.has(inWindow) || int64(r.at) > at+span {
+		if !r.what.has(inWindow) || at > tenths(now)+tenthsOfWindow {
 			continue
 		}
 		d := r.ttft.duration()

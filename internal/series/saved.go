@@ -68,22 +68,19 @@ func (s *Saved) Restore(now time.Time) (*Log, error) {
 		return nil, errNotSaved
 	}
 	l := &Log{uptime: s.Uptime.valid(now)}
-	known := map[result.Outcome]uint8{}
-	for i, o := range result.Outcomes() {
-		known[o] = uint8(i)
-	}
+	outcomes := result.Outcomes()
 	var at int64
 	i := 0
 	for _, run := range s.Outcomes {
-		outcome, ok := known[run.Outcome]
+		outcome := slices.Index(outcomes, run.Outcome)
 		for range run.N {
 			if i == n {
 				return nil, errNotSaved
 			}
-			if at += s.At[i]; ok && at <= tenths(now) {
-				r := record{ttft: restoredMicros(s.TTFT[i]), tpot: restoredMicros(s.TPOT[i]), outcome: outcome, marks: timed}
+			if at += s.At[i]; outcome >= 0 && at <= tenths(now) {
+				r := record{ttft: restoredMicros(s.TTFT[i]), tpot: restoredMicros(s.TPOT[i]), what: what(outcome) | timed}
 				if run.Late {
-					r.marks |= late
+					r.what |= late
 				}
 				l.add(time.UnixMilli(at*100), r)
 			}
