@@ -43,7 +43,7 @@ func (l *Log) UsePool(p *Pool) { l.pool = p }
 type chunk struct {
 	from    int64 // from when they count their time, in tenths of a second since 1970
 	n       uint8
-	records [50]record
+	records [37]record
 }
 
 // record is a probe in 10 bytes, without what no reader of the log shows.
@@ -186,27 +186,30 @@ func (l *Log) add(at time.Time, r record) {
 	}
 }
 
-// room returns a chunk for the next records: the oldest, where all in it is neither shown
-// nor of the last hour.
-func (l *Log) room(now int64) *chunk {
-	if len(l.chunks) == 0 {
-		return new(chunk)
-	}
-	oldest, waits := l.chunks[0], 0
-	for i := range oldest.n {
-		if oldest.records[i].what.outcome() == waited {
-			waits++
+// room returns a chunk for the next records: an old one, where all in it is neither shown nor
+// of the last hour.
+func (l *Log) room(now int64) (c *chunk) {
+	for len(l.chunks) > 0 {
+		oldest, waits := l.chunks[0], 0
+		for i := range oldest.n {
+			if oldest.records[i].what.outcome() == waited {
+				waits++
+			}
 		}
+		left := l.n - int(oldest.n)
+		shown := left-(l.waits-waits) < maxPoints
+		old := oldest.at(&oldest.records[oldest.n-1])+tenthsOfWindow <= now
+		if left < maxWindow && (shown || !old) {
+			break
+		}
+		l.n, l.waits = left, l.waits-waits
+		l.chunks = slices.Delete(l.chunks, 0, 1)
+		c = oldest
 	}
-	left := l.n - int(oldest.n)
-	shown := left-(l.waits-waits) < maxPoints
-	old := oldest.at(&oldest.records[oldest.n-1])+tenthsOfWindow <= now
-	if left < maxWindow && (shown || !old) {
-		return new(chunk)
+	if c == nil {
+		c = new(chunk)
 	}
-	l.n, l.waits = left, l.waits-waits
-	l.chunks = slices.Delete(l.chunks, 0, 1)
-	return oldest
+	return c
 }
 
 // latest returns the records, the latest first, each with its time in tenths of a second since

@@ -264,7 +264,7 @@ func TestSizes(t *testing.T) {
 	if n := unsafe.Sizeof(record{}); n != 10 {
 		t.Errorf("a record has %d bytes", n)
 	}
-	if n := unsafe.Sizeof(chunk{}); n != 512 {
+	if n := unsafe.Sizeof(chunk{}); n != 384 {
 		t.Errorf("a chunk has %d bytes", n)
 	}
 }
