@@ -60,7 +60,7 @@ func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	}
 	var err error
 	if cfg.API != "" {
-		p, ok := o.Dialer.shared.protocol(cfg.API)
+		p, ok := api.Lookup(cfg.API)
 		if !ok {
 			return nil, fmt.Errorf("endpoint %q: unknown api %q", cfg.Name, cfg.API)
 		}
@@ -167,7 +167,6 @@ func (e *Endpoint) ownHeader(h http.Header) {
 type shared struct {
 	mu         sync.Mutex
 	transports []sharedTransport // the latest last
-	protocols  map[string]*api.Protocol
 }
 
 // sharedTransport is a transport that keeps no connections, with its settings.
@@ -202,24 +201,6 @@ func (s *shared) transport(h *config.HTTPClient, make func() (http.RoundTripper,
 	}
 	s.transports = append(s.transports, sharedTransport{h.HTTPClientConfig, rt})
 	return rt, nil
-}
-
-// protocol returns the wire protocol of a name; false for none. It must not be changed.
-func (s *shared) protocol(name string) (*api.Protocol, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, ok := s.protocols[name]
-	if ok {
-		return p, true
-	}
-	made, ok := api.Lookup(name)
-	if ok {
-		if s.protocols == nil {
-			s.protocols = map[string]*api.Protocol{}
-		}
-		s.protocols[name] = &made
-	}
-	return &made, ok
 }
 
 // handshakeTimeout limits the one connection that finds out whether a port

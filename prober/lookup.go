@@ -112,7 +112,7 @@ func (e *Endpoint) detect(ctx context.Context, l *lookup) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("detect the api: %w", err)
 	}
-	p, ok := e.options.Dialer.shared.protocol(found.API)
+	p, ok := api.Lookup(found.API)
 	if !ok {
 		return target{}, fmt.Errorf("detect the api: %q is not known", found.API)
 	}

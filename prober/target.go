@@ -197,7 +197,7 @@ func Suits(apiName string, m *config.Module) error {
 	if !ok {
 		return nil
 	}
-	_, err := (&target{protocol: &p}).forModule(m, KindOf(m))
+	_, err := (&target{protocol: p}).forModule(m, KindOf(m))
 	return err
 }
 

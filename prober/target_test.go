@@ -151,7 +151,7 @@ func TestExactLengthIsAskedWhereItIsKnown(t *testing.T) {
 	f := func(apiName, engine string, exact, continuous bool) {
 		t.Helper()
 		p, _ := api.Lookup(apiName)
-		q := request{served: &target{protocol: &p, engine: engine}, question: workload.Question{Texts: []string{"x"}, Output: 1, Exact: true}}
+		q := request{served: &target{protocol: p, engine: engine}, question: workload.Question{Texts: []string{"x"}, Output: 1, Exact: true}}
 		if got := q.params(); got.ExactLength != exact || got.ContinuousUsage != continuous {
 			t.Errorf("%s on %q: exact length %t, running counts %t", apiName, engine, got.ExactLength, got.ContinuousUsage)
 		}

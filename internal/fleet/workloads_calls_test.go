@@ -37,10 +37,10 @@ func TestCallsAgainstTheSimulator(t *testing.T) {
 		p, _ := api.Lookup(name)
 		for _, v := range result.ToolCallVerdicts() {
 			if p.Tools {
-				add(p, "call", v)
+				add(*p, "call", v)
 			}
 			if p.Structured && slices.Contains(result.StructuredVerdicts(), v) {
-				add(p, "json", v)
+				add(*p, "json", v)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func askQuestion(t *testing.T, v *serving, name, text string, limit int) (answer
 		t.Fatalf("%s: status %d, error %v, %s", name, a.status, a.err, a.body)
 	}
 	r, _ := v.Request(trace)
-	return decodeFace(&p, a.body), r
+	return decodeFace(p, a.body), r
 }
 
 // TestQuestionsAtEveryFace asks for a number and for JSON, whose quotation marks

@@ -49,7 +49,7 @@ func askFace(t *testing.T, v *serving, name, prefix string) answered {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	a := v.post(ctx, u.RequestURI(), string(body), 1<<20)
-	return decodeFace(&p, a.body)
+	return decodeFace(p, a.body)
 }
 
 func decodeFace(p *api.Protocol, body string) answered {

@@ -4,10 +4,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// protocols is the closed list, in the order of the documentation.
-func protocols() []Protocol {
+// protocols returns the closed list, in the order of the documentation. It must not be changed.
+var protocols = sync.OnceValue(func() []Protocol {
 	return []Protocol{
 		chat(), completions(), responses(),
 		ollamaChat(), ollamaGenerate(), tgi(), sglang(), llamacpp(), triton(),
@@ -17,19 +18,20 @@ func protocols() []Protocol {
 		bedrock(),
 		openAIEmbeddings(), tei(), ollamaEmbed(), cohereEmbed(), rerank(),
 	}
-}
+})
 
-// All lists the protocols in the order of the documentation, made by each call: 18 kB.
-func All() []Protocol { return protocols() }
+// All lists the protocols in the order of the documentation. They must not be changed.
+func All() []Protocol { return slices.Clone(protocols()) }
 
-// Lookup returns the protocol of that name.
-func Lookup(name string) (Protocol, bool) {
-	for _, p := range protocols() {
-		if p.Name == name {
-			return p, true
-		}
+// Lookup returns the protocol of that name, which must not be changed; an empty one and false
+// where there is none.
+func Lookup(name string) (*Protocol, bool) {
+	all := protocols()
+	i := slices.IndexFunc(all, func(p Protocol) bool { return p.Name == name })
+	if i < 0 {
+		return new(Protocol), false
 	}
-	return Protocol{}, false
+	return &all[i], true
 }
 
 // Names lists the protocols in the order of the documentation.

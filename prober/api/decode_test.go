@@ -54,7 +54,7 @@ func TestIdentity(t *testing.T) {
 			want.Fingerprints = []string{fingerprint}
 		}
 		p, _ := Lookup(api)
-		if d := cmp.Diff(want, decodeIdentity(t, p, bytes.NewReader(readCapture(t, file)))); d != "" {
+		if d := cmp.Diff(want, decodeIdentity(t, *p, bytes.NewReader(readCapture(t, file)))); d != "" {
 			t.Errorf("%s (-want +got):\n%s", file, d)
 		}
 	}
@@ -89,7 +89,7 @@ func TestIdentity(t *testing.T) {
 	// Responses reports it at both ends.
 	p, _ := Lookup("openai-responses")
 	want := identity{Models: []string{"gpt-5.4", "gpt-5.4"}}
-	if d := cmp.Diff(want, decodeIdentity(t, p, bytes.NewReader(readCapture(t, "composed_openai_responses")))); d != "" {
+	if d := cmp.Diff(want, decodeIdentity(t, *p, bytes.NewReader(readCapture(t, "composed_openai_responses")))); d != "" {
 		t.Errorf("responses (-want +got):\n%s", d)
 	}
 }

@@ -19,7 +19,7 @@ func TestBody(t *testing.T) {
 	f := func(api string, params Params, want string) {
 		t.Helper()
 		p, _ := Lookup(api)
-		checkBody(t, p, params, want)
+		checkBody(t, *p, params, want)
 		params.OutputTokens = 0
 		if got, err := p.Body(params); err == nil {
 			t.Errorf("%s: no cap on the answer: %s, want an error", api, got)
@@ -65,7 +65,7 @@ func TestConversation(t *testing.T) {
 	f := func(api string, messages []Message, want string) {
 		t.Helper()
 		p, _ := Lookup(api)
-		checkBody(t, p, Params{Model: "m", Prompt: "ignored", Messages: messages, OutputTokens: 64}, want)
+		checkBody(t, *p, Params{Model: "m", Prompt: "ignored", Messages: messages, OutputTokens: 64}, want)
 	}
 	talk := []Message{{"system", "Be brief."}, {"user", "a <b>"}, {"assistant", "c"}, {"user", "d"}}
 	const (
