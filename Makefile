@@ -27,7 +27,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test hostile e2e peers otlp lint vuln rules boards proof incidents page real real-smoke deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test simulations hostile e2e peers otlp lint vuln rules boards proof incidents page real real-smoke deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -37,9 +37,13 @@ run: ## the daemon: make run ARGS='--config.file=examples/minimal.yml'
 demo: ## the daemon against simulated servers
 	$(GO) run . demo $(ARGS)
 
-# A program with the race detector sleeps for a second at its end, unless it is told otherwise.
+# A program with the race detector sleeps for a second at its end, unless it is told otherwise. "make lint" vets, and
+# "make simulations" repeats what -short shortens.
 test: ## every test, with the race detector; minutes
-	GORACE=atexit_sleep_ms=0 $(GO) test -race -timeout 10m ./...
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -timeout 10m ./...
+
+simulations: ## what has a number of repetitions, in full and without the race detector
+	$(GO) test -vet=off ./config ./internal/series ./internal/workload/drift
 
 # 20 hostile endpoints among 200 stay for 75 s; INFERENCE_EXPORTER_HOSTILE_DURATION=10m for longer.
 hostile: ## the program against hostile servers and with few resources of its own; minutes

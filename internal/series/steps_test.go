@@ -131,12 +131,16 @@ func (d *datings) add(s *series, factor float64) {
 // exactly dates 89 %. There it is dated within 10 probes in 80 %, and found in 95 %.
 func TestStepsAreDated(t *testing.T) {
 	t.Parallel()
+	worlds := 4
+	if testing.Short() {
+		worlds = 2
+	}
 	for _, tc := range []struct{ sigma, factor, found, within10, covered float64 }{
 		{0.18, 1.2, 0.99, 0.95, 0.85},
 		{0.18, 1 / 1.2, 0.99, 0.95, 0.85},
 		{0.25, 1.2, 0.95, 0.8, 0.8},
 	} {
-		d := date(t, harsh(tc.sigma), tc.factor, 4, 75)
+		d := date(t, harsh(tc.sigma), tc.factor, worlds, 75)
 		found := float64(len(d.off)) / float64(d.steps)
 		covered := float64(d.covered) / float64(d.steps)
 		t.Logf("sigma %v, factor %.2f: %.3f found, %.3f within 10 probes, %.3f in the bounds, after %v probes",
@@ -153,8 +157,12 @@ func TestNoFalseSteps(t *testing.T) {
 	t.Parallel()
 	c := harsh(0.25)
 	c.interval = time.Minute
-	if found := newSeries(c, 1).days(90, 1); len(found) > 1 {
-		t.Errorf("%d steps in 90 days without one: %+v", len(found), found)
+	days := 90.0
+	if testing.Short() {
+		days = 30
+	}
+	if found := newSeries(c, 1).days(days, 1); len(found) > 1 {
+		t.Errorf("%d steps in %v days without one: %+v", len(found), days, found)
 	}
 }
 

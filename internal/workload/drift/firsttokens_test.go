@@ -167,6 +167,9 @@ func TestFirstTokensStayQuiet(t *testing.T) {
 			if s.window > minWindow {
 				months = 4 // which take as long; BenchmarkFirstTokens has more
 			}
+			if testing.Short() {
+				months /= 4
+			}
 			if changes := s.run(s.watch(), s.days(months*month)); changes > months/20 {
 				t.Errorf("%d changes in %d months of the same model, want at most %d", changes, months, months/20)
 			}
@@ -193,8 +196,10 @@ func TestFirstTokensFindChange(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			found := 0
-			const runs = 10
+			found, runs := 0, 10
+			if testing.Short() {
+				runs = 3
+			}
 			for seed := range uint64(runs) {
 				s, f := newFirstTokenServer(100+seed, tt.scored), &firstTokens{window: tt.window}
 				s.window = tt.window
