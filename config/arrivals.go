@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // ArrivalProcess is how the requests of a burst arrive.
@@ -123,20 +121,17 @@ const (
 
 // loadProfile reads ProfileFile, which is known to be a regular file.
 func (a *Arrivals) loadProfile(r *report, p path) {
-	if a == nil || a.ProfileFile == "" || r.failed[p] {
+	if a == nil {
 		return
 	}
-	data, err := foreign.ReadFile(a.ProfileFile, maxProfileBytes)
-	if err != nil {
-		r.errorf(p, "cannot read: %v", err)
-		return
-	}
-	profile, mistake := parseProfile(data)
-	if mistake != nil {
-		r.errorAt(r.line(p), p, "%s:%d: %v", a.ProfileFile, mistake.line, mistake.err)
-		return
-	}
-	a.Profile = profile.atRate(a.Rate)
+	r.loadLines(p, a.ProfileFile, maxProfileBytes, func(data []byte) []lineError {
+		profile, mistake := parseProfile(data)
+		if mistake != nil {
+			return []lineError{*mistake}
+		}
+		a.Profile = profile.atRate(a.Rate)
+		return nil
+	})
 }
 
 // Profile are recorded arrivals: the time of each from the first, in the order of time.
@@ -170,14 +165,8 @@ func (p Profile) Spans(n int) []time.Duration {
 	return all
 }
 
-// profileMistake is a mistake in a line of a file with recorded arrivals.
-type profileMistake struct {
-	line int
-	err  error
-}
-
 // parseProfile reads the arrivals of a file: CSV, or JSON lines as Mooncake's traces are.
-func parseProfile(data []byte) (Profile, *profileMistake) {
+func parseProfile(data []byte) (Profile, *lineError) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var b profileBuilder
 	read := b.csv
@@ -189,7 +178,7 @@ func parseProfile(data []byte) (Profile, *profileMistake) {
 		err = errors.New("want at least two arrivals, and time between them")
 	}
 	if err != nil {
-		return nil, &profileMistake{max(1, line), err}
+		return nil, &lineError{max(1, line), err}
 	}
 	return b.profile, nil
 }

@@ -338,17 +338,13 @@ type Tracing struct {
 // Format writes the settings as printYAML does.
 func (t Tracing) Format(f fmt.State, _ rune) { printYAML(f, t) }
 
-func (t *Tracing) check(r *report, p path) { checkHeaders(r, p.key("headers"), t.Headers) }
-
-// checkHeaders checks the values of headers.
-func checkHeaders(r *report, p path, headers map[string]promconfig.Secret) {
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		switch {
-		case headers[name] == "":
-			r.errorf(p.key(name), "missing; want a value")
-		case !httpguts.ValidHeaderFieldValue(string(headers[name])):
-			r.errorf(p.key(name), "a line break or another control character")
-		}
+// checkHeader checks the value of a header.
+func (r *report) checkHeader(p path, value promconfig.Secret) {
+	switch {
+	case value == "":
+		r.errorf(p, "missing; want a value")
+	case !httpguts.ValidHeaderFieldValue(string(value)):
+		r.errorf(p, "a line break or another control character")
 	}
 }
 
@@ -373,5 +369,3 @@ type Metrics struct {
 
 // Format writes the settings as printYAML does.
 func (m Metrics) Format(f fmt.State, _ rune) { printYAML(f, m) }
-
-func (m *Metrics) check(r *report, p path) { checkHeaders(r, p.key("headers"), m.Headers) }

@@ -148,35 +148,6 @@ func (d *Discovery) checkAllow(r *report, p path) {
 	}
 }
 
-// credentials names a key with credentials; "" without any.
-func (e *Endpoint) credentials() string {
-	switch {
-	case e.HTTP.hasCredentials():
-		return "http"
-	case e.SigV4 != nil:
-		return "sigv4"
-	case e.CloudIdentity != nil:
-		return "cloud_identity"
-	case e.Servers.HTTP != nil && e.Servers.HTTP.hasCredentials():
-		return "servers.http"
-	}
-	return ""
-}
-
-// hasCredentials reports whether requests carry something that only some may
-// have. Credentials of a proxy go to the proxy alone.
-func (h *HTTPClient) hasCredentials() bool {
-	if h.HTTPHeaders != nil {
-		for _, header := range h.HTTPHeaders.Headers {
-			if len(header.Secrets)+len(header.Files) > 0 {
-				return true
-			}
-		}
-	}
-	tls := h.TLSConfig
-	return h.Authorization != nil || h.BasicAuth != nil || h.OAuth2 != nil || tls.Cert != "" || tls.CertFile != ""
-}
-
 // Bounds of a target.
 const (
 	maxURLBytes     = 2048
@@ -228,7 +199,9 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	}
 	if name := target.Get(labelAPI); name != "" {
 		e.API = name
-		checkForm(r, labelAPI, "protocol", name)
+		if problem := formOf("protocol").problem(name); problem != "" {
+			r.errorf(labelAPI, "%s", problem)
+		}
 	}
 	if engine := target.Get(labelEngine); engine != "" {
 		e.Servers.Engine = engine

@@ -147,15 +147,9 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 		}
 		if h, ok := fieldOf[promconfig.HTTPClientConfig](v, "HTTPClientConfig"); ok {
 			d.validateProxy(p.key("proxy_url"), h.ProxyURL)
-			if h.OAuth2 != nil {
-				at := p.key("oauth2")
-				d.validateProxy(at.key("proxy_url"), h.OAuth2.ProxyURL)
-				d.validateOpenURL(at.key("token_url"), h.OAuth2.TokenURL, "client_id and client_secret")
-			}
-			clean := len(d.errs)
-			eachFile(p, v.FieldByName("HTTPClientConfig"), d.files)
-			if _, err := promconfig.NewTLSConfig(&h.TLSConfig); err != nil && len(d.errs) == clean {
-				d.errorf(p.key("tls_config"), "%s", safetext.Line(err.Error(), maxQuoted))
+			(&HTTPClient{h}).eachFile(p, func(p path, name string) { d.file(p, name, maxSecretBytes) })
+			if len(d.errs) == before {
+				d.validateClient(p, &h)
 			}
 			// Prometheus sends credentials to the target of a redirect.
 			if _, written := d.lines[p.key("follow_redirects")]; !written && (&HTTPClient{h}).hasCredentials() {

@@ -71,7 +71,24 @@ type Endpoint struct {
 }
 
 // HasKey reports whether requests to the endpoint identify who asks.
-func (e *Endpoint) HasKey() bool { return e.SigV4 != nil || e.CloudIdentity != nil || e.HTTP.hasKey() }
+func (e *Endpoint) HasKey() bool {
+	return e.SigV4 != nil || e.CloudIdentity != nil || e.HTTP.hasCredentials()
+}
+
+// credentials names a key with credentials; "" without any.
+func (e *Endpoint) credentials() string {
+	switch {
+	case e.HTTP.hasCredentials():
+		return "http"
+	case e.SigV4 != nil:
+		return "sigv4"
+	case e.CloudIdentity != nil:
+		return "cloud_identity"
+	case e.Servers.HTTP != nil && e.Servers.HTTP.hasCredentials():
+		return "servers.http"
+	}
+	return ""
+}
 
 // Format writes the endpoint as printYAML does.
 func (e Endpoint) Format(f fmt.State, _ rune) { printYAML(f, e) }

@@ -265,8 +265,10 @@ func (q *MappingRequests) complete(r *report, p path) {
 }
 
 func (q *MappingRequests) check(r *report, p path) {
-	for _, value := range slices.Sorted(maps.Keys(q.As)) {
-		checkForm(r, p.key("as").key(value), "finish", q.As[value])
+	for value, as := range q.As {
+		if problem := formOf("finish").problem(as); problem != "" {
+			r.errorf(p.key("as").key(value), "%s", problem)
+		}
 	}
 }
 

@@ -75,11 +75,11 @@ const (
 	BF16  Precision = "bf16"
 	FP16  Precision = "fp16"
 	FP8   Precision = "fp8"
-	MXFP8 Precision = "mxfp8" // with a scale of 8 bits for each 32 weights
+	MXFP8 Precision = "mxfp8"
 	INT8  Precision = "int8"
 	FP4   Precision = "fp4"
-	MXFP4 Precision = "mxfp4" // with a scale of 8 bits for each 32 weights
-	NVFP4 Precision = "nvfp4" // with a scale of 8 bits for each 16 weights
+	MXFP4 Precision = "mxfp4"
+	NVFP4 Precision = "nvfp4"
 	INT4  Precision = "int4"
 )
 
@@ -88,38 +88,14 @@ func Precisions() []Precision {
 	return []Precision{FP32, BF16, FP16, FP8, MXFP8, INT8, FP4, MXFP4, NVFP4, INT4}
 }
 
-// precisionNames are the names of all precisions.
-func precisionNames() []string {
-	var names []string
-	for _, p := range Precisions() {
-		names = append(names, string(p))
-	}
-	return names
-}
-
 // BytesPerWeight returns the bytes of memory of one weight, with its part of the
 // scales of its block where the format defines these: OCP Microscaling Formats
 // (MX) 1.0 for mxfp8 and mxfp4, NVIDIA's NVFP4. Formats whose scales are up to
 // the checkpoint count without them. It is 0 for no precision.
 func (p Precision) BytesPerWeight() float64 {
-	switch p {
-	case FP32:
-		return 4
-	case BF16, FP16:
-		return 2
-	case FP8, INT8:
-		return 1
-	case MXFP8:
-		return 1 + 1.0/32
-	case FP4, INT4:
-		return 0.5
-	case MXFP4:
-		return 0.5 + 1.0/32
-	case NVFP4:
-		return 0.5 + 1.0/16
-	default:
-		return 0
-	}
+	return map[Precision]float64{
+		FP32: 4, BF16: 2, FP16: 2, FP8: 1, MXFP8: 1 + 1.0/32, INT8: 1, FP4: 0.5, MXFP4: 0.5 + 1.0/32, NVFP4: 0.5 + 1.0/16, INT4: 0.5,
+	}[p]
 }
 
 // ReadBytes returns the bytes of weights that are read for each token: those

@@ -41,21 +41,18 @@ type HTTPClient struct {
 	promconfig.HTTPClientConfig
 }
 
-// hasKey reports whether the settings identify who asks.
-func (h *HTTPClient) hasKey() bool {
-	if h.BasicAuth != nil || h.Authorization != nil || h.OAuth2 != nil || h.BearerToken != "" || h.BearerTokenFile != "" ||
-		h.TLSConfig.Cert != "" || h.TLSConfig.CertFile != "" {
-		return true
-	}
-	if h.HTTPHeaders == nil {
-		return false
-	}
-	for name := range h.HTTPHeaders.Headers {
-		if carriesCredentials(name) {
-			return true
+// hasCredentials reports whether requests carry something that only some may
+// have. Credentials of a proxy go to the proxy alone.
+func (h *HTTPClient) hasCredentials() bool {
+	if h.HTTPHeaders != nil {
+		for name, header := range h.HTTPHeaders.Headers {
+			if len(header.Secrets)+len(header.Files) > 0 || carriesCredentials(name) {
+				return true
+			}
 		}
 	}
-	return false
+	tls := h.TLSConfig
+	return h.Authorization != nil || h.BasicAuth != nil || h.OAuth2 != nil || tls.Cert != "" || tls.CertFile != ""
 }
 
 // MarshalYAML renders the settings with secrets hidden.
@@ -143,38 +140,36 @@ func (d *decoder) http(n *yaml.Node, p path, out *HTTPClient) {
 	before := len(d.errs)
 	d.inSecret(func() { d.structure(n, p, reflect.ValueOf(&out.HTTPClientConfig).Elem()) })
 	if len(d.errs) == before {
-		d.validateHTTP(p, &out.HTTPClientConfig)
+		if out.FollowRedirects {
+			d.errorf(p.key("follow_redirects"), "redirects are never followed; leave the key out")
+		}
+		d.validateClient(p, &out.HTTPClientConfig)
 	}
 }
 
-// validateHTTP checks what belongs together, once each value is right.
-func (d *decoder) validateHTTP(p path, c *promconfig.HTTPClientConfig) {
-	if c.FollowRedirects {
-		d.errorf(p.key("follow_redirects"), "redirects are never followed; leave the key out")
-	}
+// validateClient checks what belongs together, once each value is right.
+func (d *decoder) validateClient(p path, c *promconfig.HTTPClientConfig) {
 	if err := c.Validate(); err != nil {
 		d.errorf(p, "%v", err)
 	}
-	if _, err := promconfig.NewTLSConfig(&c.TLSConfig); err != nil {
-		d.errorf(p.key("tls_config"), "%v", err)
-	}
+	d.validateTLS(p.key("tls_config"), &c.TLSConfig)
 	if c.Authorization != nil && !httpguts.ValidHeaderFieldValue(string(c.Authorization.Credentials)) {
 		d.errorf(p.key("authorization").key("credentials"), "a line break or another control character")
 	}
-	d.validateOAuth2(p.key("oauth2"), c.OAuth2)
+	if o, at := c.OAuth2, p.key("oauth2"); o != nil {
+		if err := o.Validate(); err != nil {
+			d.errorf(at, "%v", err)
+		}
+		d.validateProxy(at.key("proxy_url"), o.ProxyURL)
+		d.validateOpenURL(at.key("token_url"), o.TokenURL, "client_id and client_secret")
+		d.validateTLS(at.key("tls_config"), &o.TLSConfig)
+	}
 	d.validateHeaders(p.key("http_headers"), c.HTTPHeaders)
 }
 
-func (d *decoder) validateOAuth2(p path, o *promconfig.OAuth2) {
-	if o == nil {
-		return
-	}
-	if err := o.Validate(); err != nil {
-		d.errorf(p, "%v", err)
-	}
-	d.validateOpenURL(p.key("token_url"), o.TokenURL, "client_id and client_secret")
-	if _, err := promconfig.NewTLSConfig(&o.TLSConfig); err != nil {
-		d.errorf(p.key("tls_config"), "%v", err)
+func (d *decoder) validateTLS(p path, c *promconfig.TLSConfig) {
+	if _, err := promconfig.NewTLSConfig(c); err != nil {
+		d.errorf(p, "%s", safetext.Line(err.Error(), maxQuoted))
 	}
 }
 

@@ -89,20 +89,14 @@ func (l Lengths) IsZero() bool { return len(l.Ladder) == 0 && len(l.Mix) == 0 }
 
 // rungs returns each length of a ladder by itself, with its label: "" where there
 // is only one.
-func (l Lengths) rungs() []rung {
+func (l Lengths) rungs() (all []Lengths, labels []string) {
 	if len(l.Ladder) < 2 {
-		return []rung{{l, ""}}
+		return []Lengths{l}, []string{""}
 	}
-	all := make([]rung, len(l.Ladder))
-	for i, n := range l.Ladder {
-		all[i] = rung{Tokens(n), strconv.Itoa(n)}
+	for _, n := range l.Ladder {
+		all, labels = append(all, Tokens(n)), append(labels, strconv.Itoa(n))
 	}
-	return all
-}
-
-type rung struct {
-	lengths Lengths
-	label   string
+	return all, labels
 }
 
 // MarshalYAML writes the lengths as they are read.
@@ -175,36 +169,31 @@ func (l Lengths) validate(r *report, p path, bounds *interval) {
 	if n := len(l.Ladder) + len(l.Mix); n > maxLengths {
 		r.errorf(p, "%d lengths, more than %d", n, maxLengths)
 	}
+	checkBounds := func(at path, n int) {
+		if !bounds.contains(float64(n)) {
+			r.errorf(at, "must be %s, got %d", bounds, n)
+		}
+	}
 	for i, n := range l.Ladder {
 		at := p
 		if r.written(p.index(i)) {
 			at = p.index(i)
 		}
-		checkBounds(r, at, n, bounds)
+		checkBounds(at, n)
 		if slices.Contains(l.Ladder[:i], n) {
 			r.errorf(at, "%d is listed twice", n)
 		}
 	}
 	for _, w := range l.Mix {
 		at := p.key(strconv.Itoa(w.Tokens))
-		checkBounds(r, at, w.Tokens, bounds)
-		validateWeight(r, at, w.Weight)
+		checkBounds(at, w.Tokens)
+		if !isWeight(w.Weight) {
+			r.errorf(at, "expected a weight above 0 and up to %d, got %v", maxWeight, w.Weight)
+		}
 	}
 }
 
-func checkBounds(r *report, p path, n int, bounds *interval) {
-	if !bounds.contains(float64(n)) {
-		r.errorf(p, "must be %s, got %d", bounds, n)
-	}
-}
-
-// validateWeight checks how often something is drawn relative to others.
-func validateWeight(r *report, p path, weight float64) {
-	if !isWeight(weight) {
-		r.errorf(p, "expected a weight above 0 and up to %d, got %v", maxWeight, weight)
-	}
-}
-
+// isWeight reports whether something may be drawn that often relative to others.
 func isWeight(weight float64) bool { return weight > 0 && weight <= maxWeight }
 
 // Traffic has a module ask what users ask: requests whose lengths are drawn from what

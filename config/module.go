@@ -168,7 +168,7 @@ func (m *Module) complete(r *report, p path) {
 }
 
 func (m *Module) check(r *report, p path) {
-	if n := len(m.InputTokens.rungs()) * len(m.OutputTokens.rungs()); n > maxRungs {
+	if n := max(1, len(m.InputTokens.Ladder)) * max(1, len(m.OutputTokens.Ladder)); n > maxRungs {
 		r.errorf(p.key("output_tokens"), "%d pairs of input_tokens and output_tokens, more than %d", n, maxRungs)
 	}
 	m.validateConcurrency(r, p)
@@ -191,15 +191,17 @@ type Rung struct {
 // Rungs returns what the module asks by itself: itself, unless it has ladders;
 // else a module for each combination of their lengths.
 func (m *Module) Rungs() []Rung {
-	if len(m.InputTokens.Ladder) < 2 && len(m.OutputTokens.Ladder) < 2 {
+	inputs, inputLabels := m.InputTokens.rungs()
+	outputs, outputLabels := m.OutputTokens.rungs()
+	if len(inputs)*len(outputs) == 1 {
 		return []Rung{{Module: m}}
 	}
 	var all []Rung
-	for _, in := range m.InputTokens.rungs() {
-		for _, out := range m.OutputTokens.rungs() {
+	for i, in := range inputs {
+		for j, out := range outputs {
 			own := *m
-			own.InputTokens, own.OutputTokens = in.lengths, out.lengths
-			all = append(all, Rung{&own, in.label, out.label})
+			own.InputTokens, own.OutputTokens = in, out
+			all = append(all, Rung{&own, inputLabels[i], outputLabels[j]})
 		}
 	}
 	return all
@@ -226,21 +228,21 @@ func several(l Lengths) bool { return len(l.Ladder) > 1 || len(l.Mix) > 1 }
 
 // validateLengths rejects several lengths where estimates would mix them.
 func (m *Module) validateLengths(r *report, p path) {
-	const hint = "several lengths beside %s; give each a module of its own"
-	if several(m.InputTokens) && m.Prefix.IsRelated() {
-		r.errorf(p.key("input_tokens"), hint, "prefix: "+string(m.Prefix))
-	}
-	if several(m.OutputTokens) && m.Prefix == PrefixConversation {
-		r.errorf(p.key("output_tokens"), hint, "prefix: conversation")
-	}
-	if len(m.Concurrency) == 0 {
+	beside := ""
+	switch {
+	case len(m.Concurrency) > 0:
+		beside = "concurrency"
+	case m.Prefix.IsRelated():
+		beside = "prefix: " + string(m.Prefix)
+	default:
 		return
 	}
+	const hint = "several lengths beside %s; give each a module of its own"
 	if several(m.InputTokens) {
-		r.errorf(p.key("input_tokens"), hint, "concurrency")
+		r.errorf(p.key("input_tokens"), hint, beside)
 	}
-	if several(m.OutputTokens) {
-		r.errorf(p.key("output_tokens"), hint, "concurrency")
+	if several(m.OutputTokens) && m.Prefix != PrefixPaired {
+		r.errorf(p.key("output_tokens"), hint, beside)
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 //	text:"256"               a text, the texts in a list or the keys of a mapping: not
 //	                         empty, of at most so many bytes, no control characters
 //	form:"series"            a text, the texts in a list or the keys of a mapping, in one
-//	                         of the forms of formProblem
+//	                         of the forms of formOf
 //	items:"some,unique"      a list that has items, and none of them twice
 //	required:"a path"        it must be written; the tag says what is missing
 //	of:"gateway"             the software whose mappings alone may have it
@@ -44,6 +44,7 @@ type option struct {
 	oneOf    []string
 	maxText  int
 	form     string
+	is       form // that form
 	some     bool
 	unique   bool
 	required string
@@ -143,7 +144,7 @@ func (d *decoder) setDefault(f reflect.StructField, v reflect.Value) {
 
 // newOption reads the tags of a field of a struct.
 func newOption(t reflect.Type, f reflect.StructField, key string) option {
-	o := option{key: key, index: f.Index, form: f.Tag.Get("form"), required: f.Tag.Get("required"), of: Software(f.Tag.Get("of"))}
+	o := option{key: key, index: f.Index, form: f.Tag.Get("form"), is: formOf(f.Tag.Get("form")), required: f.Tag.Get("required"), of: Software(f.Tag.Get("of"))}
 	item := f.Type
 	for item.Kind() == reflect.Pointer || item.Kind() == reflect.Slice || item.Kind() == reflect.Map {
 		item = item.Elem()
@@ -354,6 +355,9 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 			if problem := o.problem(key); problem != "" {
 				d.errorf(p.key(o.key).key(key.String()), "%s", problem)
 			}
+			if secret, ok := f.MapIndex(key).Interface().(promconfig.Secret); ok {
+				d.checkHeader(p.key(o.key).key(key.String()), secret)
+			}
 		}
 	default:
 		if f.IsZero() && !d.written(p.key(o.key)) {
@@ -385,7 +389,7 @@ func (o *option) problem(v reflect.Value) string {
 			return problem
 		}
 	}
-	return formProblem(o.form, s)
+	return o.is.problem(s)
 }
 
 func numberOf(v reflect.Value) float64 {
@@ -417,60 +421,80 @@ func checkText(r *report, p path, s string, limit int) {
 	}
 }
 
-func checkForm(r *report, p path, form, s string) {
-	if problem := formProblem(form, s); problem != "" {
-		r.errorf(p, "%s", problem)
-	}
+// form is a form that a text may have.
+type form struct {
+	is   func(string) bool
+	want string // follows "must be"
+	// secret says that a text is not repeated, as it is among secrets.
+	secret bool
 }
 
-// formProblem returns what is wrong with a text that must have a form; "" if nothing is.
-func formProblem(form, s string) string {
-	_, reservedHeader := promconfig.ReservedHeaders[http.CanonicalHeaderKey(s)]
-	switch {
-	case form == "":
-	case form == "protocol" && !slices.Contains(api.Names(), s):
-		return fmt.Sprintf("must be %s, got %s", enumerate(api.Names(), "or"), quote(s))
-	case form == "precision" && Precision(s).BytesPerWeight() == 0:
-		return fmt.Sprintf("must be %s, got %s", enumerate(precisionNames(), "or"), quote(s))
-	case form == "finish reason" && !slices.Contains(api.FinishReasons(), s):
-		return fmt.Sprintf("must be %s, got %s", enumerate(api.FinishReasons(), "or"), quote(s))
-	case form == "finish" && !slices.Contains(Finishes(), s):
-		return fmt.Sprintf("must be %s, got %s", enumerate(Finishes(), "or"), quote(s))
-	case form == "series" && !model.LegacyValidation.IsValidMetricName(s):
-		return fmt.Sprintf("must be of the form [a-zA-Z_:][a-zA-Z0-9_:]*, got %s", quote(s))
-	case form == "label" && !model.LegacyValidation.IsValidLabelName(s):
-		return fmt.Sprintf("must be of the form [a-zA-Z_][a-zA-Z0-9_]*, got %s", quote(s))
-	case form == "language" && !slices.Contains(Languages(), s):
-		return fmt.Sprintf("must be a known language as an ISO 639-1 code like en, got %s", quote(s))
-	case form == "currency" && !currencyCode.MatchString(s):
-		return fmt.Sprintf("must be an ISO 4217 code of three capital letters, got %s", quote(s))
-	case form == "hours" && !isHours(s):
-		return fmt.Sprintf("must be a part of the day in UTC such as 22:00-06:00, got %s", quote(s))
-	case form == "day" && !isDay(s):
-		return fmt.Sprintf("must be a day such as 2026-01-31, got %s", quote(s))
-	case form == "GPU" && !gpuUUID.MatchString(s):
-		return fmt.Sprintf("must be a UUID as inference_gpu_info shows it, such as GPU-..., got %s", quote(s))
-	case form == "host" && !isHostPattern(s):
-		return fmt.Sprintf("must be a host like vllm.internal, *.internal or 10.0.0.7:8000, got %s", quote(s))
-	case form == "body key" && slices.Contains(strings.Split(s, "."), ""):
-		return fmt.Sprintf("must be the name of a key, like stream_options.include_usage, got %s", quote(s))
-	// These are not repeated: they are among secrets.
-	case form == "page" && !isPage(s):
-		return "must be a path like /metrics, or a port and a path like :8002/metrics"
-	case form == "path" && !isPath(s):
-		return "must be a path like /custom/chat, without query and fragment"
-	case (form == "header" || form == "request header") && !httpguts.ValidHeaderFieldName(s):
-		return "not a valid name of a header"
-	case form == "request header" && reservedHeader:
-		return fmt.Sprintf("setting header %q is not allowed", http.CanonicalHeaderKey(s))
-	case form == "region" && !isPlain(s):
-		return "must be a region like us-east-1"
-	case form == "service" && !isPlain(s):
-		return "must be a service like bedrock"
-	case form == "role" && !roleARN.MatchString(s):
-		return "must be the ARN of a role, like arn:aws:iam::123456789012:role/prober"
+// formOf returns the form of that name; "" is any text.
+func formOf(name string) form {
+	among := func(all []string) form {
+		return form{is: func(s string) bool { return slices.Contains(all, s) }, want: enumerate(all, "or")}
 	}
-	return ""
+	switch name {
+	case "":
+		return form{is: func(string) bool { return true }}
+	case "protocol":
+		return among(api.Names())
+	case "precision":
+		return among(textsOf(Precisions()))
+	case "finish reason":
+		return among(api.FinishReasons())
+	case "finish":
+		return among(Finishes())
+	}
+	f, ok := map[string]form{
+		"series":         {is: model.LegacyValidation.IsValidMetricName, want: "of the form [a-zA-Z_:][a-zA-Z0-9_:]*"},
+		"label":          {is: model.LegacyValidation.IsValidLabelName, want: "of the form [a-zA-Z_][a-zA-Z0-9_]*"},
+		"language":       {is: isLanguage, want: "a known language as an ISO 639-1 code like en"},
+		"currency":       {is: currencyCode.MatchString, want: "an ISO 4217 code of three capital letters"},
+		"hours":          {is: isHours, want: "a part of the day in UTC such as 22:00-06:00"},
+		"day":            {is: isDay, want: "a day such as 2026-01-31"},
+		"GPU":            {is: gpuUUID.MatchString, want: "a UUID as inference_gpu_info shows it, such as GPU-..."},
+		"host":           {is: isHostPattern, want: "a host like vllm.internal, *.internal or 10.0.0.7:8000"},
+		"body key":       {is: isBodyKey, want: "the name of a key, like stream_options.include_usage"},
+		"page":           {is: isPage, want: "a path like /metrics, or a port and a path like :8002/metrics", secret: true},
+		"path":           {is: isPath, want: "a path like /custom/chat, without query and fragment", secret: true},
+		"header":         {is: httpguts.ValidHeaderFieldName, want: "the name of a header", secret: true},
+		"request header": {is: isFreeHeader, want: "the name of a header that HTTP does not reserve, such as X-Session-Id", secret: true},
+		"region":         {is: isPlain, want: "a region like us-east-1", secret: true},
+		"service":        {is: isPlain, want: "a service like bedrock", secret: true},
+		"role":           {is: roleARN.MatchString, want: "the ARN of a role, like arn:aws:iam::123456789012:role/prober", secret: true},
+	}[name]
+	if !ok {
+		panic("config: no form " + name)
+	}
+	return f
+}
+
+// problem returns what is wrong with a text that must have the form; "" if nothing is.
+func (f form) problem(s string) string {
+	switch {
+	case f.is(s):
+		return ""
+	case f.secret:
+		return "must be " + f.want
+	}
+	return fmt.Sprintf("must be %s, got %s", f.want, quote(s))
+}
+
+func isBodyKey(s string) bool { return !slices.Contains(strings.Split(s, "."), "") }
+
+func isFreeHeader(s string) bool {
+	_, reserved := promconfig.ReservedHeaders[http.CanonicalHeaderKey(s)]
+	return !reserved && httpguts.ValidHeaderFieldName(s)
+}
+
+// textsOf returns the members of a closed set as texts.
+func textsOf[T ~string](all []T) []string {
+	texts := make([]string, len(all))
+	for i, v := range all {
+		texts[i] = string(v)
+	}
+	return texts
 }
 
 // sortedKeys returns the keys of a mapping in their order.

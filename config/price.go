@@ -109,16 +109,31 @@ func (c *Price) Plans() []string {
 	return all
 }
 
+// amounts returns the prices that a part of a schedule may have otherwise, by its keys.
+func (c *Price) amounts() map[string]*float64 {
+	if c.Currency == "" {
+		return map[string]*float64{
+			"gpu_hour": &c.GPUHourUSD, "input": &c.InputUSD, "cached_input": &c.CachedInputUSD, "cache_write": &c.CacheWriteUSD, "output": &c.OutputUSD,
+		}
+	}
+	return map[string]*float64{
+		"gpu_hour": &c.GPUHour, "input": &c.Input, "cached_input": &c.CachedInput, "cache_write": &c.CacheWrite, "output": &c.Output,
+	}
+}
+
+func (c *PricePart) amounts() map[string]float64 {
+	return map[string]float64{
+		"gpu_hour": c.GPUHour, "input": c.Input, "cached_input": c.CachedInput, "cache_write": c.CacheWrite, "output": c.Output,
+	}
+}
+
 // with returns the price with what a part of its schedule says.
 func (c *Price) with(part *PricePart) *Price {
 	p := *c
-	gpuHour, input, cached, write, output := &p.GPUHour, &p.Input, &p.CachedInput, &p.CacheWrite, &p.Output
-	if c.Currency == "" {
-		gpuHour, input, cached, write, output = &p.GPUHourUSD, &p.InputUSD, &p.CachedInputUSD, &p.CacheWriteUSD, &p.OutputUSD
-	}
-	for to, v := range map[*float64]float64{gpuHour: part.GPUHour, input: part.Input, cached: part.CachedInput, write: part.CacheWrite, output: part.Output} {
+	amounts := p.amounts()
+	for key, v := range part.amounts() {
 		if v > 0 {
-			*to = v
+			*amounts[key] = v
 		}
 	}
 	p.GPUs, p.Plan = cmp.Or(part.GPUs, c.GPUs), cmp.Or(part.Plan, c.Plan)
@@ -212,29 +227,17 @@ func (c *Price) check(r *report, p path) {
 	case c.GPUHourUSD == 0 && c.GPUHour == 0 && c.InUSD() == (TokenPrices{}) && c.InCurrency() == (TokenPrices{}) && !r.failedUnder(p):
 		r.errorf(p, "no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd")
 	}
+	// What has a price has one at any time.
+	suffix := ""
+	if c.Currency == "" {
+		suffix = "_usd"
+	}
+	amounts := c.amounts()
 	for i := range c.Schedule {
-		c.Schedule[i].checkPrices(r, p.key("schedule").index(i), c)
-	}
-}
-
-// checkPrices requires that what has a price has one at any time.
-func (c *PricePart) checkPrices(r *report, p path, of *Price) {
-	tokens, hour, suffix := of.InUSD(), of.GPUHourUSD, "_usd"
-	if of.Currency != "" {
-		tokens, hour, suffix = of.InCurrency(), of.GPUHour, ""
-	}
-	for _, price := range []struct {
-		key      string
-		own, all float64
-	}{
-		{"gpu_hour", c.GPUHour, hour},
-		{"input", c.Input, tokens.Input},
-		{"cached_input", c.CachedInput, tokens.CachedInput},
-		{"cache_write", c.CacheWrite, tokens.CacheWrite},
-		{"output", c.Output, tokens.Output},
-	} {
-		if price.own > 0 && price.all == 0 {
-			r.errorf(p.key(price.key), "has no price at other times; set %s of the price itself", price.key+suffix)
+		for key, v := range c.Schedule[i].amounts() {
+			if v > 0 && *amounts[key] == 0 {
+				r.errorf(p.key("schedule").index(i).key(key), "has no price at other times; set %s of the price itself", key+suffix)
+			}
 		}
 	}
 }

@@ -45,35 +45,41 @@ func (m *Module) hasExpected() bool {
 
 // loadPrompts reads PromptsFile, which is known to be a regular file.
 func (m *Module) loadPrompts(r *report, p path) {
-	if m.PromptsFile == "" || r.failed[p] {
+	r.loadLines(p, m.PromptsFile, maxPromptsBytes, func(data []byte) (mistakes []lineError) {
+		m.Prompts, mistakes = parsePrompts(data)
+		return mistakes
+	})
+}
+
+// loadLines reads a file that the option at p names, "" is none, and reports its mistakes.
+func (r *report) loadLines(p path, name string, limit int64, parse func(data []byte) []lineError) {
+	if name == "" || r.failed[p] {
 		return
 	}
-	data, err := foreign.ReadFile(m.PromptsFile, maxPromptsBytes)
+	data, err := foreign.ReadFile(name, limit)
 	if err != nil {
 		r.errorf(p, "cannot read: %v", err)
 		return
 	}
-	prompts, mistakes := parsePrompts(data)
-	for _, mistake := range mistakes {
-		r.errorAt(r.line(p), p, "%s:%d: %v", m.PromptsFile, mistake.line, mistake.err)
+	for _, mistake := range parse(data) {
+		r.errorAt(r.line(p), p, "%s:%d: %v", name, mistake.line, mistake.err)
 	}
-	m.Prompts = prompts
 }
 
-// promptMistake is a mistake in a line of a file with prompts.
-type promptMistake struct {
+// lineError is a mistake in a line of a file.
+type lineError struct {
 	line int
 	err  error
 }
 
 // parsePrompts reads one prompt from each line that is not empty. It stops after
 // the first few mistakes.
-func parsePrompts(data []byte) (prompts []Prompt, mistakes []promptMistake) {
+func parsePrompts(data []byte) (prompts []Prompt, mistakes []lineError) {
 	line := 0
 	for text := range bytes.Lines(data) {
 		line++
 		if line > maxPromptsLines {
-			return prompts, append(mistakes, promptMistake{line, fmt.Errorf("more than %d lines", maxPromptsLines)})
+			return prompts, append(mistakes, lineError{line, fmt.Errorf("more than %d lines", maxPromptsLines)})
 		}
 		text = bytes.TrimSpace(text)
 		if len(text) == 0 {
@@ -81,7 +87,7 @@ func parsePrompts(data []byte) (prompts []Prompt, mistakes []promptMistake) {
 		}
 		prompt, err := parsePrompt(text)
 		if err != nil {
-			mistakes = append(mistakes, promptMistake{line, err})
+			mistakes = append(mistakes, lineError{line, err})
 		}
 		if len(mistakes) == maxPromptsMistakes {
 			return prompts, mistakes
@@ -89,7 +95,7 @@ func parsePrompts(data []byte) (prompts []Prompt, mistakes []promptMistake) {
 		prompts = append(prompts, prompt)
 	}
 	if len(prompts) == 0 {
-		mistakes = append(mistakes, promptMistake{max(1, line), errors.New("no prompts; want at least one")})
+		mistakes = append(mistakes, lineError{max(1, line), errors.New("no prompts; want at least one")})
 	}
 	return prompts, mistakes
 }

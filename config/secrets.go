@@ -22,10 +22,99 @@ import (
 // queries of URLs, that carry credentials. It is for finding them in texts of others, so that nothing else
 // repeats them. A file that cannot be read holds none.
 func Secrets(part any) []string {
-	var c secretCollector
-	c.walk(reflect.ValueOf(part), "")
-	slices.Sort(c.found)
-	return slices.Compact(c.found)
+	var found []string
+	add := func(s string) {
+		if s = strings.TrimSpace(s); s != "" {
+			found = append(found, s)
+		}
+	}
+	leaves(reflect.ValueOf(part), "", nil, func(v reflect.Value, _ path, keys []string) {
+		name, key := lastTwo(keys)
+		switch x := v.Interface().(type) {
+		case promconfig.Secret:
+			add(string(x))
+		case url.URL:
+			password, _ := x.User.Password()
+			add(password)
+		case string:
+			switch {
+			case key == "values" && carriesCredentials(name), name == "endpoint_params" && carriesCredentials(key):
+				add(x)
+			case isSecretFile(keys):
+				if text, err := foreign.ReadFile(x, maxSecretBytes); err == nil {
+					add(string(text))
+				}
+			case key == "url" || key == "token_url":
+				u, err := url.Parse(x)
+				if err != nil {
+					return
+				}
+				for name, values := range u.Query() {
+					if carriesCredentials(name) {
+						for _, value := range values {
+							add(value)
+						}
+					}
+				}
+			}
+		}
+	})
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// leaves calls f for each plain value in a part of the configuration and for each URL, with
+// its path under p and the keys, names of mappings included, that lead to it.
+func leaves(v reflect.Value, p path, keys []string, f func(v reflect.Value, p path, keys []string)) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			leaves(v.Elem(), p, keys, f)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			leaves(v.Index(i), p.index(i), keys, f)
+		}
+	case reflect.Map:
+		for _, name := range sortedKeys(v) {
+			leaves(v.MapIndex(name), p.key(name.String()), append(keys, name.String()), f)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[url.URL]() {
+			f(v, p, keys)
+			return
+		}
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			switch key, option, _ := strings.Cut(field.Tag.Get("yaml"), ","); {
+			case !field.IsExported() || key == "-":
+			case field.Anonymous || option == "inline":
+				leaves(v.Field(i), p, keys, f)
+			default:
+				leaves(v.Field(i), p.key(key), append(keys, key), f)
+			}
+		}
+	default:
+		f(v, p, keys)
+	}
+}
+
+// lastTwo returns the last of some keys and the one before it; "" is none.
+func lastTwo(keys []string) (before, last string) {
+	keys = append([]string{"", ""}, keys...)
+	return keys[len(keys)-2], keys[len(keys)-1]
+}
+
+// isSecretFile reports whether keys lead to the name of a file with a secret that is sent.
+func isSecretFile(keys []string) bool {
+	switch name, key := lastTwo(keys); key {
+	case "credentials_file", "password_file", "client_secret_file", "client_certificate_key_file", "bearer_token_file":
+		return true
+	case "files":
+		header, _ := lastTwo(keys[:len(keys)-1])
+		return header == "http_headers" && name != ""
+	}
+	return false
 }
 
 // IsPublicHeader reports whether a value that is sent in a header of the
@@ -50,107 +139,6 @@ func carriesCredentials(name string) bool {
 	return slices.ContainsFunc([]string{
 		"auth", "key", "token", "secret", "password", "passwd", "cookie", "credential", "session", "signature", "jwt",
 	}, func(word string) bool { return strings.Contains(name, word) })
-}
-
-// secretCollector walks through a configuration.
-type secretCollector struct{ found []string }
-
-func (c *secretCollector) add(s string) {
-	if s = strings.TrimSpace(s); s != "" {
-		c.found = append(c.found, s)
-	}
-}
-
-// walk visits a value that is held by a field of the given name.
-func (c *secretCollector) walk(v reflect.Value, field string) {
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if !v.IsNil() {
-			c.walk(v.Elem(), field)
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			c.walk(v.Index(i), field)
-		}
-	case reflect.Map:
-		for _, key := range v.MapKeys() {
-			c.walk(v.MapIndex(key), field)
-		}
-	case reflect.Struct:
-		c.structure(v)
-	case reflect.String:
-		switch _, secret := v.Interface().(promconfig.Secret); {
-		case secret:
-			c.add(v.String())
-		case isSecretFile(field):
-			c.file(v.String())
-		case field == "URL" || field == "TokenURL":
-			c.query(v.String())
-		}
-	}
-}
-
-func (c *secretCollector) structure(v reflect.Value) {
-	switch t := v.Interface().(type) {
-	case promconfig.Headers:
-		for name, h := range t.Headers {
-			if carriesCredentials(name) {
-				for _, value := range h.Values {
-					c.add(value)
-				}
-			}
-			c.walk(reflect.ValueOf(h.Secrets), "")
-			c.walk(reflect.ValueOf(h.Files), "HeaderFile")
-		}
-		return
-	case promconfig.OAuth2:
-		for name, value := range t.EndpointParams {
-			if carriesCredentials(name) {
-				c.add(value)
-			}
-		}
-	case url.URL:
-		if password, ok := t.User.Password(); ok {
-			c.add(password)
-		}
-		return
-	}
-	for i := range v.NumField() {
-		if f := v.Type().Field(i); f.IsExported() {
-			c.walk(v.Field(i), f.Name)
-		}
-	}
-}
-
-// query adds what the query of a URL has under the name of a credential.
-func (c *secretCollector) query(s string) {
-	u, err := url.Parse(s)
-	if err != nil {
-		return
-	}
-	for name, values := range u.Query() {
-		if carriesCredentials(name) {
-			for _, value := range values {
-				c.add(value)
-			}
-		}
-	}
-}
-
-// isSecretFile reports whether a field names a file with a secret that is sent.
-func isSecretFile(field string) bool {
-	switch field {
-	case "CredentialsFile", "PasswordFile", "ClientSecretFile", "ClientCertificateKeyFile", "BearerTokenFile", "HeaderFile":
-		return true
-	}
-	return false
-}
-
-// file adds what a file of one secret holds.
-func (c *secretCollector) file(name string) {
-	if text, err := foreign.ReadFile(name, maxSecretBytes); err == nil {
-		c.add(string(text))
-	}
 }
 
 // errUnset is an environment variable without a value.
@@ -206,45 +194,48 @@ func (d *decoder) files(key string, p path, v reflect.Value) {
 		limit = maxProfileBytes
 	}
 	if v.Kind() == reflect.String {
-		d.file(p, v, limit)
+		v.SetString(d.file(p, v.String(), limit))
 		return
 	}
 	for i := range v.Len() {
-		d.file(p.index(i), v.Index(i), limit)
+		v.Index(i).SetString(d.file(p.index(i), v.Index(i).String(), limit))
 	}
 }
 
-func (d *decoder) file(p path, v reflect.Value, limit int) {
-	if v.String() == "" {
-		return
+// file checks one file and returns its absolute name.
+func (d *decoder) file(p path, name string, limit int) string {
+	if name == "" {
+		return ""
 	}
-	name := promconfig.JoinDir(d.dir, v.String())
-	v.SetString(name)
+	name = promconfig.JoinDir(d.dir, name)
 	if err := foreign.CheckFile(name, int64(limit)); err != nil {
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
 		}
 		if d.secret { // the name may be the secret itself
 			d.missingSecretf(p, "cannot read the file (a relative name counts from %s): %v", d.dir, err)
-			return
+		} else {
+			d.errorf(p, "cannot read %s: %v", name, err)
 		}
-		d.errorf(p, "cannot read %s: %v", name, err)
 	}
+	return name
 }
 
 // Files returns the names of the files that a client with these settings reads
 // for its requests: of secrets and certificates.
 func (h *HTTPClient) Files() []string {
 	var names []string
-	settings := h.HTTPClientConfig
-	eachFile("", reflect.ValueOf(&settings).Elem(), func(_ string, _ path, v reflect.Value) {
-		if list, ok := v.Interface().([]string); ok {
-			names = append(names, list...)
-		} else if v.String() != "" {
-			names = append(names, v.String())
+	h.eachFile("", func(_ path, name string) { names = append(names, name) })
+	return names
+}
+
+// eachFile calls f for each file that the settings name, with its path under p.
+func (h *HTTPClient) eachFile(p path, f func(p path, name string)) {
+	leaves(reflect.ValueOf(h.HTTPClientConfig), p, nil, func(v reflect.Value, p path, keys []string) {
+		if _, key := lastTwo(keys); isFileKey(key) && v.String() != "" {
+			f(p, v.String())
 		}
 	})
-	return names
 }
 
 // UseFiles returns why the certificates and keys in the files cannot be used; nil where
@@ -255,38 +246,6 @@ func (h *HTTPClient) UseFiles() error {
 		_, err = promconfig.NewTLSConfig(&h.OAuth2.TLSConfig)
 	}
 	return err
-}
-
-// eachFile calls f for each key of an HTTP client's settings that names files, with
-// its path and its value.
-func eachFile(p path, v reflect.Value, f func(key string, p path, v reflect.Value)) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			eachFile(p, v.Elem(), f)
-		}
-	case reflect.Map:
-		for _, name := range v.MapKeys() {
-			if v.Type().Elem() == reflect.TypeFor[promconfig.Header]() {
-				header := reflect.New(v.Type().Elem()).Elem() // unlike that of the map, it can be set
-				header.Set(v.MapIndex(name))
-				eachFile(p.key(name.String()), header, f)
-			}
-		}
-	case reflect.Struct:
-		for _, field := range reflect.VisibleFields(v.Type()) {
-			key, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-			switch value := v.FieldByIndex(field.Index); {
-			case !field.IsExported() || field.Type == reflect.TypeFor[promconfig.URL]():
-			case isFileKey(key):
-				f(key, p.key(key), value)
-			case option == "inline" || v.Type() == reflect.TypeFor[promconfig.Headers]():
-				eachFile(p, value, f)
-			case key != "" && key != "-":
-				eachFile(p.key(key), value, f)
-			}
-		}
-	}
 }
 
 // The values of Global.MissingSecrets.
