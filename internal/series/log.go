@@ -170,9 +170,13 @@ func (l *Log) AddWait(at time.Time, wait time.Duration, bad bool) {
 	l.uptime.addWait(at, bad)
 }
 
-// add puts a record at the end.
+// add puts a record at the end. Where the clock was off by years, what came before has no
+// time.
 func (l *Log) add(at time.Time, r record) {
 	now := tenths(at)
+	if n := len(l.chunks); n > 0 && now-l.chunks[n-1].from != int64(int32(now-l.chunks[n-1].from)) {
+		l.chunks, l.n, l.waits = nil, 0, 0
+	}
 	if n := len(l.chunks); n == 0 || !l.chunks[n-1].put(now, r) {
 		c := l.room(now)
 		*c = chunk{from: now}
