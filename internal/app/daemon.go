@@ -68,7 +68,6 @@ type daemon struct {
 	hardware  *hardware           // the same
 	fleet     *fleet.Fleet
 	self      *collector.Self
-	health    *health.Monitor
 	board     *status.Board
 	state     *store.Store // nil where none is kept
 	spans     *otlp.Spans
@@ -98,7 +97,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	registry := prometheus.NewRegistry()
 	d := &daemon{
 		daemonOptions: o, env: env, started: time.Now(),
-		self: collector.NewSelf(registry), health: health.NewMonitor(time.Now, env.logger), board: status.NewBoard(time.Now),
+		self: collector.NewSelf(registry), board: status.NewBoard(time.Now),
 		spans: otlp.NewSpans(version.Version, env.logger), reloads: make(chan chan error),
 	}
 	d.active.Store(&activeConfig{Config: cfg, at: d.started})
@@ -126,7 +125,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	registry.MustRegister(gateways)
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
-		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Gateways: gateways, Self: d.self, Health: d.health, Board: d.board,
+		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Gateways: gateways, Self: d.self, Health: health.NewShared(time.Now, env.logger), Board: d.board,
 		Observers: []fleet.Observer{exports{d.spans, d.pushes}}, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	}
 	if d.hardware != nil {
@@ -156,24 +155,16 @@ func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links,
 		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet, Logger: d.env.logger,
-		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.healthOf, Gatherer: registry, Info: d.info, MCP: d.mcp,
+		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.fleet.State, Gatherer: registry, Info: d.info, MCP: d.mcp,
 		Config: func() ([]byte, error) { return d.active.Load().Marshal() },
 	}
 	if d.hardware != nil {
 		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.snapshots()) }
 	}
 	if d.lifecycle {
-		o.Reload, o.Muter = d.reload, d.health
+		o.Reload, o.Muter = d.reload, d.fleet
 	}
 	return web.New(o)
-}
-
-// healthOf returns the state of an endpoint; nil for none of that name.
-func (d *daemon) healthOf(name string) *health.Status {
-	if e := d.health.Endpoint(name); e != nil {
-		return e.Status()
-	}
-	return nil
 }
 
 // run runs the parts until ctx ends or one of them fails. It serves on what

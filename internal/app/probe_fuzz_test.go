@@ -92,7 +92,7 @@ endpoints: [{name: known, url: 'http://`+allowed+`', api: openai-chat, model: m}
 	}
 	fl := fleet.New(fleet.Options{
 		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(prometheus.NewRegistry()),
-		Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
+		Health: health.NewShared(time.Now, slog.New(slog.DiscardHandler)), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
 	})
 	f.Cleanup(fl.Close)
 	if err := fl.Apply(fleet.Plan{Config: cfg, All: cfg.Endpoints}); err != nil {

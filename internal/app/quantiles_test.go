@@ -119,7 +119,7 @@ func runDrawn(t *testing.T, cfg *config.Config, long time.Duration) *drawn {
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	o := fleet.Options{
 		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
-		Self: collector.NewSelf(registry), Health: health.NewMonitor(time.Now, logger), Board: status.NewBoard(time.Now),
+		Self: collector.NewSelf(registry), Health: health.NewShared(time.Now, logger), Board: status.NewBoard(time.Now),
 		Logger: logger, Network: drawnNetwork{rand.New(rand.NewPCG(1, 2))},
 	}
 	f := fleet.New(o)

@@ -13,16 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
-// How often the parts of the state are saved: what a process that is killed loses. What
-// is spent of budgets is little, and a process that starts again and again spends it
-// each time.
-const (
-	historyInterval = time.Minute
-	budgetInterval  = time.Second
-	muteInterval    = time.Second
-	learnedInterval = 5 * time.Minute
-)
-
 // stateFlag is the directory of what survives a restart.
 type stateFlag struct {
 	path  string
@@ -60,13 +50,7 @@ func (d *daemon) openState() {
 	if d.stateDir == "" || d.probing == nil {
 		return
 	}
-	d.state = store.Open(store.Options{Dir: d.stateDir, Logger: d.env.logger, Now: time.Now, Parts: []store.Part{
-		{Name: "budgets", Every: budgetInterval, Revision: d.fleet.BudgetsRevision, Save: d.fleet.SaveBudgets, Load: d.fleet.RestoreBudgets},
-		{Name: "mutes", Every: muteInterval, Revision: d.health.MutesRevision, Save: d.health.SaveMutes, Load: d.health.RestoreMutes},
-		{Name: "states", Every: historyInterval, Revision: d.health.Revision, Save: d.health.Save, Load: d.health.Restore},
-		{Name: "history", Every: historyInterval, Revision: d.board.Revision, Save: d.board.Save, Load: d.board.Restore},
-		{Name: "learned", Every: learnedInterval, Revision: d.fleet.LearnedRevision, Save: d.fleet.SaveLearned, Load: d.fleet.RestoreLearned},
-	}})
+	d.state = store.Open(store.Options{Dir: d.stateDir, Logger: d.env.logger, Now: time.Now, Parts: d.fleet.Parts()})
 	if d.state == nil {
 		return
 	}

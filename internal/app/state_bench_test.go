@@ -3,6 +3,7 @@
 package app
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -18,9 +19,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
-// boardOf returns a board of n endpoints with an open series each, and its clock.
-func boardOf(n int, now func() time.Time) (*status.Board, *health.Monitor, []*status.Probes) {
-	board, monitor := status.NewBoard(now), health.NewMonitor(now, slog.New(slog.DiscardHandler))
+// seriesOf returns n series, each of an endpoint of its own.
+func seriesOf(n int, now func() time.Time) []*status.Probes {
+	board, shared := status.NewBoard(now), health.NewShared(now, slog.New(slog.DiscardHandler))
 	all := make([]*status.Probes, n)
 	objectives := &series.Objectives{Share: 0.99, TTFT: 500 * time.Millisecond}
 	for i := range all {
@@ -28,14 +29,11 @@ func boardOf(n int, now func() time.Time) (*status.Board, *health.Monitor, []*st
 			Name: fmt.Sprintf("llama-prod-%05d", i),
 			URL:  config.URL{URL: &url.URL{Scheme: "http", Host: fmt.Sprintf("llama-%d.internal:8000", i)}},
 		}
-		board.SetEndpoint(e, monitor.SetEndpoint(e.Name, e.URL.String()))
 		id := result.SeriesID{Endpoint: e.Name, Module: "interactive", Prefix: "cold"}
-		all[i] = board.OpenSeries(id, status.SeriesOptions{
-			Health: monitor.OpenSeries(id, health.SeriesOptions{Interval: 30 * time.Second, Timeout: 10 * time.Second}),
-			Pace:   status.Pace{Interval: 30, Timeout: 10}, Objectives: objectives,
-		})
+		all[i] = board.NewEndpoint(e, health.New(e.Name, shared, nil)).OpenSeries(
+			id, health.SeriesOptions{Interval: 30 * time.Second, Timeout: 10 * time.Second, Objectives: objectives}, nil)
 	}
-	return board, monitor, all
+	return all
 }
 
 // fill gives every series 30 days of uptime and a full history, with a TTFT and TPOT
@@ -57,7 +55,6 @@ func fill(all []*status.Probes, now *time.Time) {
 			*now = now.Add(pause)
 			for _, p := range all {
 				o := series.Observe(probe(), objectives, false, false)
-				p.Log().Add(&o)
 				p.Observe(&o)
 			}
 		}
@@ -73,22 +70,37 @@ func BenchmarkState(b *testing.B) {
 	const endpoints = 10_000
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clock := func() time.Time { return now }
-	board, _, all := boardOf(endpoints, clock)
+	all := seriesOf(endpoints, clock)
 	fill(all, &now)
-	open := func(dir string, board *status.Board, saved chan<- time.Time) *store.Store {
+	open := func(dir string, saved chan<- time.Time) *store.Store {
 		return store.Open(store.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Parts: []store.Part{{
-			Name: "history", Every: time.Millisecond, Revision: board.Revision, Load: board.Restore,
+			Name: "history", Every: time.Millisecond, Revision: func() uint64 { return 1 },
+			Load: func(record []byte) error {
+				var s status.SavedSeries
+				if err := json.Unmarshal(record, &s); err != nil {
+					return err
+				}
+				_, err := s.Restore(now)
+				return err
+			},
 			Save: func(put func(any) error) error {
 				defer func() { saved <- time.Now() }()
 				saved <- time.Now()
-				return board.Save(put)
+				var s status.SavedSeries
+				for _, p := range all {
+					p.Save(&s)
+					if err := put(s); err != nil {
+						return err
+					}
+				}
+				return nil
 			},
 		}}})
 	}
 	for b.Loop() {
 		dir := b.TempDir()
 		saved := make(chan time.Time, 10)
-		s := open(dir, board, saved)
+		s := open(dir, saved)
 		before := processCPU(b)
 		s.Close(b.Context())
 		b.ReportMetric((processCPU(b) - before).Seconds(), "CPU-s/save")
@@ -96,9 +108,8 @@ func BenchmarkState(b *testing.B) {
 		<-saved
 		<-saved
 
-		other, _, _ := boardOf(endpoints, clock)
 		before = processCPU(b)
-		s = open(dir, other, saved)
+		s = open(dir, saved)
 		b.ReportMetric((processCPU(b) - before).Seconds(), "CPU-s/load")
 		go func() { _ = s.Run(b.Context()) }()
 		began := <-saved

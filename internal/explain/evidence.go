@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"math"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -129,17 +130,28 @@ type Change struct {
 	What string
 }
 
-// Step is a lasting change of the level of a latency, or of the share of failed probes.
+// Step is a lasting change of the level of a latency, or of the share of failed probes, as
+// the API serves it.
 type Step struct {
-	// At is when the first probe after it started, to within some ten probes.
-	At     time.Time
-	Module string
-	Metric series.Metric
+	// At is when the first probe after it started, to within some ten probes, in seconds
+	// since 1970.
+	At float64 `json:"at"`
+	// Module is the title of the series; "" where that is clear.
+	Module string        `json:"-"`
+	Metric series.Metric `json:"metric"`
 	// Before and After are seconds, or the share of the probes that failed.
-	Before, After float64
-	// Beside is what else changed at that time, in words.
-	Beside []string
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+	// Lower and Upper are bounds of After / Before with 95 % confidence; absent for
+	// failures.
+	Lower *float64 `json:"lower,omitempty"`
+	Upper *float64 `json:"upper,omitempty"`
+	// Beside is what else changed at that time, which may have caused it, in words.
+	Beside []string `json:"beside,omitempty"`
 }
+
+// Time returns At as a time.
+func (s *Step) Time() time.Time { return time.UnixMilli(int64(math.Round(s.At * 1e3))) }
 
 // Corruption is a sign of corruption that more answers of a module have than usual.
 type Corruption struct {

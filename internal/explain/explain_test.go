@@ -441,7 +441,7 @@ func TestCorruptionIsEvidence(t *testing.T) {
 // When it got worse, and what else changed then, is in the evidence of the first finding:
 // steps of what is late now, or of failures while probes fail, of the last day.
 func TestStepsAreEvidence(t *testing.T) {
-	late, ago := [3]float64{2, 0.2, 0.5}, func(d time.Duration) time.Time { return noon.Add(-d) }
+	late, ago := [3]float64{2, 0.2, 0.5}, func(d time.Duration) float64 { return float64(noon.Add(-d).Unix()) }
 	steps := []Step{
 		{At: ago(time.Hour), Module: "interactive", Metric: series.MetricTTFT, Before: 0.2, After: 2, Beside: []string{"address changed from 10.0.0.1 to 10.0.0.2", "exporter restarted"}},
 		{At: ago(2 * time.Hour), Module: "interactive", Metric: series.MetricTTFT, Before: 0.4, After: 0.2},
@@ -501,7 +501,7 @@ func TestChangeAtAStepRanksUp(t *testing.T) {
 		e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: levels(14, 0), config.QueueTime: levels(1.7, 0.01)}}
 		e.Changes = []Change{{At: noon.Add(-15 * time.Minute), Module: "answers", What: "model"}}
 		if c.step > 0 {
-			e.Steps = []Step{{At: noon.Add(-c.step), Module: "interactive", Metric: c.metric, Before: 0.2, After: 2}}
+			e.Steps = []Step{{At: float64(noon.Add(-c.step).Unix()), Module: "interactive", Metric: c.metric, Before: 0.2, After: 2}}
 		}
 		var got []Cause
 		for _, f := range Explain(e) {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -302,12 +303,12 @@ const (
 func (f *facts) worsened() []Step {
 	var all []Step
 	for _, s := range f.Steps {
-		since := f.Since.Sub(s.At)
+		since := f.Since.Sub(s.Time())
 		if s.After > s.Before && since <= stepAge && f.isAbout(s) {
 			all = append(all, s)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Step) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(all, func(a, b Step) int { return cmp.Compare(b.At, a.At) })
 	return all
 }
 
@@ -336,9 +337,9 @@ func (f *facts) stepLines() []string {
 
 // String returns the step in words.
 func (s Step) String() string {
-	text := fmt.Sprintf("%s of %s rose from %s to %s at %s", strings.ToUpper(string(s.Metric)), s.Module, seconds(s.Before), seconds(s.After), clock(s.At))
+	text := fmt.Sprintf("%s of %s rose from %s to %s at %s", strings.ToUpper(string(s.Metric)), s.Module, seconds(s.Before), seconds(s.After), clock(s.Time()))
 	if s.Metric == series.MetricFailures {
-		text = fmt.Sprintf("failures of %s rose from %s to %s of the probes at %s", s.Module, percent(s.Before), percent(s.After), clock(s.At))
+		text = fmt.Sprintf("failures of %s rose from %s to %s of the probes at %s", s.Module, percent(s.Before), percent(s.After), clock(s.Time()))
 	}
 	if len(s.Beside) > 0 {
 		text += "; at that time: " + strings.Join(s.Beside, ", ")
@@ -349,5 +350,5 @@ func (s Step) String() string {
 // worsenedAt reports whether it got worse at an instant, as far as steps and changes are
 // dated.
 func (f *facts) worsenedAt(at time.Time) bool {
-	return slices.ContainsFunc(f.worsened(), func(s Step) bool { return s.At.Sub(at).Abs() <= before })
+	return slices.ContainsFunc(f.worsened(), func(s Step) bool { return s.Time().Sub(at).Abs() <= before })
 }

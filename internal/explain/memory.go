@@ -53,6 +53,8 @@ type Series struct {
 	// Objectives may be nil.
 	Objectives *series.Objectives
 	Log        *series.Log
+	// Steps returns the lasting changes of the level; nil is none.
+	Steps func() []Step
 }
 
 // latest returns the probes of the series that explain its state, the oldest first.
@@ -76,16 +78,16 @@ const maxSkips = 32
 
 // Observe takes a result that is in the log of its series. Bursts are a load of our own, and
 // so is what ran beside one.
-func (m *Memory) Observe(o *series.Observation, s Series) {
+func (m *Memory) Observe(o *series.Observation, s *Series) {
 	if o.Outcome == result.Canceled || o.Disturbed || o.Concurrency > 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := slices.IndexFunc(m.series, func(r *Series) bool { return r.ID == s.ID }); i >= 0 {
-		m.series[i] = &s
+		m.series[i] = s
 	} else {
-		m.series = append(m.series, &s)
+		m.series = append(m.series, s)
 	}
 	if o.Outcome == result.Success {
 		m.well = o.Start
@@ -124,19 +126,12 @@ func (m *Memory) Skip(reason result.SkipReason, text string, now time.Time) {
 	m.skips = stats.AppendLatest(m.skips, skipped{now, reason, text}, maxSkips)
 }
 
-// Senses are what Complete reads beside the memory. What is nil is not known.
-type Senses struct {
-	GPUs    gpu.Snapshots
-	Gateway *Gateway
-	// Steps returns those of a series.
-	Steps func(s *Series) []Step
-}
-
-// Complete adds what is known of the endpoint to evidence that has the time, the state, the
-// findings and the parts of TTFT.
-func (m *Memory) Complete(e *Evidence, s Senses) {
+// Complete adds what is known of the endpoint, of its GPUs and of the gateway in front of it
+// to evidence that has the time, the state, the findings and the parts of TTFT. What is nil is
+// not known.
+func (m *Memory) Complete(e *Evidence, gpus gpu.Snapshots, gateway *Gateway) {
 	e.Endpoint, e.Engine, e.NoKey = m.endpoint.Name, cmp.Or(e.Engine, m.endpoint.Servers.Engine), !m.endpoint.HasKey()
-	e.GPUs = gpusOf(m.endpoint, s.GPUs)
+	e.GPUs = gpusOf(m.endpoint, gpus)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.Changes = append(e.Changes, m.served.changes()...)
@@ -154,8 +149,11 @@ func (m *Memory) Complete(e *Evidence, s Senses) {
 		speed := r.speed(latest[i], from)
 		speed.TTFT.Usual, speed.TPOT.Usual = r.Log.Usual(began)
 		e.Speeds = append(e.Speeds, speed)
-		if s.Steps != nil {
-			e.Steps = append(e.Steps, s.Steps(r)...)
+		if r.Steps != nil {
+			for _, step := range r.Steps() {
+				step.Module = r.Title
+				e.Steps = append(e.Steps, step)
+			}
 		}
 	}
 	slices.SortStableFunc(e.Probes, func(a, b Probe) int { return a.Start.Compare(b.Start) })
@@ -166,7 +164,7 @@ func (m *Memory) Complete(e *Evidence, s Senses) {
 	if e.Servers != nil {
 		e.Servers.Idle = m.readings.idle(e.Probes)
 	}
-	e.Gateway = s.Gateway.evidence(began)
+	e.Gateway = gateway.evidence(began)
 	e.Exporter = m.exporter(e.At)
 }
 

@@ -290,8 +290,12 @@ func (g *Gateway) Add(statuses []page.Status) {
 	}
 }
 
-// Latest returns what became of the latest reading of each page; nil before the first.
+// Latest returns what became of the latest reading of each page; nil before the first, and
+// without a gateway.
 func (g *Gateway) Latest() []page.Status {
+	if g == nil {
+		return nil
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.statuses

@@ -52,12 +52,12 @@ modules: {m: {interval: 1s, timeout: 1s}}
 endpoints: [`+strings.Join(endpoints, ", ")+`]`)
 		l.Options.Observers = []Observer{blockedObserver{"blocked", sync.OnceFunc(func() { time.Sleep(30 * time.Second) })}}
 		runners := map[string]*timedRunner{}
-		for name, m := range l.members {
+		for name, m := range l.active.Load().endpoints {
 			runners[name] = &timedRunner{}
 			m.tasks[0].runner.Close()
 			m.tasks[0].runner = runners[name]
 		}
-		l.schedule()
+		l.schedule(l.active.Load())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := l.Probing.Run(ctx); err != nil {

@@ -242,18 +242,8 @@ const (
 	budgetOfShare    budgetKind = "share"    // an endpoint's part of all
 )
 
-// SaveBudgets puts what is spent of the budgets as records, from which RestoreBudgets
-// makes it again in another process. It returns the first error of put. It is safe for
-// concurrent use.
-func (f *Fleet) SaveBudgets(put func(record any) error) error { return f.budgets.save(put) }
-
-// RestoreBudgets takes a record of an earlier process. It comes before Apply.
-func (f *Fleet) RestoreBudgets(record []byte) error { return f.budgets.restore(record) }
-
-// BudgetsRevision returns a number that differs when there is something new for
-// SaveBudgets. It is safe for concurrent use.
-func (f *Fleet) BudgetsRevision() uint64 { return f.budgets.revision() }
-
+// save puts what is spent of the budgets as records, from which restore makes it again in
+// another process. It returns the first error of put.
 func (b *budgets) save(put func(record any) error) error {
 	b.mu.Lock()
 	each, shares := maps.Clone(b.each), maps.Clone(b.shares)
@@ -308,7 +298,8 @@ func restoreIn(of map[string]*schedule.Budget, s savedBudget) {
 	of[s.Endpoint].Restore(s.SavedBudget)
 }
 
-// revision sums up the revisions of all that are saved. What an endpoint spends of its
+// revision returns a number that differs when there is something new to save. It sums up the
+// revisions of all that are saved. What an endpoint spends of its
 // share it spends of all.
 func (b *budgets) revision() (sum uint64) {
 	if b.all.Limited() {

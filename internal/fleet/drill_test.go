@@ -64,7 +64,7 @@ func TestDrill(t *testing.T) {
 		url, strings.Join(pages, ", "))))); err != nil {
 		t.Fatal(err)
 	}
-	read := func() { l.members["e"].scrape.read(t.Context(), schedule.Run{}) }
+	read := func() { l.endpoint("e").scrape.read(t.Context(), schedule.Run{}) }
 	failed := func(p metricsPage) float64 {
 		return p.Probes("e") - p.Sum("inference_probe_results_total", "outcome", "success")
 	}

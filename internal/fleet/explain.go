@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -24,14 +23,6 @@ import (
 // causesAge is how old the causes of all endpoints may be that one is compared with.
 const causesAge = 5 * time.Second
 
-// explainer explains the states of endpoints by what is kept of them. It is safe for
-// concurrent use.
-type explainer struct {
-	*Options
-	active *atomic.Pointer[members]
-	found  atomic.Pointer[causes]
-}
-
 // causes are those of all endpoints that are not up, at one time. They are never changed.
 type causes struct {
 	at     time.Time
@@ -39,20 +30,9 @@ type causes struct {
 	shared map[string]*explain.Shared
 }
 
-func newExplainer(o *Options, active *atomic.Pointer[members]) *explainer {
-	x := &explainer{Options: o, active: active}
-	x.found.Store(&causes{})
-	return x
-}
-
-// stateOf returns the state of an endpoint as it is and as it would be without a mute;
-// nil for an endpoint that is not there.
-func (x *explainer) stateOf(name string) (*health.Status, explain.Condition) {
-	e := x.Health.Endpoint(name)
-	if e == nil {
-		return nil, explain.Condition{}
-	}
-	s := e.Status()
+// condition returns the state of an endpoint as it is and as it would be without a mute.
+func (e *endpoint) condition() (*health.Status, explain.Condition) {
+	s := e.health.Status()
 	c := explain.Condition{State: s.Unmuted, Since: s.UnmutedSince}
 	if s.Failed > 0 {
 		c.Failing = &explain.Tally{Failed: s.Failed, Of: s.Probes, Spells: s.Spells}
@@ -60,42 +40,35 @@ func (x *explainer) stateOf(name string) (*health.Status, explain.Condition) {
 	return s, c
 }
 
-// evidence returns what is known of a member, but for what other endpoints show.
-func (x *explainer) evidence(m *member, c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
-	e := &explain.Evidence{At: now, Condition: c, Engine: m.identity.get().Engine, TTFTParts: m.parts.now(now)}
-	for _, f := range m.findings {
-		e.AddFindings(f.id.Module, f.latest())
+// evidence returns what is known of an endpoint, but for what other endpoints show.
+func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
+	known := &explain.Evidence{At: now, Condition: c, Engine: e.identity.get().Engine}
+	if e.split != nil {
+		known.TTFTParts = e.split.Parts(now)
 	}
-	m.memory.Complete(e, explain.Senses{GPUs: gpus, Gateway: m.parts.front(), Steps: x.steps})
-	return e
+	for _, f := range e.findings {
+		known.AddFindings(f.id.Module, f.latest())
+	}
+	e.memory.Complete(known, gpus, e.gateway())
+	return known
 }
 
-// steps returns the steps of a series in the terms of the rules.
-func (x *explainer) steps(of *explain.Series) []explain.Step {
-	var all []explain.Step
-	for _, s := range x.Board.Steps(of.ID) {
-		all = append(all, explain.Step{
-			At: s.Time(), Module: of.Title, Metric: s.Metric, Before: s.Before, After: s.After, Beside: s.Beside,
-		})
-	}
-	return all
-}
-
-// explain returns what is known of an endpoint; false without one of this name.
-func (x *explainer) explain(name string) (*explain.Report, bool) {
-	m := (*x.active.Load())[name]
-	status, c := x.stateOf(name)
-	if m == nil || status == nil {
+// Explain returns what the fleet knows of why an endpoint is as it is; false without an
+// endpoint of this name. It is safe for concurrent use.
+func (f *Fleet) Explain(name string) (*explain.Report, bool) {
+	e := f.endpoint(name)
+	if e == nil {
 		return nil, false
 	}
+	status, c := e.condition()
 	now := time.Now()
-	found := x.found.Load()
+	found := f.causes.Load()
 	if now.Sub(found.at).Abs() > causesAge {
-		found = x.find(now)
+		found = f.findCauses(now)
 	}
-	e := x.evidence(m, c, now, x.gpuSnapshots())
-	e.Common = found.shared[name]
-	report := explained(e)
+	known := e.evidence(c, now, f.gpuSnapshots())
+	known.Common = found.shared[name]
+	report := explained(known)
 	report.State, report.Since = string(status.State), unixSeconds(status.Since)
 	return report, true
 }
@@ -108,30 +81,25 @@ func explained(e *explain.Evidence) *explain.Report {
 // unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
-func (x *explainer) gpuSnapshots() gpu.Snapshots {
-	if x.GPUs == nil {
+func (f *Fleet) gpuSnapshots() gpu.Snapshots {
+	if f.GPUs == nil {
 		return nil
 	}
-	return x.GPUs()
+	return f.GPUs()
 }
 
-// find finds the causes of all endpoints that are not up, and what they have in common.
-func (x *explainer) find(now time.Time) *causes {
-	gpus := x.gpuSnapshots()
+// findCauses finds the causes of all endpoints that are not up, and what they have in common.
+func (f *Fleet) findCauses(now time.Time) *causes {
+	gpus := f.gpuSnapshots()
 	var peers []explain.Peer
 	found := &causes{at: now, top: map[string]explain.Cause{}}
-	active := *x.active.Load()
-	for _, name := range slices.Sorted(maps.Keys(active)) {
-		m := active[name]
-		_, c := x.stateOf(name)
-		p := explain.Peer{Endpoint: name, Since: c.Since, Well: m.memory.LastWell(), Factors: factorsOf(m.endpoint)}
-		switch c.State {
-		case "":
-			continue // it went meanwhile
-		case health.Up:
-			p.Cause = explain.Healthy
-		default:
-			p.Cause = explain.Explain(x.evidence(m, c, now, gpus))[0].Cause
+	all := f.active.Load().endpoints
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		e := all[name]
+		_, c := e.condition()
+		p := explain.Peer{Endpoint: name, Cause: explain.Healthy, Since: c.Since, Well: e.memory.LastWell(), Factors: factorsOf(e.cfg)}
+		if c.State != health.Up {
+			p.Cause = explain.Explain(e.evidence(c, now, gpus))[0].Cause
 			if c.State != health.Waiting || p.Cause != explain.Unknown {
 				found.top[name] = p.Cause
 			}
@@ -145,24 +113,22 @@ func (x *explainer) find(now time.Time) *causes {
 	for name := range found.shared {
 		found.top[name] = explain.SharedCause
 	}
-	x.found.Store(found)
+	f.causes.Store(found)
 	return found
 }
 
 // cause returns the likeliest cause of what ails an endpoint, as it was found last; ""
 // while it is up. It looks for it where the state is newer than that.
-func (x *explainer) cause(name string) explain.Cause {
-	_, c := x.stateOf(name)
-	switch c.State {
-	case "", health.Up:
+func (f *Fleet) cause(e *endpoint) explain.Cause {
+	_, c := e.condition()
+	if c.State == health.Up {
 		return ""
-	case health.Waiting:
-		return x.found.Load().top[name]
 	}
-	if cause := x.found.Load().top[name]; cause != "" {
-		return cause
+	cause := f.causes.Load().top[e.cfg.Name]
+	if cause == "" && c.State != health.Waiting {
+		cause = f.findCauses(time.Now()).top[e.cfg.Name]
 	}
-	return x.find(time.Now()).top[name]
+	return cause
 }
 
 // WatchCauses finds the causes of what ails endpoints every few seconds, until ctx ends,
@@ -173,12 +139,12 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
-			found := f.explains.find(time.Now())
-			gpus := f.explains.gpuSnapshots()
-			for name, m := range *f.active.Load() {
-				f.Board.SetCause(name, found.top[name])
-				for _, change := range m.memory.ClockChanges(gpus) {
-					f.Board.AddEvent(name, change)
+			found := f.findCauses(time.Now())
+			gpus := f.gpuSnapshots()
+			for name, e := range f.active.Load().endpoints {
+				e.page.SetCause(found.top[name])
+				for _, change := range e.memory.ClockChanges(gpus) {
+					e.page.AddEvent(change)
 				}
 			}
 		case <-ctx.Done():
@@ -229,7 +195,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 	}
 	defer pages.Close()
 	began := time.Now()
-	m := &once{memory: explain.NewMemory(t.Endpoint), identity: identity{known: page.Known{Model: t.Endpoint.Model}}, logs: map[result.SeriesID]*series.Log{}}
+	m := &once{memory: explain.NewMemory(t.Endpoint), identity: identity{known: page.Known{Model: t.Endpoint.Model}}, series: map[result.SeriesID]*explain.Series{}}
 	for range times {
 		stop := m.watch(ctx, pages)
 		results := p.Run(ctx, 0)
@@ -240,7 +206,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		m.take(results)
 	}
 	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: m.memory.StateOfProbes(began), Since: began}, Engine: m.identity.get().Engine}
-	m.memory.Complete(e, explain.Senses{})
+	m.memory.Complete(e, nil, nil)
 	return explained(e), nil
 }
 
@@ -248,7 +214,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 type once struct {
 	memory   *explain.Memory
 	identity identity
-	logs     map[result.SeriesID]*series.Log
+	series   map[result.SeriesID]*explain.Series
 }
 
 // watch reads pages every second until stop is called, and once then.
@@ -285,20 +251,14 @@ func (o *once) take(all Results) {
 		for _, r := range rung.Results {
 			o.identity.learn(r)
 			of := variantOf(r).id(rung.Target.id())
-			if o.logs[of] == nil {
-				o.logs[of] = new(series.Log)
+			if o.series[of] == nil {
+				o.series[of] = &explain.Series{ID: of, Title: titleOf(of, rung.Module), Objectives: rung.objectives(), Log: new(series.Log)}
 			}
 			seen := observe(rung.Target, r, false, false)
-			o.logs[of].Add(&seen.Observation)
-			seen.remember(o.memory, o.logs[of])
+			o.series[of].Log.Add(&seen.Observation)
+			o.memory.Observe(&seen.Observation, o.series[of])
 		}
 	}
-}
-
-// remember adds the result, which is in a log, to what explains the state of its endpoint.
-func (o *Observation) remember(m *explain.Memory, log *series.Log) {
-	id := variantOf(o.Result).id(o.Target.id())
-	m.Observe(&o.Observation, explain.Series{ID: id, Title: titleOf(id, o.Target.Module), Objectives: o.Target.objectives(), Log: log})
 }
 
 // titleOf names a series so that those of a module differ.

@@ -8,7 +8,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
@@ -21,9 +20,9 @@ func TestMemoryOutlastsAReload(t *testing.T) {
 	probes := func(want int, succeeded bool, settings string) {
 		t.Helper()
 		l.mustApply(fmt.Sprintf("{name: e, url: %s%s, model: simulated-8b}", url, settings))
-		m := l.members["e"]
+		m := l.endpoint("e")
 		well := m.memory.LastWell()
-		if n := len(l.explains.evidence(m, explain.Condition{}, time.Now(), nil).Probes); n != want || well.IsZero() == succeeded {
+		if n := len(m.evidence(explain.Condition{}, time.Now(), nil).Probes); n != want || well.IsZero() == succeeded {
 			t.Errorf("with %q: %d probes are known, want %d; the latest success was at %s", settings, n, want, well)
 		}
 	}
@@ -40,15 +39,15 @@ func TestMemoryOutlastsAReload(t *testing.T) {
 func TestRenameIsExplained(t *testing.T) {
 	l := newLab(t)
 	l.mustApply("{name: e, url: http://127.0.0.1:9}")
-	m, log := l.members["e"], new(series.Log)
+	m := l.endpoint("e")
+	task := m.tasks[0]
 	now := time.Now()
 	for i, name := range []string{"a", "a", "b", "b"} {
 		r := &result.Result{Start: now.Add(time.Duration(i-4) * time.Minute), Outcome: result.Success, Model: name}
-		o := observe(m.tasks[0].Target, r, false, false)
-		log.Add(&o.Observation)
-		o.remember(m.memory, log)
+		r.Prefix = string(task.Prefix)
+		task.take(r, false, false)
 	}
-	e := l.explains.evidence(m, explain.Condition{State: health.Up, Since: now.Add(-time.Hour)}, now, nil)
+	e := m.evidence(explain.Condition{State: health.Up, Since: now.Add(-time.Hour)}, now, nil)
 	if got := explain.Explain(e)[0]; got.Cause != explain.ModelChanged {
 		t.Errorf("got %+v", got)
 	}

@@ -103,7 +103,7 @@ func newStage(t *testing.T, sc scenario) *stage {
 		Network: vouching{network{dialer: dialer}},
 		Probing: schedule.New(schedule.Options{}), Scraping: schedule.New(schedule.Options{}),
 		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(registry),
-		Board: status.NewBoard(time.Now), Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)), Logger: slog.New(slog.DiscardHandler),
+		Board: status.NewBoard(time.Now), Health: health.NewShared(time.Now, slog.New(slog.DiscardHandler)), Logger: slog.New(slog.DiscardHandler),
 	})}
 	t.Cleanup(s.Close)
 	url := s.server.URL
@@ -191,10 +191,10 @@ func (s *stage) serve(h http.Handler) { s.now.Store(&h) }
 // after each probe.
 func (s *stage) runs(n int) {
 	for range n {
-		for _, g := range s.gateways.byName {
+		for _, g := range s.active.Load().gateways.byName {
 			g.read(s.load, schedule.Run{})
 		}
-		for _, m := range s.members {
+		for _, m := range s.active.Load().endpoints {
 			for _, t := range m.tasks {
 				ended := make(chan struct{})
 				go func() {

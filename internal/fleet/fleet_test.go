@@ -49,7 +49,7 @@ func newLab(t *testing.T) *lab {
 	o := Options{
 		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
 		Self: collector.NewSelf(registry), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
-		Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)),
+		Health: health.NewShared(time.Now, slog.New(slog.DiscardHandler)),
 	}
 	l := &lab{t: t, exposition: collector.NewExposition(registry, o.Probes, o.Servers), Fleet: New(o)}
 	t.Cleanup(l.Close)
@@ -89,13 +89,18 @@ func (l *lab) mustApply(text string) {
 // probe runs the tasks of all endpoints once.
 func (l *lab) probe() {
 	l.t.Helper()
-	for _, m := range l.members {
+	for _, m := range l.active.Load().endpoints {
 		for _, t := range m.tasks {
 			if report := t.probe(l.t.Context(), schedule.Run{Scheduled: time.Now()}); report.Failed {
-				l.t.Fatalf("the probe of %s failed", m.endpoint.Name)
+				l.t.Fatalf("the probe of %s failed", m.cfg.Name)
 			}
 		}
 	}
+}
+
+// take hands a result to the endpoint, as a run of the task does.
+func (t *task) take(r *result.Result, disturbed, confirmation bool) {
+	t.endpoint.observe(observe(t.Target, r, disturbed, confirmation), t.series.of(r))
 }
 
 func (l *lab) page() metricsPage {
@@ -161,7 +166,7 @@ func TestApplyKeepsWhatStays(t *testing.T) {
 func TestApplyReadsArrivalsAgain(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "arrivals.txt")
 	l := newLab(t)
-	apply := func(arrivals string) (*member, uint64) {
+	apply := func(arrivals string) (*endpoint, uint64) {
 		t.Helper()
 		if err := os.WriteFile(name, []byte(arrivals), 0o600); err != nil {
 			t.Fatal(err)
@@ -171,7 +176,7 @@ func TestApplyReadsArrivalsAgain(t *testing.T) {
 		if err := l.Apply(planOf(c)); err != nil {
 			t.Fatal(err)
 		}
-		return l.members["e"], l.hashes["m"]
+		return l.endpoint("e"), l.active.Load().hashes["m"]
 	}
 	first, hash := apply("0\n1\n")
 	if same, sameHash := apply("10\n11\n"); same != first || sameHash != hash {
@@ -213,7 +218,7 @@ func TestApplyWhileAProbeRuns(t *testing.T) {
 		t.Helper()
 		l := newLab(t)
 		l.mustApply("{url: " + s.URL + ", name: a, model: old}")
-		running := l.members["a"].tasks[0]
+		running := l.endpoint("a").tasks[0]
 		ended := make(chan schedule.Report)
 		go func() { ended <- running.probe(context.Background(), schedule.Run{}) }()
 		<-asked
@@ -246,9 +251,9 @@ func TestReplacedTaskLetsGoOfItsSeries(t *testing.T) {
 	url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	l.mustApply("{url: " + url + ", name: a}")
 	l.probe()
-	before := l.members["a"].tasks[0]
+	before := l.endpoint("a").tasks[0]
 	l.mustApply("{url: " + url + ", name: a, slo: {ttft: 5s}}")
-	if l.members["a"].tasks[0] == before || before.series != nil {
+	if l.endpoint("a").tasks[0] == before || before.series != nil {
 		t.Fatal("the task of other settings still has its series")
 	}
 	before.skip(result.SkipOverrun)

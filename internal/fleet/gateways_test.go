@@ -60,7 +60,7 @@ func TestGateways(t *testing.T) {
 	}
 	r := fmt.Sprintf("r: {urls: [%q], http: {authorization: {credentials: gateway-key}}}", router.URL)
 	apply(text(r))
-	first := l.gateways.byName["r"]
+	first := l.active.Load().gateways.byName["r"]
 	first.read(t.Context(), schedule.Run{})
 	lines := gatewayLines(t, l.Fleet)
 	name := strings.TrimPrefix(router.URL, "http://")
@@ -84,10 +84,10 @@ func TestGateways(t *testing.T) {
 	}
 
 	apply(text(r + ", s: {urls: [\"http://127.0.0.1:3\"]}"))
-	if l.gateways.byName["r"] != first {
+	if l.active.Load().gateways.byName["r"] != first {
 		t.Error("a reload replaced a gateway that did not change")
 	}
-	if jobs := l.gateways.jobs(""); len(jobs) != 2 {
+	if jobs := l.active.Load().gateways.jobs(""); len(jobs) != 2 {
 		t.Errorf("%d jobs, want 2", len(jobs))
 	}
 	apply("endpoints: [{name: e1, url: \"http://127.0.0.1:1\"}]")
@@ -121,13 +121,13 @@ func TestGPUPages(t *testing.T) {
 		}
 	}
 	apply("a: {urls: [%q]}")
-	first := l.gpuPages.byName["a"]
+	first := l.active.Load().gpuPages.byName["a"]
 	if s := l.GPUPages.Snapshots(); len(s) != 1 || s[0].State != gpu.StateStarting {
 		t.Errorf("before the first reading: %+v", s)
 	}
 	first.read(t.Context(), schedule.Run{})
 	apply("a: {urls: [%q]}, b: {urls: [\"http://127.0.0.1:1\"]}")
-	if l.gpuPages.byName["a"] != first || len(l.gpuPages.jobs("")) != 2 {
+	if l.active.Load().gpuPages.byName["a"] != first || len(l.active.Load().gpuPages.jobs("")) != 2 {
 		t.Error("the reader of an unchanged page was replaced")
 	}
 	if s := l.GPUPages.Snapshots(); len(s) != 2 || s[0].State != gpu.StateUp || len(s[0].Devices) != 1 || s[1].State != gpu.StateStarting {

@@ -33,7 +33,7 @@ func BenchmarkMemory(b *testing.B) {
 					at := time.Now().Add(-from)
 					for i := range times {
 						at = at.Add(pause)
-						for _, m := range f.members {
+						for _, m := range f.active.Load().endpoints {
 							t := m.tasks[0]
 							t.publish([]*result.Result{fullAnswer(at, i)}, nil, false)
 						}
@@ -74,7 +74,7 @@ func fleetOf(b *testing.B, n int) *Fleet {
 	f := New(Options{
 		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
 		Self: collector.NewSelf(prometheus.NewRegistry()), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
-		Health: health.NewMonitor(time.Now, slog.New(slog.DiscardHandler)),
+		Health: health.NewShared(time.Now, slog.New(slog.DiscardHandler)),
 	})
 	if err := f.Apply(planOf(cfg)); err != nil {
 		b.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Observation is a result of a probe, how it came about, and how it is judged.
@@ -31,48 +30,25 @@ func observe(t Target, r *result.Result, disturbed, confirmation bool) *Observat
 // for concurrent use.
 type Observer interface{ Observe(o *Observation) }
 
-// endpointObserver shows what an endpoint serves.
-type endpointObserver struct{ probes *collector.Probes }
-
-func (e endpointObserver) Observe(o *Observation) {
-	e.probes.SetServed(o.Target.Endpoint.Name, o.Result)
-}
-
-// serverObserver compares what a probe saw with what the server's page shows.
-type serverObserver struct{ servers *collector.Servers }
-
-func (s serverObserver) Observe(o *Observation) {
-	if o.Concurrency == 0 && o.Kind != api.Scoring {
-		s.servers.ObserveProbe(o.Target.Endpoint.Name, o.Result, !o.Timed())
-	}
-}
-
-// selfObserver shows how well the exporter measures.
-type selfObserver struct{ self *collector.Self }
-
-func (s selfObserver) Observe(o *Observation) { s.self.Observe(o.Result) }
-
 // findings publishes what the results of one endpoint and module show together. Its
 // tasks share it. It is safe for concurrent use.
 type findings struct {
 	id      collector.FindingsID
 	asked   uint64 // a hash of what is asked
 	tracker *workload.Tracker
-	board   *status.Board // nil where there is no status page
-	logger  *slog.Logger  // of the fleet
+	series  *collector.FindingsSeries
+	page    *status.Endpoint // nil where there is no status page
+	logger  *slog.Logger     // of the fleet
 
-	mu     sync.Mutex
-	series *collector.FindingsSeries // set before the first run
-	last   *workload.Findings
+	mu   sync.Mutex
+	last *workload.Findings
 }
 
-// newFindings returns the findings of a target, given the hash of its module.
-func newFindings(t Target, module uint64, users *load.Traffic, b *status.Board, logger *slog.Logger) *findings {
-	return &findings{
-		asked:   askedOf(t, module),
-		id:      collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels},
-		tracker: t.Tracker(users), board: b, logger: logger,
-	}
+// newFindings returns the findings of a target on the page of metrics, given a hash of what
+// is asked, and on the status page; nil is none.
+func newFindings(p *collector.Probes, t Target, asked uint64, users *load.Traffic, page *status.Endpoint, logger *slog.Logger) *findings {
+	id := collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels}
+	return &findings{id: id, asked: asked, tracker: t.Tracker(users), series: p.Findings(id), page: page, logger: logger}
 }
 
 // latest returns what the results show by now; nil before the first run.
@@ -88,8 +64,8 @@ func (f *findings) observe(results []*result.Result) {
 	defer f.mu.Unlock()
 	latest := f.tracker.Observe(results)
 	f.series.Set(latest)
-	if f.board != nil {
-		f.board.SetFindings(f.id.Endpoint, f.id.Module, latest)
+	if f.page != nil {
+		f.page.SetFindings(f.id.Module, latest)
 	}
 	if latest != nil {
 		f.log(latest)
@@ -127,8 +103,8 @@ func (f *findings) log(latest *workload.Findings) {
 
 // note adds a line to the changes of the endpoint on the status page.
 func (f *findings) note(text string) {
-	if f.board != nil {
-		f.board.Note(f.id.Endpoint, f.id.Module, text)
+	if f.page != nil {
+		f.page.Note(f.id.Module, text)
 	}
 }
 
@@ -151,9 +127,6 @@ func (i *identity) learn(r *result.Result) {
 		i.known.Model = r.Model
 	}
 }
-
-// Observe implements Observer.
-func (i *identity) Observe(o *Observation) { i.learn(o.Result) }
 
 // get returns what is known; nothing of nil.
 func (i *identity) get() page.Known {
@@ -201,11 +174,8 @@ func (t *traffic) of() *load.Traffic {
 	return t.users
 }
 
-// Observe implements Observer: probes are no requests of users.
-func (t *traffic) Observe(o *Observation) { t.users.Probed(o.Result) }
-
-// spent takes probes off that no observer gets.
-func (t *traffic) spent(results []*result.Result) {
+// spent takes probes off, which are no requests of users.
+func (t *traffic) spent(results ...*result.Result) {
 	if t == nil {
 		return
 	}

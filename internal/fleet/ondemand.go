@@ -176,8 +176,7 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 	info := collector.EndpointInfo{
 		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels, Hardware: e.Hardware, Price: e.Price,
 	}
-	found := newFindings(t, 0, nil, nil, slog.New(slog.DiscardHandler))
-	found.series = probes.Findings(found.id)
+	found := newFindings(probes, t, 0, nil, nil, slog.New(slog.DiscardHandler))
 	for _, rung := range all {
 		series := openSeries(probes, rung.Target)
 		if rung.Skip != nil {
@@ -189,7 +188,7 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 		}
 		for _, r := range rung.Results {
 			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
-			series.Observe(observe(rung.Target, r, false, false))
+			series.of(r).observe(&observe(rung.Target, r, false, false).Observation)
 		}
 		found.observe(rung.Results)
 	}

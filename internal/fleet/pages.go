@@ -48,10 +48,11 @@ func (s *source) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	return schedule.Report{}
 }
 
-// readServers prepares the reading of the pages of a member's servers.
-func (f *Fleet) readServers(m *member, r Reader) *source {
-	id, log := serversID(m.endpoint), pageLog{logger: f.Logger.With("endpoint", m.endpoint.Name), section: "engines"}
-	s := &source{lifecycle: newLifecycle(r.Close), reader: r, identity: m.identity}
+// readServers prepares the reading of the pages of the servers of an endpoint.
+func (e *endpoint) readServers(r Reader) *source {
+	f, id := e.fleet, serversID(e.cfg)
+	log := pageLog{logger: f.Logger.With("endpoint", id.Endpoint), section: "engines"}
+	s := &source{lifecycle: newLifecycle(r.Close), reader: r, identity: &e.identity}
 	if f.Probing != nil {
 		s.from = time.Now().Add(modelPatience)
 	}
@@ -59,10 +60,7 @@ func (f *Fleet) readServers(m *member, r Reader) *source {
 		id.Model = known.Model
 		there := present(statuses)
 		f.Servers.Set(id, there)
-		m.parts.read(there)
-		f.Board.SetServers(id.Endpoint, there)
-		m.memory.Read(there)
-		m.traffic.read(there)
+		e.read(there)
 		log.all(statuses)
 	}
 	return s
@@ -111,9 +109,9 @@ func (n named) closeOthers(kept named) {
 	}
 }
 
-// replace makes next the sources that are read: it closes those that are not among them,
-// calls gone for each name that goes, and fresh for each source that is new.
-func (n *named) replace(next named, gone func(name string), fresh func(name string, s *source)) {
+// replace closes the sources that are not among next, and calls gone for each name that goes,
+// and fresh for each source that is new.
+func (n named) replace(next named, gone func(name string), fresh func(name string, s *source)) {
 	n.closeOthers(next)
 	for name := range n.byName {
 		if next.byName[name] == nil {
@@ -125,7 +123,6 @@ func (n *named) replace(next named, gone func(name string), fresh func(name stri
 			fresh(name, s)
 		}
 	}
-	*n = next
 }
 
 // of returns the gateway of a name; nil is none.
@@ -150,18 +147,19 @@ func (f *Fleet) newGateways(cfg *config.Config) (next named, err error) {
 	if f.Scraping == nil || len(cfg.Gateways) == 0 {
 		return named{}, nil
 	}
-	mappings := f.gateways.mappings
-	if mappings == nil || !reflect.DeepEqual(f.gatewayMappings, cfg.GatewayMappings) {
+	before := f.active.Load()
+	mappings := before.gateways.mappings
+	if mappings == nil || !reflect.DeepEqual(before.gatewayMappings, cfg.GatewayMappings) {
 		if mappings, err = page.NewGatewayMappings(cfg.GatewayMappings); err != nil {
 			return named{}, err
 		}
 	}
-	return f.newNamed("gateway", f.gateways, mappings, cfg.Gateways)
+	return f.newNamed("gateway", before.gateways, mappings, cfg.Gateways)
 }
 
 // useGateways makes these the gateways that are read.
-func (f *Fleet) useGateways(next named) {
-	f.gateways.replace(next, func(name string) {
+func (f *Fleet) useGateways(before, next named) {
+	before.replace(next, func(name string) {
 		f.Gateways.Remove(name)
 		f.Board.RemoveGateway(name)
 	}, func(name string, s *source) {
@@ -186,12 +184,12 @@ func (f *Fleet) newGPUPages(cfg *config.Config) (named, error) {
 	if f.GPUPages == nil {
 		return named{}, nil
 	}
-	return f.newNamed("page of GPUs", f.gpuPages, f.GPUPages.Mappings, cfg.GPUs.Pages)
+	return f.newNamed("page of GPUs", f.active.Load().gpuPages, f.GPUPages.Mappings, cfg.GPUs.Pages)
 }
 
 // useGPUPages makes these the pages of accelerators that are read.
-func (f *Fleet) useGPUPages(next named) {
-	f.gpuPages.replace(next, func(name string) { f.GPUPages.Remove(name) }, func(name string, s *source) {
+func (f *Fleet) useGPUPages(before, next named) {
+	before.replace(next, func(name string) { f.GPUPages.Remove(name) }, func(name string, s *source) {
 		f.GPUPages.Open(name, s.cfg)
 		s.take = func(_ page.Known, statuses []page.Status) { f.GPUPages.Set(name, statuses) }
 	})

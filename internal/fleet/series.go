@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
@@ -60,39 +61,40 @@ type variantSeries struct {
 	log     *series.Log
 	metrics *collector.Series
 	// Of probes on request, which say nothing of the state, these are nil.
-	health *health.Series
-	status *status.Probes
-	// steps is nil for bursts, too, which are a load of our own making.
+	page *status.Probes
+	kept *explain.Series
+	// steps is nil for bursts, too, which are a load of our own making. They are of what asked
+	// is a hash of.
 	steps *series.Steps
+	asked uint64
 }
 
 // of returns the series that a result belongs to.
-func (s rungSeries) of(r *result.Result) variantSeries {
-	return s[slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })]
+func (s rungSeries) of(r *result.Result) *variantSeries {
+	return &s[slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })]
 }
 
-// Observe implements Observer: metrics, log, and then what reads them: the state, and the
-// page that shows the state and the window.
-func (s rungSeries) Observe(o *Observation) {
-	of := s.of(o.Result)
+// observe takes a result: metrics, log, and then what reads them: the state, and the page
+// that shows the state and the window.
+func (v *variantSeries) observe(o *series.Observation) {
 	switch {
 	case o.Disturbed:
-		of.metrics.ObserveDisturbed(o.Result)
+		v.metrics.ObserveDisturbed(o.Result)
 	case o.Confirmation:
-		of.metrics.ObserveConfirmation(o.Result)
+		v.metrics.ObserveConfirmation(o.Result)
 	default:
-		of.metrics.Observe(o.Result)
+		v.metrics.Observe(o.Result)
 	}
-	of.log.Add(&o.Observation)
-	of.metrics.Judge(o.Judgement)
-	if of.health != nil {
-		of.health.Observe(&o.Observation)
-		of.status.Observe(&o.Observation)
+	v.metrics.Judge(o.Judgement)
+	if v.page == nil {
+		v.log.Add(o)
+		return
 	}
-	if of.steps != nil && !o.Disturbed && !o.Confirmation {
-		for _, step := range of.steps.Observe(o.Result, o.Timed()) {
-			of.metrics.SetStep(step)
-			of.status.AddStep(step)
+	v.page.Observe(o)
+	if v.steps != nil && !o.Disturbed && !o.Confirmation {
+		for _, step := range v.steps.Observe(o.Result, o.Timed()) {
+			v.metrics.SetStep(step)
+			v.page.AddStep(step)
 		}
 	}
 }
@@ -117,25 +119,29 @@ func openSeries(p *collector.Probes, t Target) rungSeries {
 }
 
 // openSeries puts the series of the task on the pages and makes them part of the state of
-// the endpoint; first means that the endpoint's numbers on the status page are theirs.
-func (t *task) openSeries(first bool) {
-	t.series = nil
+// the endpoint; first means that the endpoint's numbers on the status page are theirs. They go
+// on with what is known of the past.
+func (t *task) openSeries(first bool, past *past) rungSeries {
+	var all rungSeries
 	for i, v := range variantsOf(t.Module) {
-		of, id, isFirst := variantSeries{variant: v}, v.id(t.id()), first && i == 0
+		of, id := variantSeries{variant: v, asked: t.findings.asked}, v.id(t.id())
+		of.page = t.endpoint.page.OpenSeries(id, health.SeriesOptions{
+			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout), Objectives: t.objectives(), First: first && i == 0,
+		}, past.series[savedIDOf(id)])
+		of.log = of.page.Log()
+		of.kept = &explain.Series{ID: id, Title: titleOf(id, t.Module), Objectives: t.objectives(), Log: of.log, Steps: of.page.Steps}
+		of.openMetrics(t.endpoint.fleet.Probes, t.Target, i == 0)
 		if v.concurrency == 0 {
-			of.steps = new(series.Steps)
+			if of.steps = past.learnedOf(savedIDOf(id), of.asked).Steps; of.steps == nil {
+				of.steps = new(series.Steps)
+			}
+			for _, step := range of.steps.Latest() {
+				of.metrics.SetStep(step)
+			}
 		}
-		of.health = t.Health.OpenSeries(id, health.SeriesOptions{
-			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout), Objectives: t.objectives(), First: isFirst,
-		})
-		of.status = t.Board.OpenSeries(id, status.SeriesOptions{
-			Health: of.health, Objectives: t.objectives(), First: isFirst,
-			Pace: status.Pace{Interval: time.Duration(t.Interval).Seconds(), Timeout: time.Duration(t.Timeout).Seconds()},
-		})
-		of.log = of.status.Log()
-		of.openMetrics(t.Probes, t.Target, i == 0)
-		t.series = append(t.series, of)
+		all = append(all, of)
 	}
+	return all
 }
 
 // openMetrics puts the series on the page of metrics. The first of a target never misses
@@ -207,8 +213,7 @@ func (t *task) countWaiting(results []*result.Result, counts bool) {
 	for _, at := range due {
 		for _, r := range results {
 			if wait, ok := waited(r, at, limit); ok {
-				of := t.series.of(r)
-				of.wait(at, wait, limit)
+				t.series.of(r).wait(at, wait, limit)
 				break
 			}
 		}

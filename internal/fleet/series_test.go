@@ -30,11 +30,11 @@ func TestStepsOfAnEndpoint(t *testing.T) {
 	l := workLab(t, `
 modules: {m: {interval: 30s}}
 endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`)
-	series, now := l.members["e"].tasks[0].series, time.Now().Add(-12*time.Hour)
+	task, now := l.endpoint("e").tasks[0], time.Now().Add(-12*time.Hour)
 	add := func(n int, ttft time.Duration, disturbed, confirmation bool) {
 		for i := range n {
 			r := served(now, ttft+time.Duration(i%5)*ttft/50)
-			series.Observe(observe(l.members["e"].tasks[0].Target, r, disturbed, confirmation))
+			task.take(r, disturbed, confirmation)
 			now = now.Add(30 * time.Second)
 		}
 	}
@@ -56,8 +56,7 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`)
 			t.Errorf("%s: a step at %v, want %v", metric, got, at.Unix())
 		}
 	}
-	observe(l.members["e"].tasks[0].Target, served(now, time.Second), false, false).remember(l.members["e"].memory, series[0].log)
-	e := l.explains.evidence(l.members["e"], explain.Condition{}, now, nil)
+	e := l.endpoint("e").evidence(explain.Condition{}, now, nil)
 	if len(e.Steps) != 2 || e.Steps[0].Module != "m" || e.Steps[0].After < e.Steps[0].Before {
 		t.Errorf("steps to explain by: %+v", e.Steps)
 	}
@@ -76,7 +75,7 @@ func TestPercentilesAgree(t *testing.T) {
 	l := workLab(t, `
 modules: {m: {interval: 30s}, burst: {concurrency: [4]}}
 endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m, burst], slo: {ttft: 500ms}}]`)
-	probes := l.members["e"].tasks[0]
+	probes := l.endpoint("e").tasks[0]
 	start, random := time.Now().Add(-45*time.Minute), rand.New(rand.NewPCG(1, 1))
 	var counted []float64
 	for i := range 400 {
@@ -85,9 +84,9 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m, burst], slo: {ttft
 		switch slow := 20 * r.Timing.TTFT; {
 		case i%20 == 1:
 			r.Timing.TTFT = slow
-			probes.bursts.begin() // which goes on until the next probe
+			probes.endpoint.bursts.begin() // which goes on until the next probe
 		case i%20 == 2:
-			probes.bursts.end(func() time.Time { return r.Start })
+			probes.endpoint.bursts.end(func() time.Time { return r.Start })
 			r.Timing.TTFT, r.Imprecise = slow, true
 		case i%20 == 3:
 			r.Timing.TTFT, confirmation = slow, true

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -19,61 +18,36 @@ import (
 type task struct {
 	lifecycle
 	Target
-	*Options
+	endpoint *endpoint
 	runner   Runner
 	spending *spending
 	findings *findings
-	learned  *learned
-	identity *identity
-	memory   *explain.Memory
-	traffic  *traffic   // nil where no module asks what users ask
-	parts    *ttftParts // nil where pages are not read
-	series   rungSeries // set before the first run
+	series   rungSeries // nil of a task that was closed
 	log      taskLog
-	bursts   *burstLoad // on the endpoint
-	waiting  *waiting   // nil where users who wait do not count
+	waiting  *waiting // nil where users who wait do not count
 }
 
-// newTask returns the task of a rung.
-func (f *Fleet) newTask(rung Target, r Runner, m *member, found *findings, bursts *burstLoad) *task {
+// newTask returns the task of a rung, whose series goes on with what is known of the past.
+func newTask(rung Target, r Runner, e *endpoint, found *findings, past *past) *task {
 	t := &task{
-		lifecycle: newLifecycle(r.Close), Target: rung, Options: &f.Options, runner: r,
-		spending: newSpending(rung.Endpoint, rung.Module, f.budgets.of(rung.Endpoint)),
-		findings: found, learned: f.learned, identity: m.identity, memory: m.memory, traffic: m.traffic, parts: m.parts, bursts: bursts,
+		lifecycle: newLifecycle(r.Close), Target: rung, endpoint: e, runner: r,
+		spending: newSpending(rung.Endpoint, rung.Module, e.fleet.budgets.of(rung.Endpoint)), findings: found,
 	}
 	t.log = taskLog{task: t}
+	t.series = t.openSeries(len(e.tasks) == 0, past)
 	if rung.countsWaiting() {
 		t.waiting = new(waiting)
 	}
 	return t
 }
 
-// letGo lets go of the series of a task that was closed: the scheduler knows it until it
-// has the tasks of all endpoints again.
-func (t *task) letGo() {
+// letGo returns the series of a task that was closed, and drops them.
+func (t *task) letGo() rungSeries {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	last := t.series
 	t.series = nil
-}
-
-// observe hands a result to the observers in their order.
-func (t *task) observe(o *Observation) {
-	if t.parts != nil { // before the change that the status page shows them with
-		t.parts.Observe(o)
-	}
-	t.series.Observe(o)
-	endpointObserver{t.Probes}.Observe(o)
-	serverObserver{t.Servers}.Observe(o)
-	t.identity.Observe(o)
-	o.remember(t.memory, t.series.of(o.Result).log)
-	selfObserver{t.Self}.Observe(o)
-	for _, observer := range t.Options.Observers {
-		observer.Observe(o)
-	}
-	t.log.Observe(o)
-	if t.traffic != nil {
-		t.traffic.Observe(o)
-	}
+	return last
 }
 
 // probe runs once and hands the results to the observers.
@@ -85,19 +59,15 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		return schedule.Report{Skipped: true}
 	}
 	if len(t.Concurrency) > 0 {
-		t.bursts.begin()
-		defer t.bursts.end(time.Now)
-		t.Servers.BurstBegins(t.Endpoint.Name)
-		t.parts.disturbed()
-		defer t.parts.disturbed()
-		defer t.Servers.BurstEnds(t.Endpoint.Name)
+		defer t.endpoint.burst()()
 	}
 	var results []*result.Result
 	var skip *result.Skip
 	defer func() { t.spending.settle(most, result.Spent(results, skip)) }()
 	t.run(ctx, func(ctx context.Context) {
-		t.Self.ProbeStarted()
-		defer t.Self.ProbeEnded()
+		self := t.endpoint.fleet.Self
+		self.ProbeStarted()
+		defer self.ProbeEnded()
 		results, skip = t.runner.Run(ctx, r.Scheduled)
 	}, func() { t.publish(results, skip, r.Confirm) })
 	return reportOf(results)
@@ -118,9 +88,10 @@ func reportOf(results []*result.Result) schedule.Report {
 // publish hands the results of a run to the observers.
 func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation bool) {
 	t.publishSkip(skip)
-	disturbed := slices.ContainsFunc(results, t.bursts.disturbed)
+	disturbed := slices.ContainsFunc(results, t.endpoint.bursts.disturbed)
 	for _, r := range failuresLast(results) {
-		t.observe(observe(t.Target, r, disturbed, confirmation))
+		t.endpoint.observe(observe(t.Target, r, disturbed, confirmation), t.series.of(r))
+		t.log.one(r)
 	}
 	if t.waiting != nil {
 		t.countWaiting(results, !disturbed && !confirmation)
@@ -128,7 +99,6 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 	if !disturbed && !confirmation {
 		t.findings.observe(results)
 	}
-	t.learned.revision.Add(1)
 	t.log.run(results)
 }
 
@@ -157,11 +127,12 @@ func (t *task) publishSkip(s *result.Skip) {
 	if s == nil {
 		return
 	}
-	t.traffic.spent(s.Spent)
+	e := t.endpoint
+	e.traffic.spent(s.Spent...)
 	for _, r := range s.Spent {
 		t.series.of(r).metrics.Spend(r)
-		t.Probes.SetServed(t.Endpoint.Name, r)
-		t.identity.learn(r)
+		e.fleet.Probes.SetServed(t.Endpoint.Name, r)
+		e.identity.learn(r)
 	}
 	t.skipped(s.Reason, s.Text)
 	if t.log.skip(s) {
@@ -180,9 +151,9 @@ func (t *task) skip(reason result.SkipReason) {
 // skipped is skip with what to change, for people; "" where that is known from the reason.
 func (t *task) skipped(reason result.SkipReason, text string) {
 	t.series[0].metrics.Skip(reason)
-	t.series[0].health.Skip(reason, text)
-	t.Self.Missed(reason)
-	t.memory.Skip(reason, text, time.Now())
+	t.series[0].page.Health.Skip(reason, text)
+	t.endpoint.fleet.Self.Missed(reason)
+	t.endpoint.memory.Skip(reason, text, time.Now())
 }
 
 // logger returns a logger with what identifies the target.
@@ -209,10 +180,7 @@ type taskLog struct {
 }
 
 // logger is made for each line: most tasks have none.
-func (l *taskLog) logger() *slog.Logger { return l.task.logger(l.task.Logger) }
-
-// Observe implements Observer.
-func (l *taskLog) Observe(o *Observation) { l.one(o.Result) }
+func (l *taskLog) logger() *slog.Logger { return l.task.logger(l.task.endpoint.fleet.Logger) }
 
 // budget logs that a budget begins or ceases to hold runs up.
 func (l *taskLog) budget(ok bool) {

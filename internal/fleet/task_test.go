@@ -86,8 +86,8 @@ func newTestLog(w io.Writer, bursts bool) *taskLog {
 		m.Concurrency = []int{1, 16}
 	}
 	return &taskLog{task: &task{
-		Target:  Target{Endpoint: &config.Endpoint{}, Rung: config.Rung{Module: m}},
-		Options: &Options{Logger: slog.New(slog.NewTextHandler(w, nil))},
+		Target:   Target{Endpoint: &config.Endpoint{}, Rung: config.Rung{Module: m}},
+		endpoint: &endpoint{fleet: &Fleet{Options: Options{Logger: slog.New(slog.NewTextHandler(w, nil))}}},
 	}}
 }
 
@@ -170,7 +170,7 @@ endpoints:
 
 // run probes an endpoint with all its modules.
 func (l *lab) run(name string, r schedule.Run) {
-	for _, t := range l.members[name].tasks {
+	for _, t := range l.active.Load().endpoints[name].tasks {
 		t.probe(l.t.Context(), r)
 	}
 }

@@ -119,11 +119,11 @@ func published(t *testing.T, slo string, limit time.Duration) (e experience, fir
 	l := workLab(t, `
 modules: {m: {interval: 15s, timeout: 2m, timeouts: {first_token: `+limit.String()+`}}}
 endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m], slo: {`+slo+`}}]`)
-	probes := l.members["e"].tasks[0]
+	probes := l.endpoint("e").tasks[0]
 	probes.runner.Close()
 	runner := &firstRun{freezing: newFreezing(limit), began: time.Now()}
 	probes.runner = runner
-	l.schedule()
+	l.schedule(l.active.Load())
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour-time.Second)
 	defer cancel()
 	if err := l.Probing.Run(ctx); err != nil {

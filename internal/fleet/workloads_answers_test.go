@@ -136,7 +136,7 @@ func TestLogOfAnswers(t *testing.T) {
 modules: {long: {prompt: Count., output_tokens: 100, expect: {equals: nothing}, log_answers: %t}}
 endpoints: [{name: e, url: %s, modules: [long]}]`, logged, w.URL))
 			l.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			l.Health = health.NewMonitor(time.Now, l.Logger)
+			l.Health = health.NewShared(time.Now, l.Logger)
 			if err := l.Apply(planOf(cfg)); err != nil {
 				t.Fatal(err)
 			}

@@ -84,7 +84,7 @@ modules:
 endpoints: [{name: e, url: %s, modules: [typical, other]}]`, w.URL)))); err != nil {
 		t.Fatal(err)
 	}
-	m := l.members["e"]
+	m := l.endpoint("e")
 	now := time.Now() // the clock of what users ask
 	m.traffic.users = load.NewTraffic(func() time.Time { return now })
 	read := func() { m.scrape.read(t.Context(), schedule.Run{}) }

@@ -153,10 +153,10 @@ func (c *partsCase) test(t *testing.T) {
 	if err := l.Apply(planOf(parse(t, text))); err != nil {
 		t.Fatal(err)
 	}
-	m := l.members["e"]
+	m := l.endpoint("e")
 	read := func() {
 		if gateway != nil {
-			l.gateways.byName["g"].read(t.Context(), schedule.Run{})
+			l.active.Load().gateways.byName["g"].read(t.Context(), schedule.Run{})
 		}
 		m.scrape.read(t.Context(), schedule.Run{})
 	}

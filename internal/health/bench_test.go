@@ -11,18 +11,17 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// benchMonitor is one of n endpoints with a series each.
-func benchMonitor(n int, now *time.Time) (*Monitor, []*Series) {
-	m := NewMonitor(func() time.Time { return *now }, slog.New(slog.DiscardHandler))
+// benchSeries returns those of n endpoints with one each.
+func benchSeries(n int, now *time.Time) []*Series {
+	shared := NewShared(func() time.Time { return *now }, slog.New(slog.DiscardHandler))
 	all := make([]*Series, n)
 	for i := range all {
 		name := fmt.Sprintf("llama-prod-%05d", i)
-		m.SetEndpoint(name, name)
 		o := ofPace()
 		o.Objectives = half()
-		all[i] = m.OpenSeries(result.SeriesID{Endpoint: name, Module: "interactive", Prefix: "cold"}, o)
+		all[i] = New(name, shared, nil).OpenSeries(result.SeriesID{Endpoint: name, Module: "interactive", Prefix: "cold"}, o)
 	}
-	return m, all
+	return all
 }
 
 // BenchmarkMemory is what 10,000 endpoints hold: when all are up, and when all are down
@@ -34,7 +33,7 @@ func BenchmarkMemory(b *testing.B) {
 			for b.Loop() {
 				now := begin()
 				before := heap()
-				m, all := benchMonitor(n, &now)
+				all := benchSeries(n, &now)
 				for _, c := range pattern {
 					now = now.Add(30 * time.Second)
 					for _, s := range all {
@@ -42,7 +41,6 @@ func BenchmarkMemory(b *testing.B) {
 					}
 				}
 				b.ReportMetric((heap()-before)/n, "B/endpoint")
-				runtime.KeepAlive(m)
 				runtime.KeepAlive(all)
 			}
 			b.ReportMetric(0, "ns/op")
@@ -63,7 +61,7 @@ func BenchmarkObserve(b *testing.B) {
 	for name, failed := range map[string]bool{"up": false, "down": true} {
 		b.Run(name, func(b *testing.B) {
 			now := begin()
-			_, all := benchMonitor(1, &now)
+			all := benchSeries(1, &now)
 			r := benchResult(now, failed)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -76,9 +74,9 @@ func BenchmarkObserve(b *testing.B) {
 // BenchmarkStatus is what a scrape asks of each endpoint.
 func BenchmarkStatus(b *testing.B) {
 	now := begin()
-	m, all := benchMonitor(1, &now)
+	all := benchSeries(1, &now)
 	see(all[0], benchResult(now, false), false)
-	e := m.Endpoint("llama-prod-00000")
+	e := all[0].endpoint
 	b.ReportAllocs()
 	for b.Loop() {
 		e.Status()

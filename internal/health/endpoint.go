@@ -25,13 +25,11 @@ const (
 
 // Endpoint is the state of one endpoint. It is safe for concurrent use.
 type Endpoint struct {
-	monitor *Monitor
-	name    string
-	target  uint64 // hash
-	added   time.Time
+	shared *Shared
+	name   string
+	added  time.Time
 
 	mu      sync.Mutex
-	gone    bool
 	series  []*Series // in the order in which they were opened
 	skipped string    // why the latest run was left out; "" after a result
 	// What goes on; nil is not.
@@ -49,9 +47,19 @@ type Endpoint struct {
 	next   time.Time // when time alone changes the status; zero is never
 }
 
+// New returns the state of an endpoint that goes on where saved ended, which is of the same
+// target; nil is nothing.
+func New(name string, shared *Shared, saved *Saved) *Endpoint {
+	e := &Endpoint{shared: shared, name: name, added: shared.Now(), mute: shared.Mutes.of(name)}
+	if saved != nil {
+		e.restore(saved)
+	}
+	return e
+}
+
 // Status returns the state.
 func (e *Endpoint) Status() *Status {
-	now := e.monitor.now()
+	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.status == nil || !e.next.IsZero() && now.After(e.next) {
@@ -63,7 +71,7 @@ func (e *Endpoint) Status() *Status {
 // Incidents returns the latest incidents, at most 16 that are over and those that go
 // on, sorted by their begin.
 func (e *Endpoint) Incidents() []Incident {
-	now := e.monitor.now()
+	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
@@ -80,18 +88,16 @@ func (e *Endpoint) Incidents() []Incident {
 	return all
 }
 
-// openSeries adds a series or changes its options.
-func (e *Endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Series {
-	now := e.monitor.now()
+// OpenSeries returns the series of id with these options, a new one where there is none. The
+// endpoint in id is that of New.
+func (e *Endpoint) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
+	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.find(id)
-	switch {
-	case e.gone:
-		return &Series{endpoint: e, closed: true}
-	case s == nil:
+	if s == nil {
 		s = &Series{endpoint: e, id: id, opened: now}
-	default:
+	} else {
 		e.drop(s)
 	}
 	e.series = append(e.series, s)
@@ -111,13 +117,13 @@ func sameObjectives(a, b *series.Objectives) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// closeSeries forgets a series.
-func (e *Endpoint) closeSeries(id result.SeriesID) {
-	now := e.monitor.now()
+// Close forgets the series. What is observed into it later is lost.
+func (s *Series) Close() {
+	e := s.endpoint
+	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := e.find(id)
-	if s == nil || e.gone {
+	if s.closed {
 		return
 	}
 	s.closed = true
@@ -125,11 +131,10 @@ func (e *Endpoint) closeSeries(id result.SeriesID) {
 	e.relate(now)
 }
 
-// retire ends all series.
-func (e *Endpoint) retire() {
+// Close ends the endpoint: what is observed into its series later is lost.
+func (e *Endpoint) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.gone = true
 	for _, s := range e.series {
 		s.closed = true
 	}
@@ -302,25 +307,6 @@ func (e *Endpoint) keep(i Incident) {
 		e.past = slices.Delete(e.past, 0, 1)
 	}
 	e.past = append(e.past, i)
-}
-
-// setMute mutes the endpoint.
-func (e *Endpoint) setMute(m *Mute, now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.mute = m
-	e.logger().Info("endpoint muted", "until", m.Until.UTC(), "reason", m.Reason)
-	e.refresh(now)
-}
-
-// endMute ends the mute, if there is one.
-func (e *Endpoint) endMute(now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.mute != nil {
-		e.unmute(now)
-	}
-	e.refresh(now)
 }
 
 func (e *Endpoint) unmute(end time.Time) {
@@ -506,4 +492,4 @@ func appendBounded(names []string, name string) []string {
 	return names
 }
 
-func (e *Endpoint) logger() *slog.Logger { return e.monitor.logger.With("endpoint", e.name) }
+func (e *Endpoint) logger() *slog.Logger { return e.shared.Logger.With("endpoint", e.name) }

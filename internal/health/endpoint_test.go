@@ -324,8 +324,7 @@ func TestNoResult(t *testing.T) {
 // Without an interval nothing is ever stale.
 func TestNeverStale(t *testing.T) {
 	l := newLab(t)
-	l.monitor.SetEndpoint("e", "")
-	s := l.monitor.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Timeout: 10 * time.Second})
+	s := l.series(result.SeriesID{Module: "m", Prefix: "cold"}, SeriesOptions{Timeout: 10 * time.Second})
 	l.probe(s, result.Success)
 	l.pass(1000 * time.Hour)
 	l.expect(Up, "06:00:00")
@@ -392,13 +391,12 @@ func TestUpAfterStale(t *testing.T) {
 
 func TestIncidentsAreBounded(t *testing.T) {
 	l := newLab(t)
-	l.monitor.SetEndpoint("e", "")
-	s := l.monitor.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{})
+	s := l.series(result.SeriesID{Module: "m", Prefix: "cold"}, SeriesOptions{})
 	for range 20 {
 		l.run(s, time.Second, "Fsss")
 		l.pass(20 * time.Minute)
 	}
-	all := l.monitor.Endpoint("e").Incidents()
+	all := l.endpoint.Incidents()
 	if len(all) != 16 || !all[0].Begin.Equal(begin().Add(4*(20*time.Minute+3*time.Second))) {
 		t.Errorf("%d incidents, the first %v", len(all), all[0].Begin)
 	}
@@ -414,27 +412,22 @@ func TestReload(t *testing.T) {
 	l.pass(10 * time.Second)
 	l.probe(all[1], result.Empty)
 	l.expect(Degraded, "06:00:00")
-	l.monitor.OpenSeries(a, ofPace()) // goes on
+	l.series(a, ofPace()) // goes on
 	l.expect(Degraded, "06:00:00")
 	l.at("06:00:20")
-	l.monitor.CloseSeries(b)
+	all[1].Close()
 	l.expect(Up, "06:00:20")
 	l.probe(all[1], result.Empty) // too late
 	l.expect(Up, "06:00:20")
 	l.expectIncidents("06:00:00 degraded for 20s: 2 of 2 probes failed (100 %); first: no empty")
 
-	l.monitor.CloseSeries(a)
+	all[0].Close()
 	l.expect(Waiting, "06:00:00")
-	s := l.monitor.OpenSeries(a, ofPace())
+	s := l.series(a, ofPace())
 	l.probe(s, result.Empty)
-	l.monitor.RemoveEndpoint("e")
-	l.monitor.RemoveEndpoint("e")
-	if l.monitor.Endpoint("e") != nil {
-		t.Error("the endpoint is still there")
-	}
-	l.probe(s, result.Empty)
-	l.probe(l.monitor.OpenSeries(a, ofPace()), result.Empty) // of no endpoint
-	l.monitor.CloseSeries(a)
+	l.remove()
+	l.probe(s, result.Empty) // too late
+	s.Close()
 	l.at("06:10:00")
 	s = l.open(a)[0]
 	l.expect(Waiting, "06:10:00")

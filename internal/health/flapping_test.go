@@ -12,8 +12,7 @@ import (
 
 // every15 adds endpoint e with one series that is probed every 15 s.
 func (l *lab) every15() *Series {
-	l.monitor.SetEndpoint("e", "target")
-	return l.monitor.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, SeriesOptions{Interval: 15 * time.Second, Timeout: 10 * time.Second})
+	return l.series(result.SeriesID{Module: "m", Prefix: "cold"}, SeriesOptions{Interval: 15 * time.Second, Timeout: 10 * time.Second})
 }
 
 // Two minutes down and two minutes up, again and again: from the third time on that is one
@@ -114,7 +113,7 @@ func TestRareFailures(t *testing.T) {
 	s := l.every15()
 	rare := "F" + strings.Repeat("s", 49) // 2 %, 12 minutes apart
 	l.run(s, 15*time.Second, strings.Repeat(rare, 5))
-	if got := len(l.monitor.Endpoint("e").Incidents()); got != 5 {
+	if got := len(l.endpoint.Incidents()); got != 5 {
 		t.Errorf("%d incidents, want 5", got)
 	}
 }

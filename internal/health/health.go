@@ -38,13 +38,11 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
 // State is the state of an endpoint. The set is closed: it is a label value.
@@ -115,84 +113,18 @@ type SeriesOptions struct {
 	First bool
 }
 
-// Monitor has the states of all endpoints. It is safe for concurrent use.
-type Monitor struct {
-	now    func() time.Time
-	logger *slog.Logger
-
-	mu        sync.Mutex
-	endpoints map[string]*Endpoint
-	// mutes are by name, so that they outlast a reload and an endpoint that discovery
-	// loses for a while.
-	mutes    map[string]*Mute
-	restored *store.Waiting[string, *saved] // of an earlier process, not yet taken up
-
-	revision, muted atomic.Uint64 // of the states and of the mutes
+// Shared is what the endpoints of a process have in common.
+type Shared struct {
+	// Now is the clock, and that of the starts of the results too.
+	Now func() time.Time
+	// Logger gets the begin and the end of each incident.
+	Logger *slog.Logger
+	Mutes  *Mutes
 }
 
-// NewMonitor returns a monitor without endpoints. now is the clock, and that of the
-// starts of the results too. The begin and the end of each incident are logged.
-func NewMonitor(now func() time.Time, logger *slog.Logger) *Monitor {
-	return &Monitor{
-		now: now, logger: logger,
-		endpoints: map[string]*Endpoint{}, mutes: map[string]*Mute{}, restored: store.NewWaiting[string, *saved](restoredFor),
-	}
-}
-
-// SetEndpoint returns the endpoint of a name, a new one where there is none. The
-// target says what is probed, such as URL and model: a state of an earlier process is
-// taken up only for the same target.
-func (m *Monitor) SetEndpoint(name, target string) *Endpoint {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.endpoints[name]; e != nil {
-		return e
-	}
-	now := m.now()
-	e := &Endpoint{monitor: m, name: name, target: targetHash(target), added: now}
-	if r, ok := m.restored.Take(name, now); ok {
-		e.restore(r, now)
-	}
-	if mute := m.mutes[name]; mute != nil && !mute.isOver(now) {
-		e.mute = mute
-	}
-	m.endpoints[name] = e
-	return e
-}
-
-// RemoveEndpoint forgets an endpoint, but not its mute. What is observed into its
-// series later is lost.
-func (m *Monitor) RemoveEndpoint(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.endpoints[name]; e != nil {
-		e.retire()
-		m.revision.Add(1)
-		delete(m.endpoints, name)
-	}
-}
-
-// Endpoint returns the endpoint of a name; nil for none.
-func (m *Monitor) Endpoint(name string) *Endpoint {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.endpoints[name]
-}
-
-// OpenSeries returns the series of id with these options, a new one where there is
-// none. What is observed into a series of an unknown endpoint is lost.
-func (m *Monitor) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
-	if e := m.Endpoint(id.Endpoint); e != nil {
-		return e.openSeries(id, o)
-	}
-	return &Series{endpoint: &Endpoint{monitor: m}, closed: true}
-}
-
-// CloseSeries forgets a series. What is observed into it later is lost.
-func (m *Monitor) CloseSeries(id result.SeriesID) {
-	if e := m.Endpoint(id.Endpoint); e != nil {
-		e.closeSeries(id)
-	}
+// NewShared returns that of a process without mutes.
+func NewShared(now func() time.Time, logger *slog.Logger) *Shared {
+	return &Shared{now, logger, &Mutes{now: now, byName: map[string]*Mute{}}}
 }
 
 // MaxMute is the longest mute.
@@ -201,7 +133,7 @@ const MaxMute = 7 * 24 * time.Hour
 // maxReason bounds the reason of a mute in bytes.
 const maxReason = 256
 
-// Errors of Mute and Unmute.
+// Errors of a mute. ErrNoEndpoint is for who mutes by name.
 var (
 	ErrNoEndpoint = errors.New("no endpoint with this name")
 	ErrNoReason   = errors.New("the mute has no reason")
@@ -220,9 +152,9 @@ type Mute struct {
 
 func (m *Mute) isOver(now time.Time) bool { return !now.Before(m.Until) }
 
-// Mute mutes an endpoint from now on. A mute that is in force is replaced, and keeps
-// its begin. The error is ErrNoEndpoint, ErrNoReason or ErrDuration.
-func (m *Monitor) Mute(name string, d time.Duration, reason string) error {
+// Mute mutes the endpoint from now on. A mute that is in force is replaced, and keeps
+// its begin. The error is ErrNoReason or ErrDuration.
+func (e *Endpoint) Mute(d time.Duration, reason string) error {
 	reason = safetext.Line(reason, maxReason)
 	switch {
 	case d < time.Minute || d > MaxMute:
@@ -230,39 +162,61 @@ func (m *Monitor) Mute(name string, d time.Duration, reason string) error {
 	case reason == "":
 		return ErrNoReason
 	}
+	now := e.shared.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refresh(now)
+	at := now
+	if e.mute != nil {
+		at = e.mute.At
+	}
+	e.mute = &Mute{At: at, Until: now.Add(d), Reason: reason}
+	e.shared.Mutes.set(e.name, e.mute)
+	e.logger().Info("endpoint muted", "until", e.mute.Until.UTC(), "reason", reason)
+	e.refresh(now)
+	return nil
+}
+
+// Unmute ends the mute of the endpoint, if there is one.
+func (e *Endpoint) Unmute() {
+	now := e.shared.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.shared.Mutes.set(e.name, nil)
+	if e.mute != nil {
+		e.unmute(now)
+	}
+	e.refresh(now)
+}
+
+// Mutes are the mutes by the endpoint's name, so that they outlast a reload and an endpoint
+// that discovery loses for a while. It is safe for concurrent use.
+type Mutes struct {
+	now      func() time.Time
+	mu       sync.Mutex
+	byName   map[string]*Mute
+	revision uint64
+}
+
+// set sets the mute of an endpoint; nil is none.
+func (m *Mutes) set(name string, mute *Mute) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.endpoints[name]
-	if e == nil {
-		return ErrNoEndpoint
-	}
+	m.revision++
+	m.byName[name] = mute
+	m.drop()
+}
+
+// of returns the mute of an endpoint that is in force; nil is none.
+func (m *Mutes) of(name string) *Mute {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.drop()
+	return m.byName[name]
+}
+
+// drop forgets mutes that are over; m.mu is held.
+func (m *Mutes) drop() {
 	now := m.now()
-	mute := &Mute{At: now, Until: now.Add(d), Reason: reason}
-	if before := m.mutes[name]; before != nil && !before.isOver(now) {
-		mute.At = before.At
-	}
-	m.mutes[name] = mute
-	m.muted.Add(1)
-	m.dropMutes(now)
-	e.setMute(mute, now)
-	return nil
-}
-
-// Unmute ends the mute of an endpoint, if there is one. The error is ErrNoEndpoint.
-func (m *Monitor) Unmute(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	e := m.endpoints[name]
-	if e == nil {
-		return ErrNoEndpoint
-	}
-	delete(m.mutes, name)
-	m.muted.Add(1)
-	e.endMute(m.now())
-	return nil
-}
-
-// dropMutes forgets mutes that are over; m.mu is held.
-func (m *Monitor) dropMutes(now time.Time) {
-	maps.DeleteFunc(m.mutes, func(_ string, mute *Mute) bool { return mute.isOver(now) })
+	maps.DeleteFunc(m.byName, func(_ string, mute *Mute) bool { return mute == nil || mute.isOver(now) })
 }

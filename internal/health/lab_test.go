@@ -13,12 +13,14 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
-// lab is a monitor on a clock that the test sets, with its log.
+// lab is endpoint e on a clock that the test sets, with its log.
 type lab struct {
-	t       *testing.T
-	now     time.Time
-	monitor *Monitor
-	log     bytes.Buffer
+	t        *testing.T
+	now      time.Time
+	shared   *Shared
+	saved    *Saved    // what the endpoint is to go on with
+	endpoint *Endpoint // nil until it is added
+	log      bytes.Buffer
 }
 
 // begin is when the labs begin: 06:00 UTC.
@@ -26,7 +28,7 @@ func begin() time.Time { return time.Date(2026, 3, 4, 6, 0, 0, 0, time.UTC) }
 
 func newLab(t *testing.T) *lab {
 	l := &lab{t: t, now: begin()}
-	l.monitor = NewMonitor(func() time.Time { return l.now }, slog.New(slog.NewTextHandler(&l.log, &slog.HandlerOptions{
+	l.shared = NewShared(func() time.Time { return l.now }, slog.New(slog.NewTextHandler(&l.log, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -44,13 +46,26 @@ func ofPace() SeriesOptions {
 
 // open adds endpoint e with series.
 func (l *lab) open(ids ...result.SeriesID) []*Series {
-	l.monitor.SetEndpoint("e", "target")
 	var all []*Series
 	for _, id := range ids {
-		id.Endpoint = "e"
-		all = append(all, l.monitor.OpenSeries(id, ofPace()))
+		all = append(all, l.series(id, ofPace()))
 	}
 	return all
+}
+
+// series adds the endpoint, unless it is there, and opens a series.
+func (l *lab) series(id result.SeriesID, o SeriesOptions) *Series {
+	if l.endpoint == nil {
+		l.endpoint = New("e", l.shared, l.saved)
+	}
+	id.Endpoint = "e"
+	return l.endpoint.OpenSeries(id, o)
+}
+
+// remove ends the endpoint.
+func (l *lab) remove() {
+	l.endpoint.Close()
+	l.endpoint, l.saved = nil, nil
 }
 
 // one adds endpoint e with one series of module m.
@@ -58,8 +73,7 @@ func (l *lab) one() *Series { return l.open(result.SeriesID{Module: "m", Prefix:
 
 // patient is one with a series that is not stale within the hour.
 func (l *lab) patient(o *series.Objectives) *Series {
-	l.monitor.SetEndpoint("e", "target")
-	return l.monitor.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"},
+	return l.series(result.SeriesID{Module: "m", Prefix: "cold"},
 		SeriesOptions{Interval: time.Hour, Timeout: time.Minute, Objectives: o})
 }
 
@@ -108,7 +122,7 @@ func (l *lab) run(s *Series, every time.Duration, pattern string) {
 	}
 }
 
-func (l *lab) status() *Status { return l.monitor.Endpoint("e").Status() }
+func (l *lab) status() *Status { return l.endpoint.Status() }
 
 // expect compares the state, and since when it is.
 func (l *lab) expect(state State, since string) {
@@ -131,7 +145,7 @@ func (l *lab) expectCounts(failed, of int) {
 func (l *lab) expectIncidents(want ...string) {
 	l.t.Helper()
 	var got []string
-	for _, i := range l.monitor.Endpoint("e").Incidents() {
+	for _, i := range l.endpoint.Incidents() {
 		got = append(got, i.Begin.UTC().Format(time.TimeOnly)+" "+i.String())
 	}
 	if !slices.Equal(got, want) {

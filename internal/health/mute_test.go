@@ -15,7 +15,7 @@ func TestMute(t *testing.T) {
 	s := l.patient(nil)
 	l.probe(s, result.Success)
 	l.at("06:10:00")
-	if err := l.monitor.Mute("e", 30*time.Minute, " new\x1b driver\n"); err != nil {
+	if err := l.endpoint.Mute(30*time.Minute, " new\x1b driver\n"); err != nil {
 		t.Fatal(err)
 	}
 	l.expect(Muted, "06:10:00")
@@ -46,26 +46,22 @@ func TestUnmute(t *testing.T) {
 	l := newLab(t)
 	l.probe(l.patient(nil), result.Success)
 	for range 2 { // also without a mute
-		if err := l.monitor.Unmute("e"); err != nil {
-			t.Fatal(err)
-		}
+		l.endpoint.Unmute()
 	}
-	l.mute("e", time.Hour)
+	l.mute(time.Hour)
 	l.at("06:30:00")
-	l.mute("e", time.Hour) // longer, and still since 06:00
+	l.mute(time.Hour) // longer, and still since 06:00
 	l.expect(Muted, "06:00:00")
 	l.at("07:29:59")
 	l.expect(Muted, "06:00:00")
-	if err := l.monitor.Unmute("e"); err != nil {
-		t.Fatal(err)
-	}
+	l.endpoint.Unmute()
 	l.expect(Up, "06:00:00")
 	l.expectIncidents("06:00:00 muted for 1h29m: maintenance")
 }
 
-func (l *lab) mute(name string, d time.Duration) {
+func (l *lab) mute(d time.Duration) {
 	l.t.Helper()
-	if err := l.monitor.Mute(name, d, "maintenance"); err != nil {
+	if err := l.endpoint.Mute(d, "maintenance"); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -73,23 +69,19 @@ func (l *lab) mute(name string, d time.Duration) {
 func TestMuteRefused(t *testing.T) {
 	l := newLab(t)
 	l.one()
-	f := func(name string, d time.Duration, reason string, want error) {
+	f := func(d time.Duration, reason string, want error) {
 		t.Helper()
-		if err := l.monitor.Mute(name, d, reason); !errors.Is(err, want) {
-			t.Errorf("%q for %s: %v, want %v", name, d, err, want)
+		if err := l.endpoint.Mute(d, reason); !errors.Is(err, want) {
+			t.Errorf("%q for %s: %v, want %v", reason, d, err, want)
 		}
 	}
-	f("nobody", time.Hour, "r", ErrNoEndpoint)
-	f("e", time.Hour, " \n\x00", ErrNoReason)
-	f("e", time.Minute-1, "r", ErrDuration)
-	f("e", 7*24*time.Hour+1, "r", ErrDuration)
+	f(time.Hour, " \n\x00", ErrNoReason)
+	f(time.Minute-1, "r", ErrDuration)
+	f(7*24*time.Hour+1, "r", ErrDuration)
 	l.expect(Waiting, "06:00:00")
-	f("e", 7*24*time.Hour, strings.Repeat("r", 10_000), nil)
+	f(7*24*time.Hour, strings.Repeat("r", 10_000), nil)
 	if n := len(l.status().Mute.Reason); n != 256 {
 		t.Errorf("a reason of %d bytes", n)
-	}
-	if err := l.monitor.Unmute("nobody"); !errors.Is(err, ErrNoEndpoint) {
-		t.Error(err)
 	}
 }
 
@@ -97,12 +89,12 @@ func TestMuteRefused(t *testing.T) {
 func TestMuteOutlastsTheEndpoint(t *testing.T) {
 	l := newLab(t)
 	l.one()
-	l.mute("e", time.Hour)
-	l.monitor.RemoveEndpoint("e")
+	l.mute(time.Hour)
+	l.remove()
 	l.at("06:30:00")
 	l.one()
 	l.expect(Muted, "06:00:00")
-	l.monitor.RemoveEndpoint("e")
+	l.remove()
 	l.at("07:00:00")
 	l.one()
 	l.expect(Waiting, "07:00:00")

@@ -20,12 +20,11 @@ import (
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := begin()
-		m := NewMonitor(func() time.Time { return now }, slog.New(slog.DiscardHandler))
-		e := m.SetEndpoint("e", "")
+		e := New("e", NewShared(func() time.Time { return now }, slog.New(slog.DiscardHandler)), nil)
 		var all []*Series
 		latest := map[*Series]bool{} // whether the latest result was good
 		for i := range rapid.IntRange(1, 3).Draw(t, "series") {
-			all = append(all, m.OpenSeries(result.SeriesID{Endpoint: "e", Module: fmt.Sprint(i), Prefix: "cold"}, SeriesOptions{}))
+			all = append(all, e.OpenSeries(result.SeriesID{Endpoint: "e", Module: fmt.Sprint(i), Prefix: "cold"}, SeriesOptions{}))
 		}
 		since := map[*Series]time.Time{} // when the failures in a row began, or the success
 		streak := 0
@@ -95,45 +94,41 @@ func isIncident(s State) bool { return s == Down || s == Flapping || s == Degrad
 
 // All that is called from several goroutines is called at once.
 func TestConcurrency(t *testing.T) {
-	m := NewMonitor(time.Now, slog.New(slog.DiscardHandler))
+	shared := NewShared(time.Now, slog.New(slog.DiscardHandler))
+	endpoints := []*Endpoint{New("a", shared, nil), New("b", shared, nil), New("b", shared, nil)} // the latter as in a reload
 	var all sync.WaitGroup
-	each := func(f func(name string, i int)) {
+	each := func(f func(e *Endpoint, i int)) {
 		all.Go(func() {
 			for i := range 500 {
-				f(fmt.Sprint("e", i%3), i)
+				f(endpoints[i%3], i)
 			}
 		})
 	}
 	for w := range 2 {
-		each(func(name string, i int) {
-			m.SetEndpoint(name, "")
-			s := m.OpenSeries(result.SeriesID{Endpoint: name, Module: fmt.Sprint(w, i%2), Prefix: "cold"}, ofPace())
+		each(func(e *Endpoint, i int) {
+			s := e.OpenSeries(result.SeriesID{Endpoint: e.name, Module: fmt.Sprint(w, i%2), Prefix: "cold"}, ofPace())
 			see(s, probeOf(time.Now(), result.Outcomes()[i%3]), i%5 == 0)
 			s.Skip(result.SkipBudget, "")
 			s.Counts()
 			if i%7 == 0 {
-				m.CloseSeries(s.id)
+				s.Close()
 			}
-			if i%50 == 0 {
-				m.RemoveEndpoint(name)
+			if i == 499 {
+				e.Close()
 			}
 		})
 	}
-	each(func(name string, _ int) {
-		if e := m.Endpoint(name); e != nil {
-			e.Status()
-			e.Incidents()
-		}
+	each(func(e *Endpoint, _ int) {
+		e.Status()
+		e.Incidents()
+		e.Save()
 	})
-	each(func(name string, i int) {
-		_ = m.Mute(name, time.Minute, "r") // the endpoint may be gone
+	each(func(e *Endpoint, i int) {
+		_ = e.Mute(time.Minute, "r")
 		if i%2 == 0 {
-			_ = m.Unmute(name)
+			e.Unmute()
 		}
 	})
-	each(func(string, int) {
-		records(t, m.Save)
-		records(t, m.SaveMutes)
-	})
+	each(func(*Endpoint, int) { mutesOf(t, shared.Mutes) })
 	all.Wait()
 }

@@ -6,25 +6,15 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 )
 
-const (
-	// restoredFor is how long a restored state waits for its endpoint, and how old it may be
-	// to be saved again.
-	restoredFor = 24 * time.Hour
-	// maxRestored bounds the mutes that are restored.
-	maxRestored = 1 << 20
-)
+// maxRestored bounds the mutes that are restored.
+const maxRestored = 1 << 20
 
-// saved is what is kept of an endpoint over a restart: its state, without the series,
+// Saved is what is kept of an endpoint over a restart: its state, without the series,
 // whose next results say how they are. It holds no URL; its texts are those of Status.Why
 // and of incidents.
-type saved struct {
-	Endpoint string `json:"endpoint"`
-	// Target is a hash of what is probed.
-	Target uint64 `json:"target"`
+type Saved struct {
 	// Up is when the latest good time began, and Last when the latest probe that
 	// counts started.
 	Up   time.Time `json:"up,omitzero"`
@@ -41,55 +31,9 @@ type saved struct {
 	Past []Incident `json:"past,omitempty"`
 }
 
-// errNotSaved is of a record that Save or SaveMutes does not put, or one that cannot be
-// true.
-var errNotSaved = errors.New("not a state of an endpoint")
-
-// Revision returns a number that differs when there is something new to Save.
-func (m *Monitor) Revision() uint64 { return m.revision.Load() }
-
-// Save puts records from which Restore makes the states again. It returns the first
-// error of put, which must not keep a record. It holds no lock while put runs.
-func (m *Monitor) Save(put func(record any) error) error {
-	m.mu.Lock()
-	now := m.now()
-	all := slices.Collect(maps.Values(m.endpoints))
-	m.mu.Unlock()
-	for _, e := range all {
-		if s := e.save(now); s != nil {
-			if err := put(s); err != nil {
-				return err
-			}
-		}
-	}
-	for _, s := range m.restored.All(now) {
-		if now.Sub(s.Last) > restoredFor {
-			continue
-		}
-		if err := put(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Restore takes a record of an earlier process, before its endpoint is added, which
-// takes it up if it is the same target. What is of the future, by a clock that was
-// wrong, is refused.
-func (m *Monitor) Restore(record []byte) error {
-	s := new(saved)
-	if err := json.Unmarshal(record, s); err != nil {
-		return err
-	}
-	now := m.now()
-	if s.Endpoint == "" || !s.isSane(now) || !m.restored.Put(s.Endpoint, s, now) {
-		return errNotSaved
-	}
-	return nil
-}
-
-// isSane reports whether a record may be of this machine's past.
-func (s *saved) isSane(now time.Time) bool {
+// IsSane reports whether it may be of this machine's past: what is of the future is by a clock
+// that was wrong.
+func (s *Saved) IsSane(now time.Time) bool {
 	for _, i := range []*Incident{s.Failing, s.Slow} {
 		if i != nil && (i.Begin.After(now) || i.Begin.IsZero() || i.Bad < 1 || i.Run < 0 || i.Probes < i.Bad+i.Run) {
 			return false
@@ -104,14 +48,23 @@ type savedMute struct {
 	Mute
 }
 
-// MutesRevision returns a number that differs when there is something new for SaveMutes.
-func (m *Monitor) MutesRevision() uint64 { return m.muted.Load() }
+// errNotSaved is of a record that Save does not put, or one that cannot be true.
+var errNotSaved = errors.New("not a mute of an endpoint")
 
-// SaveMutes is Save for the mutes that are in force.
-func (m *Monitor) SaveMutes(put func(record any) error) error {
+// Revision returns a number that differs when there is something new to Save.
+func (m *Mutes) Revision() uint64 {
 	m.mu.Lock()
-	m.dropMutes(m.now())
-	all := maps.Clone(m.mutes)
+	defer m.mu.Unlock()
+	return m.revision
+}
+
+// Save puts the mutes that are in force as records, from which Restore makes them again. It
+// returns the first error of put, which must not keep a record. It holds no lock while put
+// runs.
+func (m *Mutes) Save(put func(record any) error) error {
+	m.mu.Lock()
+	m.drop()
+	all := maps.Clone(m.byName)
 	m.mu.Unlock()
 	for name, mute := range all {
 		if err := put(savedMute{name, *mute}); err != nil {
@@ -121,8 +74,8 @@ func (m *Monitor) SaveMutes(put func(record any) error) error {
 	return nil
 }
 
-// RestoreMutes is Restore for a mute. One that is over is left out.
-func (m *Monitor) RestoreMutes(record []byte) error {
+// Restore takes a record of an earlier process. A mute that is over is left out.
+func (m *Mutes) Restore(record []byte) error {
 	var s savedMute
 	if err := json.Unmarshal(record, &s); err != nil {
 		return err
@@ -131,24 +84,25 @@ func (m *Monitor) RestoreMutes(record []byte) error {
 	defer m.mu.Unlock()
 	now := m.now()
 	switch {
-	case s.Endpoint == "" || s.At.After(now) || s.Until.Sub(now) > MaxMute || len(m.mutes) >= maxRestored:
+	case s.Endpoint == "" || s.At.After(now) || s.Until.Sub(now) > MaxMute || len(m.byName) >= maxRestored:
 		return errNotSaved
 	case !s.isOver(now):
-		m.mutes[s.Endpoint] = &s.Mute
+		m.byName[s.Endpoint] = &s.Mute
 	}
 	return nil
 }
 
-// save returns the state of the endpoint; nil where there is none to keep.
-func (e *Endpoint) save(now time.Time) *saved {
+// Save returns what is kept of the endpoint; nil where there is nothing.
+func (e *Endpoint) Save() *Saved {
+	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
-	if e.last.IsZero() || e.gone {
+	if e.last.IsZero() {
 		return nil
 	}
-	return &saved{
-		Endpoint: e.name, Target: e.target, Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
+	return &Saved{
+		Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
 		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Past: slices.Clone(e.past),
 	}
 }
@@ -160,16 +114,10 @@ func copyOf(i *Incident) *Incident {
 	return new(*i)
 }
 
-// restore takes up the state of an earlier process, unless it is of another target.
-func (e *Endpoint) restore(s *saved, now time.Time) {
-	if s.Target != e.target {
-		return
-	}
+// restore takes up the state of an earlier process.
+func (e *Endpoint) restore(s *Saved) {
 	e.restored = true
 	e.up, e.last, e.down, e.streak, e.cause = s.Up, s.Last, s.Down, s.Streak, s.Cause
 	e.failing, e.slow = copyOf(s.Failing), copyOf(s.Slow)
 	e.past = slices.Clone(s.Past[max(0, len(s.Past)-maxIncidents):])
-	e.refresh(now)
 }
-
-func targetHash(target string) uint64 { return xxhash.Sum64String(target) }

@@ -2,18 +2,16 @@ package health
 
 import (
 	"encoding/json"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// records returns what is saved, as JSON.
-func records(t *testing.T, save func(func(any) error) error) (all [][]byte) {
+// mutesOf returns what is saved of mutes, as JSON.
+func mutesOf(t *testing.T, m *Mutes) (all [][]byte) {
 	t.Helper()
-	err := save(func(record any) error {
+	err := m.Save(func(record any) error {
 		text, err := json.Marshal(record)
 		all = append(all, text)
 		return err
@@ -24,21 +22,32 @@ func records(t *testing.T, save func(func(any) error) error) (all [][]byte) {
 	return all
 }
 
+// savedAs returns what is saved of the endpoint, or waits to go on, as JSON.
+func (l *lab) savedAs() []byte {
+	l.t.Helper()
+	saved := l.saved
+	if l.endpoint != nil {
+		saved = l.endpoint.Save()
+	}
+	text, err := json.Marshal(saved)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return text
+}
+
 // restart hands the state to a new process after a while.
 func (l *lab) restart(after time.Duration) {
 	l.t.Helper()
-	states, mutes := records(l.t, l.monitor.Save), records(l.t, l.monitor.SaveMutes)
+	state, mutes := l.savedAs(), mutesOf(l.t, l.shared.Mutes)
 	l.pass(after)
-	next := newLab(l.t)
-	l.monitor = next.monitor
-	l.monitor.now = func() time.Time { return l.now }
-	for _, r := range states {
-		if err := l.monitor.Restore(r); err != nil {
-			l.t.Error(err)
-		}
+	l.shared = NewShared(func() time.Time { return l.now }, l.shared.Logger)
+	l.endpoint, l.saved = nil, nil
+	if err := json.Unmarshal(state, &l.saved); err != nil {
+		l.t.Fatal(err)
 	}
 	for _, r := range mutes {
-		if err := l.monitor.RestoreMutes(r); err != nil {
+		if err := l.shared.Mutes.Restore(r); err != nil {
 			l.t.Error(err)
 		}
 	}
@@ -108,7 +117,7 @@ func TestRestartWhileSlow(t *testing.T) {
 func TestRestartKeepsMutes(t *testing.T) {
 	l := newLab(t)
 	l.one()
-	l.mute("e", time.Hour)
+	l.mute(time.Hour)
 	l.at("06:30:00")
 	l.restart(time.Second)
 	l.restart(time.Second) // the endpoint is not there yet
@@ -119,60 +128,28 @@ func TestRestartKeepsMutes(t *testing.T) {
 	l.expect(Waiting, "07:30:02")
 }
 
-// A restored state waits for its endpoint for a day, over further restarts.
-func TestRestoredWaits(t *testing.T) {
-	l := newLab(t)
-	l.run(l.one(), time.Second, "FF")
-	l.restart(time.Hour)
-	l.restart(time.Hour)
-	l.one()
-	l.expect(Down, "06:00:00")
-	l.restart(0)
-	l.pass(24 * time.Hour)
-	l.restart(0)
-	if got := records(t, l.monitor.Save); len(got) != 0 {
-		t.Errorf("still saved: %s", got)
+// What cannot be true is not sane.
+func TestSavedIsChecked(t *testing.T) {
+	f := func(name string, sane bool, change func(s *Saved)) {
+		t.Helper()
+		s := &Saved{Last: begin(), Streak: 2, Down: true, Failing: &Incident{State: Degraded, Begin: begin(), Probes: 3, Bad: 2, Run: 1}}
+		change(s)
+		if s.IsSane(begin().Add(10*time.Second)) != sane {
+			t.Errorf("%s: not %t", name, sane)
+		}
 	}
+	f("good", true, func(*Saved) {})
+	f("of the future", false, func(s *Saved) { s.Last = begin().Add(time.Hour) })
+	f("of no time", false, func(s *Saved) { s.Last = time.Time{} })
+	f("begins in the future", false, func(s *Saved) { s.Failing.Begin = begin().Add(time.Hour) })
+	f("no begin", false, func(s *Saved) { s.Failing.Begin = time.Time{} })
+	f("nothing failed", false, func(s *Saved) { s.Failing.Bad = 0 })
+	f("more failed than were probed", false, func(s *Saved) { s.Failing.Bad = 4 })
+	f("a longer run than there were probes", false, func(s *Saved) { s.Failing.Run = 2 })
+	f("a negative run", false, func(s *Saved) { s.Failing.Run = -1 })
 }
 
-// What is not of this endpoint is not taken up, and what cannot be true is refused.
-func TestRestoreIsChecked(t *testing.T) {
-	good := func() *saved {
-		return &saved{
-			Endpoint: "e", Target: targetHash("target"), Last: begin(), Streak: 2, Down: true,
-			Failing: &Incident{State: Degraded, Begin: begin(), Probes: 3, Bad: 2, Run: 1},
-		}
-	}
-	f := func(name string, refused bool, want State, change func(s *saved)) {
-		t.Helper()
-		l := newLab(t)
-		l.at("06:00:10")
-		s := good()
-		change(s)
-		text, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.monitor.Restore(text); (err != nil) != refused {
-			t.Errorf("%s: %v", name, err)
-		}
-		l.one()
-		if got := l.status().State; got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
-	f("good", false, Down, func(*saved) {})
-	f("another target", false, Waiting, func(s *saved) { s.Target++ })
-	f("no name", true, Waiting, func(s *saved) { s.Endpoint = "" })
-	f("of the future", true, Waiting, func(s *saved) { s.Last = begin().Add(time.Hour) })
-	f("of no time", true, Waiting, func(s *saved) { s.Last = time.Time{} })
-	f("begins in the future", true, Waiting, func(s *saved) { s.Failing.Begin = begin().Add(time.Hour) })
-	f("no begin", true, Waiting, func(s *saved) { s.Failing.Begin = time.Time{} })
-	f("nothing failed", true, Waiting, func(s *saved) { s.Failing.Bad = 0 })
-	f("more failed than were probed", true, Waiting, func(s *saved) { s.Failing.Bad = 4 })
-	f("a longer run than there were probes", true, Waiting, func(s *saved) { s.Failing.Run = 2 })
-	f("a negative run", true, Waiting, func(s *saved) { s.Failing.Run = -1 })
-
+func TestRestoreMuteRejects(t *testing.T) {
 	l := newLab(t)
 	for _, r := range []string{
 		`{"endpoint":"e","at":"2026-03-04T05:00:00Z","until":"2026-03-12T06:00:00Z","reason":"too long"}`,
@@ -180,53 +157,31 @@ func TestRestoreIsChecked(t *testing.T) {
 		`{"at":"2026-03-04T05:00:00Z","until":"2026-03-04T08:00:00Z","reason":"of nobody"}`,
 		`{`,
 	} {
-		if l.monitor.RestoreMutes([]byte(r)) == nil {
+		if l.shared.Mutes.Restore([]byte(r)) == nil {
 			t.Errorf("%s is accepted", r)
 		}
-	}
-	if l.monitor.Restore([]byte("{")) == nil {
-		t.Error("half a record is accepted")
 	}
 	l.one()
 	l.expect(Waiting, "06:00:00")
 }
 
-// What is saved holds no URL, which may hold a secret.
-func TestSavedHasNoTarget(t *testing.T) {
-	l := newLab(t)
-	l.monitor.SetEndpoint("e", "https://host/secret")
-	l.run(l.monitor.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m"}, ofPace()), time.Second, "FF")
-	all := records(t, l.monitor.Save)
-	if len(all) != 1 || slices.ContainsFunc(all, func(r []byte) bool { return strings.Contains(string(r), "secret") }) {
-		t.Errorf("%s", all)
-	}
-}
-
-// The revisions grow with what is to be saved.
-func TestRevisions(t *testing.T) {
+// The revision grows with what is to be saved.
+func TestMutesRevision(t *testing.T) {
 	l := newLab(t)
 	s := l.one()
-	states, mutes := l.monitor.Revision(), l.monitor.MutesRevision()
-	f := func(what string, state, mute bool) {
+	before := l.shared.Mutes.Revision()
+	f := func(what string, grows bool) {
 		t.Helper()
-		if got := l.monitor.Revision(); got > states != state {
-			t.Errorf("%s: revision %d after %d", what, got, states)
+		now := l.shared.Mutes.Revision()
+		if now > before != grows {
+			t.Errorf("%s: revision %d after %d", what, now, before)
 		}
-		if got := l.monitor.MutesRevision(); got > mutes != mute {
-			t.Errorf("%s: revision of mutes %d after %d", what, got, mutes)
-		}
-		states, mutes = l.monitor.Revision(), l.monitor.MutesRevision()
+		before = now
 	}
-	l.status()
-	f("a look", false, false)
 	l.probe(s, result.Success)
-	f("a result", true, false)
-	l.mute("e", time.Hour)
-	f("a mute", false, true)
-	if err := l.monitor.Unmute("e"); err != nil {
-		t.Fatal(err)
-	}
-	f("its end", false, true)
-	l.monitor.RemoveEndpoint("e")
-	f("the end of the endpoint", true, false)
+	f("a result", false)
+	l.mute(time.Hour)
+	f("a mute", true)
+	l.endpoint.Unmute()
+	f("its end", true)
 }

@@ -58,7 +58,7 @@ func (s *Series) Observe(o *series.Observation) {
 		return
 	}
 	e := s.endpoint
-	now := e.monitor.now()
+	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s.closed {
@@ -68,7 +68,6 @@ func (s *Series) Observe(o *series.Observation) {
 	s.take(o.Result)
 	if s.counts {
 		e.count(s, o)
-		e.monitor.revision.Add(1)
 		e.endClean(now)
 	}
 	e.refresh(now)
@@ -80,7 +79,7 @@ func (s *Series) Observe(o *series.Observation) {
 // words of the reason.
 func (s *Series) Skip(reason result.SkipReason, text string) {
 	e := s.endpoint
-	now := e.monitor.now()
+	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s.closed || !s.counts {

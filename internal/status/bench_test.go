@@ -20,8 +20,8 @@ func benchBoard(n, probes int, configs []*config.Endpoint) (*watched, []*judged,
 	b := newWatched(func() time.Time { return now })
 	all := make([]*judged, n)
 	objectives := &series.Objectives{Share: 0.99, TTFT: 500 * time.Millisecond}
+	b.SetEndpoint(configs...)
 	for i := range all {
-		b.SetEndpoint(configs[i])
 		b.SetServers(configs[i].Name, []page.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsRunning: 3})})
 		o := pace()
 		o.Objectives, o.First = objectives, true

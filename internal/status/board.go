@@ -7,14 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
-	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/store"
-	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Board is the store behind the status page. It is safe for concurrent use, and
@@ -30,27 +25,20 @@ type Board struct {
 	version atomic.Uint64
 
 	mu        sync.Mutex
-	endpoints map[string]*endpoint
-	sorted    []*endpoint // by name; nil is to be rebuilt, never changed
+	endpoints []*Endpoint // those that are shown, by name; never changed
 	removed   tombstones
 	swept     time.Time
 	gateways  map[string]*Gateway // by name; nil without any
-
-	restored *store.Waiting[result.SeriesID, restored] // of an earlier process, until they are opened
-	restarts []int64                                   // of the exporter, Unix times, the latest last
+	restarts  []int64             // of the exporter, Unix times, the latest last
 }
 
-// NewBoard returns an empty store. now is the clock, and that of the starts of
-// the results too.
+// NewBoard returns a board that shows no endpoints. now is the clock, and that of the starts
+// of the results too.
 func NewBoard(now func() time.Time) *Board {
-	start := now()
-	b := &Board{
-		now: now, start: start, restored: store.NewWaiting[result.SeriesID, restored](restoredFor),
-		endpoints: make(map[string]*endpoint),
-	}
+	b := &Board{now: now, start: now()}
 	// Versions go on above those of an earlier process, so that a page that knows
 	// one of those is reset.
-	first := uint64(max(0, start.UnixMicro()))
+	first := uint64(max(0, b.start.UnixMicro()))
 	b.version.Store(first)
 	b.removed.forgotten = first
 	return b
@@ -59,104 +47,41 @@ func NewBoard(now func() time.Time) *Board {
 // Revision returns a number that differs when something has changed.
 func (b *Board) Revision() uint64 { return b.version.Load() }
 
-// SetEndpoint adds an endpoint, or changes its configuration: its series and
-// their history stay. The configuration must not be changed afterwards. The state is
-// that of h.
-func (b *Board) SetEndpoint(cfg *config.Endpoint, h *health.Endpoint) {
+// Show makes these the endpoints that are shown, each under its own name.
+func (b *Board) Show(all []*Endpoint) {
+	all = slices.SortedFunc(slices.Values(all), func(x, y *Endpoint) int { return strings.Compare(x.name, y.name) })
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if e := b.endpoints[cfg.Name]; e != nil {
-		e.configure(cfg, h)
-		return
-	}
-	e := &endpoint{board: b, name: cfg.Name}
-	e.configure(cfg, h)
-	b.endpoints[cfg.Name] = e
-	b.sorted = nil
-}
-
-// RemoveEndpoint takes an endpoint and its series off the board. What is
-// observed into them later is lost.
-func (b *Board) RemoveEndpoint(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	e := b.endpoints[name]
-	if e == nil {
-		return
-	}
-	b.pool.Add(-e.retire())
-	delete(b.endpoints, name)
-	b.sorted = nil
-	b.removed.add(name, b.version.Add(1))
-}
-
-// OpenSeries adds a series, or changes the options of the one that is there. The
-// page shows the series in the order of these calls. What is observed into a series of an endpoint that is not on the board is
-// lost.
-func (b *Board) OpenSeries(id result.SeriesID, o SeriesOptions) *Probes {
-	e := b.endpoint(id.Endpoint)
-	if e == nil {
-		return &Probes{endpoint: &endpoint{board: b}, closed: true, log: new(series.Log)}
-	}
-	return e.openSeries(id, o)
-}
-
-// CloseSeries takes a series off the board. What is observed into it later is
-// lost.
-func (b *Board) CloseSeries(id result.SeriesID) {
-	if e := b.endpoint(id.Endpoint); e != nil {
-		e.closeSeries(id)
-	}
-}
-
-// SetServers replaces what is known of the servers behind an endpoint. The
-// statuses must not be changed afterwards.
-func (b *Board) SetServers(endpoint string, statuses []page.Status) {
-	if e := b.endpoint(endpoint); e != nil {
-		e.setServers(statuses)
-	}
-}
-
-// SetFindings replaces what the probes of a module of an endpoint show together;
-// nil is nothing. The findings must not be changed afterwards.
-func (b *Board) SetFindings(endpoint, module string, f *workload.Findings) {
-	if e := b.endpoint(endpoint); e != nil {
-		e.setFindings(module, f)
-	}
-}
-
-// SetCause sets the likeliest cause of what ails an endpoint; "" is none.
-func (b *Board) SetCause(endpoint string, c explain.Cause) {
-	if e := b.endpoint(endpoint); e != nil {
-		e.setCause(c)
-	}
-}
-
-// Note adds something that happened to the changes of an endpoint. The text may
-// quote a server.
-func (b *Board) Note(endpoint, module, text string) {
-	if e := b.endpoint(endpoint); e != nil {
-		e.note(module, harmless(text))
-	}
-}
-
-// endpoint returns the endpoint of a name; nil for none.
-func (b *Board) endpoint(name string) *endpoint {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.endpoints[name]
-}
-
-// inOrder returns the endpoints by name; b.mu is held.
-func (b *Board) inOrder() []*endpoint {
-	if b.sorted == nil {
-		b.sorted = make([]*endpoint, 0, len(b.endpoints))
-		for _, e := range b.endpoints {
-			b.sorted = append(b.sorted, e)
+	before := b.endpoints
+	b.endpoints = all
+	for _, e := range before {
+		if named(all, e.name) == nil {
+			b.removed.add(e.name, b.version.Add(1))
 		}
-		slices.SortFunc(b.sorted, func(x, y *endpoint) int { return strings.Compare(x.name, y.name) })
 	}
-	return b.sorted
+	for _, e := range all {
+		if named(before, e.name) != e {
+			e.mu.Lock()
+			e.touch()
+			e.mu.Unlock()
+		}
+	}
+}
+
+// named returns the endpoint of a name among those in order; nil for none.
+func named(all []*Endpoint, name string) *Endpoint {
+	i, ok := slices.BinarySearchFunc(all, name, func(e *Endpoint, name string) int { return strings.Compare(e.name, name) })
+	if !ok {
+		return nil
+	}
+	return all[i]
+}
+
+// all returns the endpoints that are shown, by name.
+func (b *Board) all() []*Endpoint {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.endpoints
 }
 
 // sweepInterval is how often, at most, all endpoints are looked at for what time
@@ -187,9 +112,9 @@ func (b *Board) Changes(since uint64) *Update {
 	u.Version = b.version.Load()
 	if since >= b.removed.forgotten && since <= u.Version {
 		u.Reset = false
-		u.Removed = slices.DeleteFunc(b.removed.after(since), func(name string) bool { return b.endpoints[name] != nil })
+		u.Removed = slices.DeleteFunc(b.removed.after(since), func(name string) bool { return named(b.endpoints, name) != nil })
 	}
-	all := b.inOrder()
+	all := b.endpoints
 	b.mu.Unlock()
 	if u.Reset {
 		since = 0
@@ -213,7 +138,7 @@ func (b *Board) sweep(now time.Time) {
 		return
 	}
 	b.swept = now
-	all := b.inOrder()
+	all := b.endpoints
 	b.mu.Unlock()
 	for _, e := range all {
 		e.age(now)
@@ -272,18 +197,6 @@ type TTFTParts struct {
 	Requests uint64                    `json:"requests,omitempty"`
 	Parts    map[page.TTFTPart]float64 `json:"parts,omitempty"`
 	Excess   float64                   `json:"excess_seconds,omitempty"`
-}
-
-// SetTTFTParts replaces the parts of the time to first token of an endpoint; nil is not
-// known. They must not be changed afterwards.
-func (b *Board) SetTTFTParts(endpoint string, p *page.TTFTParts) {
-	e := b.endpoint(endpoint)
-	if e == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.parts = p // shown with the change of the probe or the reading that it follows from
 }
 
 // newTTFTParts returns the parts as the page shows them; nil for nil.

@@ -295,7 +295,7 @@ func TestConcurrency(t *testing.T) {
 			for range 500 {
 				id := result.SeriesID{Endpoint: name(r), Module: "m", Prefix: "cold"}
 				p := b.OpenSeries(id, pace())
-				for range r.IntN(5) {
+				for n := r.IntN(5); p != nil && n > 0; n-- { // else it is off the board
 					p.Observe(success(time.Now()))
 					p.Observe(failure(time.Now(), result.Empty))
 				}

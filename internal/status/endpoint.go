@@ -25,17 +25,16 @@ const (
 	windowAge = time.Minute
 )
 
-// endpoint is what is kept of one endpoint.
-type endpoint struct {
-	board *Board
-	name  string // never changes
+// Endpoint is what is kept of one endpoint. It is safe for concurrent use.
+type Endpoint struct {
+	board  *Board
+	name   string // never changes
+	health *health.Endpoint
+	url    string // never changes either
 
 	mu       sync.Mutex
-	gone     bool // off the board
 	cfg      *config.Endpoint
-	url      string
 	found    identity
-	health   *health.Endpoint
 	state    *health.Status // of the last look
 	cause    explain.Cause  // of the state, as it was found last
 	series   []*Probes      // in the order in which they were opened
@@ -56,52 +55,54 @@ type endpoint struct {
 type identity struct{ model, api, engine string }
 
 // touch marks a change; e.mu is held.
-func (e *endpoint) touch() {
+func (e *Endpoint) touch() {
 	e.version = e.board.version.Add(1)
 	e.row = nil
 }
 
-// configure sets the configuration, and what judges the endpoint. What was found at
-// another model or URL no longer holds.
-func (e *endpoint) configure(cfg *config.Endpoint, h *health.Endpoint) {
+// NewEndpoint returns an endpoint whose state is that of h. The configuration must not be
+// changed afterwards.
+func (b *Board) NewEndpoint(cfg *config.Endpoint, h *health.Endpoint) *Endpoint {
+	e := &Endpoint{board: b, name: cfg.Name, health: h, cfg: cfg, state: h.Status()}
+	if cfg.URL.URL != nil {
+		e.url = cfg.URL.String()
+	}
+	return e
+}
+
+// Configure changes the configuration to another one of the same target. The series and
+// their history stay.
+func (e *Endpoint) Configure(cfg *config.Endpoint) {
+	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	url := ""
-	if cfg.URL.URL != nil {
-		url = cfg.URL.String()
-	}
-	if e.cfg != nil && (url != e.url || cfg.Model != e.cfg.Model || cfg.API != e.cfg.API) {
-		e.found = identity{}
-	}
-	if e.cfg != nil {
-		e.events.add(e.board.now(), "configuration of the endpoint changed")
-	}
-	e.cfg, e.url, e.health = cfg, url, h
-	e.state = h.Status()
+	e.cfg = cfg
+	e.events.add(now, "configuration of the endpoint changed")
+	e.notice()
 	e.touch()
 }
 
+// Close ends the endpoint and its state: what is observed into its series later is lost.
+func (e *Endpoint) Close() {
+	e.health.Close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.series {
+		p.closed = true
+	}
+	e.board.pool.Add(-len(e.series))
+}
+
 // notice marks a state that is not what it was; e.mu is held.
-func (e *endpoint) notice() {
+func (e *Endpoint) notice() {
 	if s := e.health.Status(); s != e.state {
 		e.state = s
 		e.touch()
 	}
 }
 
-// retire takes the endpoint off the board and returns how many series it had.
-func (e *endpoint) retire() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.gone = true
-	for _, p := range e.series {
-		p.closed = true
-	}
-	return len(e.series)
-}
-
 // identify keeps what a result reports of the endpoint.
-func (e *endpoint) identify(r *result.Result) {
+func (e *Endpoint) identify(r *result.Result) {
 	if r.Model != e.found.model {
 		e.found.model = cmp.Or(harmless(r.Model), e.found.model)
 	}
@@ -109,8 +110,9 @@ func (e *endpoint) identify(r *result.Result) {
 	e.found.engine = cmp.Or(r.Engine, e.found.engine)
 }
 
-// setServers replaces what is known of the servers.
-func (e *endpoint) setServers(statuses []page.Status) {
+// SetServers replaces what is known of the servers behind the endpoint. The statuses must
+// not be changed afterwards.
+func (e *Endpoint) SetServers(statuses []page.Status) {
 	load := loadOf(statuses)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -122,8 +124,17 @@ func (e *endpoint) setServers(statuses []page.Status) {
 	}
 }
 
-// setFindings replaces the findings of a module; nil is none.
-func (e *endpoint) setFindings(module string, f *workload.Findings) {
+// SetTTFTParts replaces the parts of the time to first token; nil is not known. They must
+// not be changed afterwards.
+func (e *Endpoint) SetTTFTParts(p *page.TTFTParts) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.parts = p // shown with the change of the probe or the reading that it follows from
+}
+
+// SetFindings replaces what the probes of a module show together; nil is nothing. The
+// findings must not be changed afterwards.
+func (e *Endpoint) SetFindings(module string, f *workload.Findings) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dropFindings(module)
@@ -136,13 +147,14 @@ func (e *endpoint) setFindings(module string, f *workload.Findings) {
 }
 
 // dropFindings forgets the findings of a module; e.mu is held.
-func (e *endpoint) dropFindings(module string) {
+func (e *Endpoint) dropFindings(module string) {
 	e.findings = slices.DeleteFunc(e.findings, func(m *Module) bool { return m.Module == module })
 }
 
-// note adds a finding to the changes.
-func (e *endpoint) note(module, text string) {
+// Note adds something that happened to the changes. The text may quote a server.
+func (e *Endpoint) Note(module, text string) {
 	now := e.board.now()
+	text = harmless(text)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.addNote(now, module, text)
@@ -151,7 +163,7 @@ func (e *endpoint) note(module, text string) {
 }
 
 // addNote keeps a finding; e.mu is held.
-func (e *endpoint) addNote(at time.Time, module, text string) {
+func (e *Endpoint) addNote(at time.Time, module, text string) {
 	if len(e.notes) == maxChanges {
 		e.notes = slices.Delete(e.notes, 0, 1)
 	}
@@ -159,7 +171,7 @@ func (e *endpoint) addNote(at time.Time, module, text string) {
 }
 
 // changes returns the findings and the incidents, the latest first; e.mu is held.
-func (e *endpoint) changes() []Change {
+func (e *Endpoint) changes() []Change {
 	all := slices.Clone(e.notes)
 	for _, i := range e.health.Incidents() {
 		c := Change{At: unixSeconds(i.Begin), Module: i.Module, Text: harmless(i.String()), State: i.State}
@@ -174,7 +186,7 @@ func (e *endpoint) changes() []Change {
 }
 
 // age marks what time alone has changed.
-func (e *endpoint) age(now time.Time) {
+func (e *Endpoint) age(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.notice()
@@ -189,7 +201,7 @@ func (e *endpoint) age(now time.Time) {
 
 // latest returns the row, nil where nothing has changed after a version, and the
 // state.
-func (e *endpoint) latest(now time.Time, since uint64) (*Row, health.State) {
+func (e *Endpoint) latest(now time.Time, since uint64) (*Row, health.State) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.version <= since {
@@ -199,14 +211,14 @@ func (e *endpoint) latest(now time.Time, since uint64) (*Row, health.State) {
 }
 
 // currentRow returns the row; e.mu is held.
-func (e *endpoint) currentRow(now time.Time) *Row {
+func (e *Endpoint) currentRow(now time.Time) *Row {
 	if e.row == nil {
 		e.row, e.rowAt = e.makeRow(), now
 	}
 	return e.row
 }
 
-func (e *endpoint) makeRow() *Row {
+func (e *Endpoint) makeRow() *Row {
 	row := &Row{
 		Name: e.name, URL: e.url, Labels: e.cfg.Labels,
 		Model:  cmp.Or(e.found.model, e.cfg.Model),
@@ -226,8 +238,8 @@ func (e *endpoint) makeRow() *Row {
 	return row
 }
 
-// setCause sets the likeliest cause of what ails the endpoint; "" is none.
-func (e *endpoint) setCause(c explain.Cause) {
+// SetCause sets the likeliest cause of what ails the endpoint; "" is none.
+func (e *Endpoint) SetCause(c explain.Cause) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c != e.cause {
@@ -237,7 +249,7 @@ func (e *endpoint) setCause(c explain.Cause) {
 }
 
 // shownCause returns the cause while there is something to explain.
-func (e *endpoint) shownCause() explain.Cause {
+func (e *Endpoint) shownCause() explain.Cause {
 	if e.state.Unmuted == health.Up {
 		return ""
 	}
@@ -245,7 +257,7 @@ func (e *endpoint) shownCause() explain.Cause {
 }
 
 // why says why the endpoint is not up: of a slow one with its queue.
-func (e *endpoint) why() string {
+func (e *Endpoint) why() string {
 	if e.state.Unmuted != health.Slow || e.load == nil || e.load.Waiting == nil {
 		return e.state.Why
 	}
@@ -253,7 +265,7 @@ func (e *endpoint) why() string {
 }
 
 // muted returns the mute that is in force; nil is none.
-func (e *endpoint) muted() *Muted {
+func (e *Endpoint) muted() *Muted {
 	m := e.state.Mute
 	if m == nil {
 		return nil
@@ -263,7 +275,7 @@ func (e *endpoint) muted() *Muted {
 
 // shownFailure is the latest failure. Of an endpoint that fails it is one of
 // what fails, for a module that has recovered since says nothing of it.
-func (e *endpoint) shownFailure() *Failure {
+func (e *Endpoint) shownFailure() *Failure {
 	if id := e.state.LastFailed; id != nil {
 		if p := e.find(*id); p != nil && p.failure != nil {
 			return p.failure
@@ -273,7 +285,7 @@ func (e *endpoint) shownFailure() *Failure {
 }
 
 // fillUptime sets what a row shows of all series that count.
-func (e *endpoint) fillUptime(row *Row) {
+func (e *Endpoint) fillUptime(row *Row) {
 	now := e.board.now()
 	var counted []*series.Log
 	for _, p := range e.series {
@@ -290,7 +302,7 @@ func (e *endpoint) fillUptime(row *Row) {
 
 // lastStart returns when the latest probe started, bursts aside; the zero time
 // where there was none.
-func (e *endpoint) lastStart() time.Time {
+func (e *Endpoint) lastStart() time.Time {
 	var latest time.Time
 	for _, p := range e.series {
 		if last, ok := p.log.Last(); ok && p.counts() && last.Start().After(latest) {
@@ -301,7 +313,7 @@ func (e *endpoint) lastStart() time.Time {
 }
 
 // first returns the series whose numbers the row shows; nil without series.
-func (e *endpoint) first() *Probes {
+func (e *Endpoint) first() *Probes {
 	if len(e.series) == 0 {
 		return nil
 	}
@@ -312,7 +324,7 @@ func (e *endpoint) first() *Probes {
 // Version returns the version of the latest change of an endpoint; false without
 // an endpoint of this name.
 func (b *Board) Version(name string) (uint64, bool) {
-	e := b.endpoint(name)
+	e := named(b.all(), name)
 	if e == nil {
 		return 0, false
 	}
@@ -325,7 +337,7 @@ func (b *Board) Version(name string) (uint64, bool) {
 // Detail returns the page of an endpoint; false without an endpoint of this
 // name.
 func (b *Board) Detail(name string) (*Detail, bool) {
-	e := b.endpoint(name)
+	e := named(b.all(), name)
 	if e == nil {
 		return nil, false
 	}
@@ -344,7 +356,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	e.mu.Unlock() // a page takes longer to make than a probe should wait
 
 	d.Gateway = b.gateway(gateway)
-	d.Restarts = b.restartsKept()
+	d.Restarts = b.Restarts()
 	for _, at := range d.Restarts {
 		changes = append(changes, Change{At: float64(at), Text: restarted})
 	}
@@ -359,21 +371,21 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 }
 
 // target is the endpoint in the words of the documents of its probes.
-func (e *endpoint) target() result.Target {
+func (e *Endpoint) target() result.Target {
 	return result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
 }
 
 // view is what a series holds at a moment.
 type view struct {
 	id      result.SeriesID
-	options SeriesOptions
+	options health.SeriesOptions
 	from    time.Time
 	points  []series.Point
 	runs    string
 	kept    []series.Kept
 	uptime  *series.Uptime
 	budget  *float64
-	steps   []Step
+	steps   []explain.Step
 
 	fluidity *float64
 	window   *Window
@@ -394,7 +406,7 @@ func (v *view) page(t result.Target) *Series {
 	s := &Series{
 		Module: v.id.Module, Prefix: v.id.Prefix,
 		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
-		Interval: v.options.Pace.Interval, SLO: v.options.Objectives, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget, Fluidity: v.fluidity,
+		Interval: v.options.Interval.Seconds(), SLO: v.options.Objectives, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget, Fluidity: v.fluidity,
 		History: historyOf(v.points, v.from), Window: v.window, Probes: make([]*result.Document, 0, len(v.kept)),
 	}
 	for _, k := range slices.Backward(v.kept) {

@@ -112,17 +112,8 @@ func TestRowOfConfiguration(t *testing.T) {
 	again.Labels = map[string]string{"team": "ads"}
 	l.board.SetEndpoint(again) // the same model at the same place
 	expect("llama", "openai-chat", "vllm")
-	other := configured("e")
-	other.Model = "other"
-	l.board.SetEndpoint(other)
-	expect("other", "", "")
 	if r := l.row(); r.State != health.Up || len(r.Outcomes) != 1 {
 		t.Errorf("the history went with the change of configuration: %s", text(t, r))
-	}
-	other.URL.URL = nil
-	l.board.SetEndpoint(other)
-	if r := l.row(); r.URL != "" {
-		t.Errorf("URL %q", r.URL)
 	}
 }
 
@@ -189,10 +180,7 @@ func TestObserveAfterTheEnd(t *testing.T) {
 	l.board.RemoveEndpoint("e")
 	version := l.board.Fleet().Version
 	l.observe(p, "")
-	l.observe(l.board.OpenSeries(id, pace()), "") // of no endpoint
-	l.board.CloseSeries(id)
-	l.board.SetServers("e", nil)
-	l.board.Note("e", "m", "text")
+	p.Close()
 	if f := l.board.Fleet(); f.Version != version || len(f.Endpoints) != 0 {
 		t.Errorf("%s", text(t, f))
 	}
@@ -204,7 +192,7 @@ func TestObserveAfterTheEnd(t *testing.T) {
 // A window follows the time also where no probe comes.
 func TestWindowFollowsTime(t *testing.T) {
 	l := newLab(t)
-	o := SeriesOptions{Pace: Pace{Interval: 6000, Timeout: 60}, Objectives: &series.Objectives{Share: 0.9}}
+	o := health.SeriesOptions{Interval: 6000 * time.Second, Timeout: time.Minute, Objectives: &series.Objectives{Share: 0.9}}
 	l.board.SetEndpoint(configured("e"))
 	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
 	for range 6 {
@@ -302,7 +290,7 @@ func TestDetail(t *testing.T) {
 	l.board.SetEndpoint(configured("e"))
 	rung := result.SeriesID{Endpoint: "e", Module: "ladder", Prefix: "warm", InputTokens: "8000", OutputTokens: "64"}
 	burst := result.SeriesID{Endpoint: "e", Module: "burst", Prefix: "cold", Concurrency: "8"}
-	o := SeriesOptions{Pace: Pace{Interval: 60, Timeout: 30}, First: true}
+	o := health.SeriesOptions{Interval: time.Minute, Timeout: 30 * time.Second, First: true}
 	o.Objectives = &series.Objectives{Share: 0.9}
 	l.board.OpenSeries(burst, pace())
 	p := l.board.OpenSeries(rung, o)

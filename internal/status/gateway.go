@@ -186,7 +186,7 @@ func (b *Board) SetGateway(g *Gateway) {
 		b.gateways = map[string]*Gateway{}
 	}
 	b.gateways[g.Name] = g
-	all := b.inOrder()
+	all := b.endpoints
 	b.mu.Unlock()
 	if before == nil || before.State == g.State {
 		return
@@ -204,7 +204,7 @@ func (b *Board) RemoveGateway(name string) {
 }
 
 // noticeGateway marks that the gateway of the endpoint is in another state.
-func (e *endpoint) noticeGateway(before, now *Gateway) {
+func (e *Endpoint) noticeGateway(before, now *Gateway) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.cfg.Gateway != now.Name {
@@ -219,7 +219,7 @@ func (e *endpoint) noticeGateway(before, now *Gateway) {
 // Gateways returns the page of all gateways.
 func (b *Board) Gateways() *GatewayPage {
 	b.mu.Lock()
-	gateways, all := maps.Clone(b.gateways), b.inOrder()
+	gateways, all := maps.Clone(b.gateways), b.endpoints
 	b.mu.Unlock()
 	behind := map[string][]string{}
 	if len(gateways) > 0 {

@@ -140,11 +140,8 @@ func (b *Board) GPUs(all gpu.Snapshots) *GPUPage {
 // endpointsByGPU returns the names of the endpoints that the configuration places on
 // a GPU, by its UUID, sorted.
 func (b *Board) endpointsByGPU() map[string][]string {
-	b.mu.Lock()
-	all := b.inOrder()
-	b.mu.Unlock()
 	on := map[string][]string{}
-	for _, e := range all {
+	for _, e := range b.all() {
 		e.mu.Lock()
 		if hardware := e.cfg.Hardware; hardware != nil {
 			for _, uuid := range hardware.UUIDs {

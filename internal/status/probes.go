@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -16,45 +17,46 @@ const rowOutcomes = 30
 
 // Probes is one series: the probes of one result.SeriesID. It is safe for concurrent use.
 type Probes struct {
-	endpoint *endpoint // whose lock guards the rest
+	// Health is the same series for the state of the endpoint.
+	Health   *health.Series
+	endpoint *Endpoint // whose lock guards the rest
 	id       result.SeriesID
-	options  SeriesOptions
-	from     time.Time // since when it is kept: opened, or earlier by another process
+	options  health.SeriesOptions
 	paced    time.Time // since when the interval is what it is
 	closed   bool
-	log      *series.Log // what is added to it is shown
+	*Past
 
-	steps    []Step   // the latest last
 	failure  *Failure // the latest; nil is none
 	fluidity *float64 // of the latest probe; nil is not known
 	kind     api.Kind // "" until a probe shows it
 }
 
-// openSeries adds a series or changes its options. A new one goes on where an earlier
-// process left it.
-func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Probes {
+// OpenSeries returns the series of id with these options, a new one where there is none,
+// which goes on with past; nil is nothing. The page shows the series in the order of these
+// calls.
+func (e *Endpoint) OpenSeries(id result.SeriesID, o health.SeriesOptions, past *Past) *Probes {
 	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.find(id)
-	switch {
-	case e.gone:
-		return &Probes{endpoint: e, closed: true, log: new(series.Log)}
-	case p == nil:
-		p = &Probes{endpoint: e, id: id, log: new(series.Log), from: now}
-		if r, ok := e.board.restored.Take(id, now); ok {
-			p.restore(r)
+	if p == nil {
+		p = &Probes{endpoint: e, id: id, Past: past}
+		if past == nil {
+			p.Past = &Past{from: now, log: new(series.Log)}
+		}
+		for _, step := range p.steps {
+			e.addNote(step.Time(), id.Module, textOf(&step))
 		}
 		p.log.UsePool(&e.board.pool)
 		e.board.pool.Add(1)
-	default:
+	} else {
 		e.drop(p)
 	}
 	e.series = append(e.series, p)
-	if p.options.Pace.Interval != o.Pace.Interval {
+	if p.options.Interval != o.Interval {
 		p.paced = now.Truncate(100 * time.Millisecond)
 	}
-	p.options = o
+	p.Health, p.options = e.health.OpenSeries(id, o), o
 	if p.kind == "" {
 		configured, _ := api.Lookup(e.cfg.API)
 		p.kind = configured.Kind
@@ -64,30 +66,39 @@ func (e *endpoint) openSeries(id result.SeriesID, o SeriesOptions) *Probes {
 	return p
 }
 
-// closeSeries takes a series off the board.
-func (e *endpoint) closeSeries(id result.SeriesID) {
+// Close takes the series off the page and out of the state. What is observed into it later
+// is lost.
+func (p *Probes) Close() {
+	p.Health.Close()
+	e := p.endpoint
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	p := e.find(id)
-	if p == nil || e.gone {
+	if p.closed {
 		return
 	}
 	p.closed = true
 	e.drop(p)
 	e.board.pool.Add(-1)
-	if !slices.ContainsFunc(e.series, func(other *Probes) bool { return other.id.Module == id.Module }) {
-		e.dropFindings(id.Module)
+	if !slices.ContainsFunc(e.series, func(other *Probes) bool { return other.id.Module == p.id.Module }) {
+		e.dropFindings(p.id.Module)
 	}
 	e.notice()
 	e.touch()
 }
 
-func (e *endpoint) drop(p *Probes) {
+// Series returns those that are open.
+func (e *Endpoint) Series() []*Probes {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.series)
+}
+
+func (e *Endpoint) drop(p *Probes) {
 	i := slices.Index(e.series, p)
 	e.series = slices.Delete(e.series, i, i+1)
 }
 
-func (e *endpoint) find(id result.SeriesID) *Probes {
+func (e *Endpoint) find(id result.SeriesID) *Probes {
 	i := slices.IndexFunc(e.series, func(p *Probes) bool { return p.id == id })
 	if i < 0 {
 		return nil
@@ -96,15 +107,20 @@ func (e *endpoint) find(id result.SeriesID) *Probes {
 }
 
 // counts reports whether the probes count for the state of the endpoint.
-func (p *Probes) counts() bool { return p.options.Health.Counts() }
+func (p *Probes) counts() bool { return p.Health.Counts() }
 
-// Log returns the log of the series, which takes each result before Observe does.
+// ID returns the ID of the series.
+func (p *Probes) ID() result.SeriesID { return p.id }
+
+// Log returns the log of the series.
 func (p *Probes) Log() *series.Log { return p.log }
 
-// Observe adds a result, which must not be changed afterwards. A canceled one
-// says nothing. Latencies that do not count are left out of the row; the probe itself is
-// shown as it was.
+// Observe takes a result, which must not be changed afterwards: into the log, the state, and
+// the page, which shows both. A canceled one says nothing of the endpoint. Latencies that do
+// not count are left out of the row; the probe itself is shown as it was.
 func (p *Probes) Observe(o *series.Observation) {
+	p.log.Add(o)
+	p.Health.Observe(o)
 	r := o.Result
 	if r.Outcome == result.Canceled {
 		return
@@ -223,7 +239,7 @@ func runOf(p *series.Point) byte {
 // missedBefore returns how many runs did not start between a result and the one
 // before it. Results from before the interval was changed have no such runs.
 func (p *Probes) missedBefore(points []series.Point, i int) int {
-	interval := p.options.Pace.Interval
+	interval := p.options.Interval.Seconds()
 	if i == 0 || interval <= 0 || points[i-1].At.Before(p.paced) {
 		return 0
 	}
@@ -256,6 +272,3 @@ func outcomesOf(points []series.Point) []result.Outcome {
 
 // unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
-
-// timeOf returns the time that unixSeconds made s of.
-func timeOf(s float64) time.Time { return time.UnixMilli(int64(math.Round(s * 1e3))) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
@@ -79,7 +80,7 @@ func TestRunsOfAnotherInterval(t *testing.T) {
 	l := newLab(t)
 	l.board.SetEndpoint(configured("e"))
 	id := result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}
-	p := l.board.OpenSeries(id, SeriesOptions{Pace: Pace{Interval: 300}})
+	p := l.board.OpenSeries(id, health.SeriesOptions{Interval: 300 * time.Second})
 	for range 3 {
 		l.observe(p, "")
 		l.pass(300 * time.Second)
@@ -106,7 +107,6 @@ func TestFindings(t *testing.T) {
 	l.board.SetFindings("e", "burst", found(&load.BurstFinding{
 		Knee: &load.Burst{Concurrency: 16}, Bursts: []load.Burst{{Concurrency: 1, TokensPerSecond: 40}, {Concurrency: 16, Failed: 2}},
 	}))
-	l.board.SetFindings("nobody", "burst", found())
 	if now, _ := l.board.Version("e"); now <= version {
 		t.Errorf("version %d after %d", now, version)
 	}

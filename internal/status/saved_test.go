@@ -1,7 +1,6 @@
 package status
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,31 +12,23 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
-// recordsOf returns what a board saves, as lines of JSON.
-func recordsOf(t testing.TB, b *watched) [][]byte {
+// recordOf returns what is saved of a series.
+func recordOf(t failer, p *Probes) string {
 	t.Helper()
-	var lines [][]byte
-	err := b.Save(func(record any) error {
-		line, err := json.Marshal(record)
-		lines = append(lines, line)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lines
+	var s SavedSeries
+	p.Save(&s)
+	return text(t, s)
 }
 
 // restart makes the lab one of a new process, which has read what this one saved.
 func (l *lab) restart() {
 	l.t.Helper()
-	records := recordsOf(l.t, l.board)
+	before := l.board
 	l.board = newWatched(func() time.Time { return l.now })
-	for _, r := range records {
-		if err := l.board.Restore(r); err != nil {
-			l.t.Errorf("%s: %v", r, err)
-		}
+	for id, p := range before.series {
+		l.board.saved[id] = savedOf{targetOf(p.endpoint.cfg), recordOf(l.t, p.Probes)}
 	}
+	l.board.RestoreRestarts(before.Restarts())
 	l.board.Restarted()
 }
 
@@ -128,30 +119,6 @@ func TestHistoryOfAnotherTarget(t *testing.T) {
 	}
 }
 
-// An endpoint that discovery finds later finds its history, also after another
-// restart; one that does not come within an hour is forgotten.
-func TestHistoryWaitsForItsEndpoint(t *testing.T) {
-	l := newLab(t)
-	l.observe(l.open(cold("m"))[0], "")
-	l.restart()
-	l.pass(50 * time.Minute)
-	l.restart()
-	l.pass(50 * time.Minute)
-	l.open(cold("m"))
-	if h := l.detail("e").Series[0].History; len(h.At) != 1 {
-		t.Errorf("after 50 minutes: %s", text(t, h))
-	}
-	l.restart()
-	l.pass(61 * time.Minute)
-	if records := recordsOf(t, l.board); len(records) != 1 {
-		t.Errorf("after an hour %d records are saved", len(records))
-	}
-	l.open(cold("m"))
-	if h := l.detail("e").Series[0].History; len(h.At) != 0 {
-		t.Errorf("after an hour: %s", text(t, h))
-	}
-}
-
 // A clock that was set back leaves no points and no restarts in the future.
 func TestRestoreAfterTheClockWasSetBack(t *testing.T) {
 	l := newLab(t)
@@ -186,7 +153,7 @@ func TestRestartsAreBounded(t *testing.T) {
 		l.pass(time.Minute)
 		l.restart()
 	}
-	if n := len(l.board.restartsKept()); n != maxRestarts {
+	if n := len(l.board.Restarts()); n != maxRestarts {
 		t.Errorf("%d restarts", n)
 	}
 }
@@ -206,7 +173,7 @@ func TestNothingElseIsSaved(t *testing.T) {
 	r.Err, r.Model, r.Answer.Text, r.Answer.Fingerprint = errors.New("error-secret"), "model-secret", "answer-secret", "print-secret"
 	p.Observe(r)
 	l.board.Note("e", "m", "note-secret")
-	got := string(bytes.Join(recordsOf(t, l.board), nil))
+	got := recordOf(t, p.Probes)
 	if strings.Contains(got, "secret") || !strings.Contains(got, string(result.HTTPError)) {
 		t.Errorf("saved %s", got)
 	}
@@ -214,53 +181,45 @@ func TestNothingElseIsSaved(t *testing.T) {
 
 // A record that Save does not make is rejected as a whole.
 func TestRestoreRejects(t *testing.T) {
-	good := `{"series":{"endpoint":"e","module":"m","from":1,"at":[10,5],"ttft":[1,-1],"tpot":[2,-1],"outcomes":[{"outcome":"success","n":1},{"outcome":"empty","n":1}]}}`
+	good := `{"from":1,"at":[10,5],"ttft":[1,-1],"tpot":[2,-1],"outcomes":[{"outcome":"success","n":1},{"outcome":"empty","n":1}]}`
 	replace := func(old, new string) string { return strings.Replace(good, old, new, 1) }
+	restore := func(record string) error {
+		var s SavedSeries
+		if err := json.Unmarshal([]byte(record), &s); err != nil {
+			return err
+		}
+		_, err := s.Restore(epoch())
+		return err
+	}
 	for _, record := range []string{
 		``, `[]`, `5`,
-		replace(`"endpoint":"e",`, ``),
 		replace(`[10,5]`, `[10]`), replace(`[1,-1]`, `[1,-1,3]`), replace(`[2,-1]`, `[]`), replace(`[10,5]`, `[10,5.5]`),
 		replace(`"n":1}]`, `"n":2}]`), replace(`"n":1}]`, `"n":1000000000000}]`), replace(`"n":1},{`, `"n":0},{`), replace(`"n":1},{`, `"n":-1},{`),
 		replace(`[10,5]`, "["+strings.Repeat("1,", maxPoints)+"1]"),
 	} {
-		if err := newLab(t).board.Restore([]byte(record)); err == nil {
+		if restore(record) == nil {
 			t.Errorf("accepted %s", record)
 		}
 	}
-	l := newLab(t)
-	if err := l.board.Restore([]byte(good)); err != nil {
-		t.Error(err)
-	}
 	// An outcome that this version does not know leaves its probes out, and so does a
 	// time that no clock shows.
-	unknown := replace(`"empty"`, `"later"`)
-	if err := l.board.Restore([]byte(unknown)); err != nil {
-		t.Error(err)
-	}
-	if err := l.board.Restore([]byte(replace(`[10,5]`, `[10,9000000000000000000]`))); err != nil {
-		t.Error(err)
+	for _, record := range []string{good, replace(`"empty"`, `"later"`), replace(`[10,5]`, `[10,9000000000000000000]`)} {
+		if err := restore(record); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
 // FuzzRestore restores any record, opens its series, and saves what came of it.
 func FuzzRestore(f *testing.F) {
-	f.Add([]byte(`{"series":{"endpoint":"e","target":"x","module":"m","prefix":"cold","from":1,"at":[10,5],"ttft":[1,-1],"tpot":[2,-1],"outcomes":[{"outcome":"success","n":2}]}}`))
-	f.Add([]byte(`{"restarts":[1,2,3]}`))
-	f.Add([]byte(`{"series":{"endpoint":"e","module":"m","from":-9223372036854775808,"at":[9223372036854775807,9223372036854775807]}}`))
-	f.Fuzz(func(t *testing.T, record []byte) {
+	f.Add(`{"from":1,"at":[10,5],"ttft":[1,-1],"tpot":[2,-1],"outcomes":[{"outcome":"success","n":2}]}`)
+	f.Add(`{"from":-9223372036854775808,"at":[9223372036854775807,9223372036854775807]}`)
+	f.Fuzz(func(t *testing.T, record string) {
 		l := newLab(t)
-		if l.board.Restore(record) != nil {
-			return
-		}
-		e := configured("e")
-		l.board.SetEndpoint(e)
-		for id, r := range l.board.restored.All(l.board.now()) {
-			r.target = l.board.endpoint("e").identityOfTarget()
-			l.board.restored.Put(id, r, l.board.now())
-			l.board.OpenSeries(id, pace())
-		}
-		p := l.open(cold("m"))[0]
-		l.observe(p, "")
+		id := cold("m")
+		id.Endpoint = "e"
+		l.board.saved[id] = savedOf{targetOf(configured("e")), record}
+		l.observe(l.open(id)[0], "")
 		if d := l.detail("e"); text(t, d) == "" {
 			t.Error("no page")
 		}
@@ -272,16 +231,13 @@ func FuzzRestore(f *testing.F) {
 // time to encode them and their size without compression.
 func BenchmarkSave(b *testing.B) {
 	const n = 10_000
-	board, _, _ := benchBoard(n, maxPoints, benchConfigs(n))
+	_, all, _ := benchBoard(n, maxPoints, benchConfigs(n))
 	for b.Loop() {
 		bytes := 0
-		err := board.Save(func(record any) error {
-			line, err := json.Marshal(record)
-			bytes += len(line)
-			return err
-		})
-		if err != nil {
-			b.Fatal(err)
+		var s SavedSeries
+		for _, p := range all {
+			p.Save(&s)
+			bytes += len(text(b, s))
 		}
 		b.ReportMetric(float64(bytes)/n, "B/endpoint")
 	}

@@ -20,7 +20,7 @@ func TestRowShowsTheState(t *testing.T) {
 	l.observe(all[0], "")
 	l.observe(all[1], "")
 	version := l.board.Fleet().Version
-	if err := l.board.health.Mute("e", time.Hour, "new driver"); err != nil {
+	if err := l.board.endpoint("e").health.Mute(time.Hour, "new driver"); err != nil {
 		t.Fatal(err)
 	}
 	l.pass(2 * time.Second)

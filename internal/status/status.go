@@ -1,6 +1,6 @@
 // Package status keeps what the status page shows: of each endpoint its state,
 // its latest probes and a bounded history of them, and what its servers say. It
-// lives in memory; Save and Restore take the histories over a restart. Prometheus
+// lives in memory; a Past takes the history of a series over a restart. Prometheus
 // has the long story. What it returns is JSON as the API under /api/v1 serves it: times are
 // seconds since 1970, durations seconds, and what is not known is left out.
 package status
@@ -16,9 +16,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
-
-// Pace is how often probes run and how long one may take, in seconds.
-type Pace struct{ Interval, Timeout float64 }
 
 // Fleet is the page of all endpoints: GET /api/v1/endpoints.
 type Fleet struct {
@@ -205,7 +202,7 @@ type Series struct {
 	Runs string `json:"runs,omitempty"`
 	// Steps are when the level of a metric changed for good, the latest first: at most
 	// 8.
-	Steps []Step `json:"steps,omitempty"`
+	Steps []explain.Step `json:"steps,omitempty"`
 	// Probes are the latest ones with all that is known, the latest first, in the
 	// form of the command `probe -o json`.
 	Probes []*result.Document `json:"probes"`
@@ -274,18 +271,6 @@ type Change struct {
 	Text   string  `json:"text"`
 	// State is that of an incident or a mute; "" is a finding.
 	State health.State `json:"state,omitempty"`
-}
-
-// SeriesOptions say how the probes of a result.SeriesID are shown.
-type SeriesOptions struct {
-	Pace Pace
-	// Health judges the same probes. It takes each result before the board does.
-	Health *health.Series
-	// Objectives are those by which the probes are judged; nil where they are not.
-	Objectives *series.Objectives
-	// First marks the series whose numbers the row shows; the one that was
-	// opened first where none or several are marked.
-	First bool
 }
 
 // maxTextBytes bounds a text that may come from a server.

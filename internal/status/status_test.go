@@ -4,14 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/url"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -30,51 +35,134 @@ type lab struct {
 // watched is a board with what judges its endpoints, fed as the fleet does.
 type watched struct {
 	*Board
-	health *health.Monitor
+	health *health.Shared
+
+	mu        sync.Mutex
+	endpoints map[string]*Endpoint
+	series    map[result.SeriesID]*judged
+	saved     map[result.SeriesID]savedOf // of an earlier process
+}
+
+// savedOf is what was saved of a series of a target.
+type savedOf struct {
+	target, record string
 }
 
 func newWatched(now func() time.Time) *watched {
-	return &watched{NewBoard(now), health.NewMonitor(now, slog.New(slog.DiscardHandler))}
+	return &watched{
+		Board: NewBoard(now), health: health.NewShared(now, slog.New(slog.DiscardHandler)),
+		endpoints: map[string]*Endpoint{}, series: map[result.SeriesID]*judged{}, saved: map[result.SeriesID]savedOf{},
+	}
 }
 
-func (w *watched) SetEndpoint(cfg *config.Endpoint) {
-	w.Board.SetEndpoint(cfg, w.health.SetEndpoint(cfg.Name, ""))
+// targetOf says whose the probes are.
+func targetOf(cfg *config.Endpoint) string { return cfg.URL.String() + cfg.Model + cfg.API }
+
+// SetEndpoint adds endpoints, or changes the configuration of those of the same target.
+func (w *watched) SetEndpoint(all ...*config.Endpoint) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, cfg := range all {
+		e := w.endpoints[cfg.Name]
+		switch {
+		case e != nil && targetOf(e.cfg) == targetOf(cfg):
+			e.Configure(cfg)
+			continue
+		case e != nil:
+			w.close(cfg.Name)
+		}
+		w.endpoints[cfg.Name] = w.NewEndpoint(cfg, health.New(cfg.Name, w.health, nil))
+	}
+	w.Show(slices.Collect(maps.Values(w.endpoints)))
 }
 
 func (w *watched) RemoveEndpoint(name string) {
-	w.Board.RemoveEndpoint(name)
-	w.health.RemoveEndpoint(name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.endpoints[name] != nil {
+		w.close(name)
+		w.Show(slices.Collect(maps.Values(w.endpoints)))
+	}
 }
 
-func (w *watched) OpenSeries(id result.SeriesID, o SeriesOptions) *judged {
-	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-	ho := health.SeriesOptions{Interval: seconds(o.Pace.Interval), Timeout: seconds(o.Pace.Timeout), First: o.First}
-	ho.Objectives = o.Objectives
-	o.Health = w.health.OpenSeries(id, ho)
-	return &judged{w.Board.OpenSeries(id, o), o.Health, o.Objectives}
+// close ends an endpoint; w.mu is held.
+func (w *watched) close(name string) {
+	w.endpoints[name].Close()
+	delete(w.endpoints, name)
+	maps.DeleteFunc(w.series, func(id result.SeriesID, _ *judged) bool { return id.Endpoint == name })
+}
+
+// endpoint returns the endpoint of a name; nil for none.
+func (w *watched) endpoint(name string) *Endpoint {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.endpoints[name]
+}
+
+func (w *watched) SetServers(name string, all []page.Status) {
+	if e := w.endpoint(name); e != nil {
+		e.SetServers(all)
+	}
+}
+
+func (w *watched) SetFindings(name, module string, f *workload.Findings) {
+	w.endpoint(name).SetFindings(module, f)
+}
+
+func (w *watched) Note(name, module, text string) {
+	if e := w.endpoint(name); e != nil {
+		e.Note(module, text)
+	}
+}
+
+// OpenSeries opens a series of an endpoint, which goes on where an earlier process ended. It
+// returns nil without the endpoint.
+func (w *watched) OpenSeries(id result.SeriesID, o health.SeriesOptions) *judged {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.endpoints[id.Endpoint]
+	if e == nil {
+		return nil
+	}
+	var past *Past
+	if saved := w.saved[id]; saved.target == targetOf(e.cfg) {
+		past = saved.past(w.now())
+	}
+	delete(w.saved, id)
+	w.series[id] = &judged{e.OpenSeries(id, o, past), o.Objectives}
+	return w.series[id]
+}
+
+func (s savedOf) past(now time.Time) *Past {
+	var record SavedSeries
+	if json.Unmarshal([]byte(s.record), &record) != nil {
+		return nil
+	}
+	past, err := record.Restore(now)
+	if err != nil {
+		return nil
+	}
+	return past
 }
 
 func (w *watched) CloseSeries(id result.SeriesID) {
-	w.health.CloseSeries(id)
-	w.Board.CloseSeries(id)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.series[id]; p != nil {
+		p.Close()
+		delete(w.series, id)
+	}
 }
 
-// judged is a series of both.
+// judged is a series with what its probes are judged by.
 type judged struct {
 	*Probes
-	health     *health.Series
 	objectives *series.Objectives
 }
 
 func (p *judged) Observe(r *result.Result) {
 	o := series.Observe(r, p.objectives, false, false)
-	p.add(&o)
-}
-
-func (p *judged) add(o *series.Observation) {
-	p.log.Add(o)
-	p.health.Observe(o)
-	p.Probes.Observe(o)
+	p.Probes.Observe(&o)
 }
 
 func newLab(t testing.TB) *lab {
@@ -95,7 +183,9 @@ func configured(name string) *config.Endpoint {
 }
 
 // pace is that of the series of the tests: the latest probe is old after 100 s.
-func pace() SeriesOptions { return SeriesOptions{Pace: Pace{Interval: 30, Timeout: 10}} }
+func pace() health.SeriesOptions {
+	return health.SeriesOptions{Interval: 30 * time.Second, Timeout: 10 * time.Second}
+}
 
 // open adds an endpoint e with a series for each ID, whose endpoint is set.
 func (l *lab) open(ids ...result.SeriesID) []*judged {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
@@ -21,75 +22,46 @@ const (
 	besideProbes, besideLeast = 10, 2 * time.Minute
 )
 
-// Step is a lasting change of the level of a metric of a series.
-type Step struct {
-	At     float64       `json:"at"`
-	Metric series.Metric `json:"metric"`
-	// Before and After are seconds, or the share of the probes that failed.
-	Before float64 `json:"before"`
-	After  float64 `json:"after"`
-	// Lower and Upper are bounds of After / Before with 95 % confidence; absent for
-	// failures.
-	Lower *float64 `json:"lower,omitempty"`
-	Upper *float64 `json:"upper,omitempty"`
-	// Beside is what else changed at that time, which may have caused it.
-	Beside []string `json:"beside,omitempty"`
-}
-
 // AddStep adds a step of the series, which has just been confirmed.
 func (p *Probes) AddStep(s series.Step) {
 	e := p.endpoint
-	restarts := e.board.restartsKept()
+	restarts := e.board.Restarts()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p.closed {
 		return
 	}
-	shown := Step{At: unixSeconds(s.At), Metric: s.Metric, Before: s.Before, After: s.After}
+	shown := explain.Step{At: unixSeconds(s.At), Metric: s.Metric, Before: s.Before, After: s.After}
 	if s.Lower > 0 {
 		shown.Lower, shown.Upper = &s.Lower, &s.Upper
 	}
-	within := max(besideLeast, time.Duration(besideProbes*p.options.Pace.Interval*float64(time.Second)))
+	within := max(besideLeast, besideProbes*p.options.Interval)
 	shown.Beside = e.events.near(s.At, within, restarts)
 	if len(p.steps) == maxSteps {
 		p.steps = slices.Delete(p.steps, 0, 1)
 	}
 	p.steps = append(p.steps, shown)
-	e.addNote(s.At, p.id.Module, shown.text())
+	e.addNote(s.At, p.id.Module, textOf(&shown))
 	e.touch()
 }
 
-// Time returns At as a time.
-func (s *Step) Time() time.Time { return timeOf(s.At) }
-
-// Steps returns the steps of a series, the latest last.
-func (b *Board) Steps(id result.SeriesID) []Step {
-	e := b.endpoint(id.Endpoint)
-	if e == nil {
-		return nil
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p := e.find(id)
-	if p == nil {
-		return nil
-	}
+// Steps returns the steps of the series, the latest last.
+func (p *Probes) Steps() []explain.Step {
+	p.endpoint.mu.Lock()
+	defer p.endpoint.mu.Unlock()
 	return slices.Clone(p.steps)
 }
 
-// AddEvent adds something that may cause a step of an endpoint.
-func (b *Board) AddEvent(endpoint, text string) {
-	e := b.endpoint(endpoint)
-	if e == nil {
-		return
-	}
+// AddEvent adds something that may cause a step of the endpoint.
+func (e *Endpoint) AddEvent(text string) {
+	now := e.board.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.events.add(b.now(), text)
+	e.events.add(now, text)
 }
 
-// text returns the step in words.
-func (s *Step) text() string {
+// textOf returns the step in words.
+func textOf(s *explain.Step) string {
 	verb := "rose"
 	if s.After < s.Before {
 		verb = "fell"

@@ -91,18 +91,13 @@ func TestAddressesAndRestartsBesideSteps(t *testing.T) {
 	reach(slices.Repeat([]string{"10.0.0.1"}, minSettled+1)...)
 	reach("2001:db8::7")
 	l.board.Restarted()
-	l.board.AddEvent("e", "clocks of GPU-1 reduced: hw_thermal")
+	l.board.endpoint("e").AddEvent("clocks of GPU-1 reduced: hw_thermal")
 	l.pass(time.Minute)
 	want := []string{"address changed from 10.0.0.1 to 2001:db8::7", "clocks of GPU-1 reduced: hw_thermal", "exporter restarted"}
 	if got := beside(); !slices.Equal(got, want) {
 		t.Errorf("beside %q, want %q", got, want)
 	}
-	id := result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}
-	if got := l.board.Steps(id); len(got) != 2 || !got[1].Time().Equal(l.now) {
+	if got := p.Steps(); len(got) != 2 || !got[1].Time().Equal(l.now) {
 		t.Errorf("steps %+v", got)
-	}
-	id.Endpoint = "f"
-	if got := l.board.Steps(id); got != nil {
-		t.Errorf("steps %+v of no endpoint", got)
 	}
 }

@@ -24,7 +24,7 @@ func (l *lab) run(p *judged, until time.Time, failed, slow func(at time.Time) bo
 		if failed(l.now) || slow(l.now) {
 			o.Judgement.Bad = 1 << series.TTFT
 		}
-		p.add(&o)
+		p.Probes.Observe(&o)
 	}
 }
 

@@ -19,9 +19,9 @@ type judge struct {
 
 func newJudge(e endpoint, now int64) *judge {
 	j := &judge{now: time.UnixMilli(now)}
-	m := health.NewMonitor(func() time.Time { return j.now }, slog.New(slog.DiscardHandler))
-	j.endpoint = m.SetEndpoint(e.name, "")
-	j.series = m.OpenSeries(
+	shared := health.NewShared(func() time.Time { return j.now }, slog.New(slog.DiscardHandler))
+	j.endpoint = health.New(e.name, shared, nil)
+	j.series = j.endpoint.OpenSeries(
 		probes.SeriesID{Endpoint: e.name, Module: "interactive", Prefix: "cold"},
 		health.SeriesOptions{Interval: e.interval, Timeout: probeTimeout},
 	)

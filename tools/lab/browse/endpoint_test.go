@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
@@ -375,7 +376,7 @@ func TestFluidity(t *testing.T) {
 func TestStepsAreMarked(t *testing.T) {
 	d := fake.Fleet()[0]
 	at := d.Series[0].History.At[120]
-	d.Series[0].Steps = []status.Step{
+	d.Series[0].Steps = []explain.Step{
 		{At: at, Metric: "ttft", Before: 0.1, After: 0.18, Lower: new(1.7), Upper: new(1.9), Beside: []string{"model changed from a to <b>"}},
 		{At: at, Metric: "failures", Before: 0.01, After: 0.3},
 	}

@@ -21,10 +21,9 @@ import (
 
 // exporter is the exporter without its web server.
 type exporter struct {
-	page   *collector.Exposition
-	fleet  *fleet.Fleet
-	health *health.Monitor
-	stop   func()
+	page  *collector.Exposition
+	fleet *fleet.Fleet
+	stop  func()
 }
 
 // startExporter starts an exporter, put together as the program does.
@@ -35,9 +34,9 @@ func startExporter(t *testing.T, cfg *config.Config, n network) *exporter {
 	o := fleet.Options{
 		Probing:  schedule.New(schedule.Options{InFlight: cfg.Global.Limits.InFlight, InFlightPerHost: cfg.Global.Limits.InFlightPerHost}),
 		Scraping: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
-		Self: collector.NewSelf(registry), Health: health.NewMonitor(time.Now, logger), Board: status.NewBoard(time.Now), Logger: logger, Network: n,
+		Self: collector.NewSelf(registry), Health: health.NewShared(time.Now, logger), Board: status.NewBoard(time.Now), Logger: logger, Network: n,
 	}
-	e := &exporter{page: collector.NewExposition(registry, o.Probes, o.Servers), fleet: fleet.New(o), health: o.Health}
+	e := &exporter{page: collector.NewExposition(registry, o.Probes, o.Servers), fleet: fleet.New(o)}
 	o.Self.Reloaded(true, time.Now())
 	if err := e.fleet.Apply(fleet.Plan{Config: cfg, Endpoints: cfg.Endpoints, All: cfg.Endpoints}); err != nil {
 		t.Fatal(err)

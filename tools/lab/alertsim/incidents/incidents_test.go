@@ -370,7 +370,7 @@ func (w *world) page(t *testing.T) []byte {
 	}
 	if w.muted && w.lasts() {
 		w.mute.Do(func() {
-			if err := w.exporter.health.Mute("a", lasting, "maintenance"); err != nil {
+			if err := w.exporter.fleet.Mute("a", lasting, "maintenance"); err != nil {
 				t.Error(err)
 			}
 		})

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -16,10 +17,10 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`
 
 // observeSteady adds n probes of an endpoint's first series, which end now.
 func (l *lab) observeSteady(n int, ttft time.Duration, until time.Time) {
-	task := l.members["e"].tasks[0]
+	task := l.endpoint("e").tasks[0]
 	now := until.Add(-time.Duration(n) * 30 * time.Second)
 	for i := range n {
-		task.series.Observe(observe(task.Target, served(now, ttft+time.Duration(i%5)*ttft/50), false, false))
+		task.take(served(now, ttft+time.Duration(i%5)*ttft/50), false, false)
 		now = now.Add(30 * time.Second)
 	}
 }
@@ -29,12 +30,12 @@ func (l *lab) observeSteady(n int, ttft time.Duration, until time.Time) {
 func (l *lab) nextProcess(config string, change func(record string) string) (next *lab, refused int) {
 	l.t.Helper()
 	next = newLab(l.t)
-	err := l.SaveLearned(func(record any) error {
+	err := l.saveLearned(func(record any) error {
 		line, err := json.Marshal(record)
 		if err != nil {
 			return err
 		}
-		if err := next.RestoreLearned([]byte(change(string(line)))); err != nil {
+		if err := next.restore([]byte(change(string(line)))); err != nil {
 			l.t.Log(err)
 			refused++
 		}
@@ -132,12 +133,7 @@ func TestWhatWasLearnedWaits(t *testing.T) {
 	l := workLab(t, learnedConfig)
 	l.observeSteady(200, 100*time.Millisecond, time.Now().Add(-time.Hour))
 	next, _ := l.nextProcess(strings.Replace(learnedConfig, "name: e,", "name: other,", 1), asItWas)
-	count := func(at time.Time) (n int) {
-		if err := next.learned.save(at, func(any) error { n++; return nil }); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	count := func(at time.Time) int { return len(next.before.records(at, true)) }
 	if n := count(time.Now().Add(50 * time.Minute)); n != 1 {
 		t.Errorf("%d records after 50 minutes", n)
 	}
@@ -146,15 +142,71 @@ func TestWhatWasLearnedWaits(t *testing.T) {
 	}
 }
 
+// What was kept of an endpoint waits for it, over further restarts: its history for an hour, its
+// state for a day.
+func TestStateAndHistoryWait(t *testing.T) {
+	l := workLab(t, learnedConfig)
+	l.observeSteady(3, 100*time.Millisecond, time.Now())
+	var records []string
+	save := func(l *lab) {
+		records = nil
+		err := l.saveEndpoints(func(record any) error {
+			line, err := json.Marshal(record)
+			records = append(records, string(line))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	restored := func(config string) *lab {
+		next := newLab(t)
+		for _, r := range records {
+			if err := next.restore([]byte(r)); err != nil {
+				t.Errorf("%s: %v", r, err)
+			}
+		}
+		if err := next.Apply(planOf(parse(t, config))); err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	save(l)
+	other := strings.Replace(learnedConfig, "name: e,", "name: other,", 1)
+	waits := restored(other)
+	save(waits)
+	last := time.Now()
+	for after, want := range map[time.Duration]int{50 * time.Minute: 2, 61 * time.Minute: 1, 24*time.Hour + time.Minute: 0} {
+		if n := len(restored(other).before.records(last.Add(after), false)); n != want {
+			t.Errorf("%d records after %s, want %d", n, after, want)
+		}
+	}
+	of := func(l *lab) string {
+		d, _ := l.Board.Detail("e")
+		return fmt.Sprint(len(d.Series[0].History.At), " ", d.State)
+	}
+	if got := of(restored(learnedConfig)); got != "3 waiting" {
+		t.Errorf("it has %s", got)
+	}
+	if got := of(restored(strings.Replace(learnedConfig, "name: e,", "name: e, model: x,", 1))); got != "0 waiting" {
+		t.Errorf("another model has %s", got)
+	}
+	for _, record := range []string{`{`, `{"state":{}}`, `{"endpoint":"e","state":{}}`, `{"series":{}}`, `{"endpoint":"e","series":{"at":[1]}}`, `{"endpoint":"e","learned":{}}`} {
+		if l.restore([]byte(record)) == nil {
+			t.Errorf("accepted %s", record)
+		}
+	}
+}
+
 // A run of a task is something new to save.
-func TestLearnedRevision(t *testing.T) {
+func TestRevisionOfEndpoints(t *testing.T) {
 	w := testlab.NewWitness(t, testlab.Swift())
 	l := workLab(t, `
 modules: {m: {interval: 30s, input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: "`+w.URL+`", api: openai-chat, modules: [m]}]`)
-	before := l.LearnedRevision()
+	before := l.Board.Revision()
 	l.times(1, "e")
-	if l.LearnedRevision() == before {
+	if l.Board.Revision() == before {
 		t.Error("nothing new after a run")
 	}
 }

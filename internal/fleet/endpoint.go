@@ -1,0 +1,338 @@
+package fleet
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/inference-exporter/inference_exporter/collector"
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
+)
+
+// spec is what an endpoint is built from.
+type spec struct {
+	cfg      *config.Endpoint
+	targets  []Target // in the order of the endpoint's modules
+	mappings *page.Mappings
+}
+
+// equals reports whether an endpoint of one is an endpoint of the other too.
+func (s spec) equals(other spec) bool {
+	return s.mappings == other.mappings &&
+		(s.cfg == other.cfg || reflect.DeepEqual(s.cfg, other.cfg)) &&
+		slices.EqualFunc(s.targets, other.targets, func(a, b Target) bool { return a.Module == b.Module })
+}
+
+// check finds in a discovered endpoint what a configuration is refused for.
+func (s spec) check() error {
+	if name := s.cfg.Servers.Engine; name != "" && s.mappings.Mapping(name) == nil {
+		return fmt.Errorf("unknown engine %.64q", name)
+	}
+	for _, t := range s.targets {
+		if err := prober.Suits(s.cfg.API, t.Module); err != nil {
+			return fmt.Errorf("module %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// targetOf identifies whose the results of an endpoint are; a hash, since a URL may hold a
+// secret.
+func targetOf(e *config.Endpoint) uint64 {
+	return xxhash.Sum64String(e.URL.String() + "\x00" + e.API + "\x00" + e.Model)
+}
+
+// connections are what asks an endpoint and reads its servers' pages: all of it that can fail
+// to be made.
+type connections struct {
+	spec
+	runners []Runner // of the rungs of all targets; none where endpoints are not probed
+	reader  Reader   // nil where pages are not read
+}
+
+// connect makes the connections of an endpoint, and touches nothing else.
+func (f *Fleet) connect(s spec) (*connections, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	c := &connections{spec: s}
+	err := f.connectRunners(c)
+	if err == nil {
+		err = f.connectReader(c)
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (f *Fleet) connectRunners(c *connections) error {
+	if f.Probing == nil {
+		return nil
+	}
+	newRunner, err := f.runners(c.cfg)
+	if err != nil {
+		return err
+	}
+	for _, target := range c.targets {
+		for _, rung := range target.rungs() {
+			r, err := newRunner(rung.Module)
+			if err != nil {
+				return err
+			}
+			c.runners = append(c.runners, r)
+		}
+	}
+	return nil
+}
+
+func (f *Fleet) connectReader(c *connections) error {
+	if f.Scraping == nil || c.cfg.MissingSecret != "" {
+		return nil
+	}
+	mappings := c.mappings
+	if slices.ContainsFunc(c.targets, func(t Target) bool { return t.Traffic != nil }) {
+		mappings = mappings.WithLengths()
+	}
+	r, err := f.Network.Reader(c.cfg, mappings)
+	if err != nil {
+		return err
+	}
+	c.reader = r
+	return nil
+}
+
+func (c *connections) close() {
+	for _, r := range c.runners {
+		r.Close()
+	}
+	if c.reader != nil {
+		c.reader.Close()
+	}
+}
+
+// endpoint is one endpoint with all that is kept of it, and its tasks. But for what its parts
+// guard, it never changes.
+type endpoint struct {
+	spec
+	fleet    *Fleet
+	health   *health.Endpoint
+	page     *status.Endpoint
+	memory   *explain.Memory
+	identity identity
+	traffic  *traffic        // nil where no module asks what users ask
+	split    *page.TTFTSplit // nil where pages are not read
+	bursts   burstLoad
+	findings []*findings // by index in targets; none where the endpoint is not probed
+	tasks    []*task
+	scrape   *source // nil where pages are not read
+}
+
+// newEndpoint builds an endpoint and shows it. It takes the place of the one before, nil is
+// none, which it closes: of the same target it keeps what is known of the series that stay.
+func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]uint64) *endpoint {
+	cfg, now := c.cfg, time.Now()
+	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets)}
+	e.identity.known.Model = cfg.Model
+	past := e.follow(before, now)
+	f.show(e)
+	if f.Scraping != nil {
+		e.split = new(page.TTFTSplit)
+	}
+	for _, target := range e.targets {
+		if len(c.runners) == 0 {
+			break
+		}
+		found := newFindings(f.Probes, target, askedOf(target, hashes[target.Name]), e.traffic.of(), e.page, f.Logger)
+		found.restore(past)
+		e.findings = append(e.findings, found)
+		for _, rung := range target.rungs() {
+			runner := c.runners[len(e.tasks)]
+			e.traffic.follow(rung, runner)
+			e.tasks = append(e.tasks, newTask(rung, runner, e, found, past))
+		}
+	}
+	if c.reader != nil {
+		e.scrape = e.readServers(c.reader)
+	}
+	return e
+}
+
+// follow closes the endpoint before, and returns what the new one goes on with: what that one
+// or, without one, an earlier process knew of the same target.
+func (e *endpoint) follow(before *endpoint, now time.Time) *past {
+	f, name := e.fleet, e.cfg.Name
+	known := f.before.take(name, targetOf(e.cfg), now)
+	if before != nil {
+		series := before.close()
+		if targetOf(before.cfg) == targetOf(e.cfg) {
+			known = before.handOver(e, series)
+			e.health, e.page = before.health, before.page
+			e.page.Configure(e.cfg)
+			return known
+		}
+		before.page.Close()
+	}
+	e.health = health.New(name, f.Health, known.state)
+	e.page = f.Board.NewEndpoint(e.cfg, e.health)
+	return known
+}
+
+// handOver gives what was learned, and the memory, to the endpoint that takes the place of
+// this one, which is closed, and takes the series that do not stay off the status page.
+func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
+	known := newPast(targetOf(e.cfg))
+	stay := next.seriesIDs()
+	for _, s := range last {
+		if !slices.Contains(stay, s.kept.ID) {
+			s.page.Close()
+			continue
+		}
+		id := savedIDOf(s.kept.ID)
+		known.learned[id] = &savedLearned{Asked: s.asked, Steps: s.steps}
+	}
+	for _, n := range e.findings {
+		if tracker, err := n.tracker.Save(); err == nil && tracker != nil {
+			known.learned[savedID{Module: n.id.Module}] = &savedLearned{Asked: n.asked, Tracker: tracker}
+		}
+	}
+	next.memory.Adopt(e.memory, stay)
+	return known
+}
+
+// show puts an endpoint on the page of metrics.
+func (f *Fleet) show(e *endpoint) {
+	cfg := e.cfg
+	f.Probes.SetEndpoint(collector.EndpointInfo{
+		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, URL: cfg.URL.String(), Labels: cfg.Labels,
+		Hardware: cfg.Hardware, Price: cfg.Price, Budget: f.budgets.used(cfg),
+		State: e.health.Status, Cause: func() explain.Cause { return f.cause(e) },
+	})
+	f.Servers.Set(serversID(cfg), nil)
+	f.Gateways.SetEndpoint(cfg.Name, cfg.Gateway)
+}
+
+// end ends the tasks: nothing more is published.
+func (e *endpoint) end() {
+	for _, t := range e.tasks {
+		t.close()
+	}
+	if e.scrape != nil {
+		e.scrape.close()
+	}
+}
+
+// close ends the tasks and takes the endpoint off the page of metrics. It returns its series,
+// which the tasks let go of: the scheduler may know them for a while.
+func (e *endpoint) close() (last []variantSeries) {
+	e.end()
+	f := e.fleet
+	for _, t := range e.tasks {
+		for _, s := range t.letGo() {
+			f.Probes.Remove(s.kept.ID)
+			last = append(last, s)
+		}
+	}
+	for _, n := range e.findings {
+		f.Probes.RemoveFindings(n.id)
+	}
+	f.Probes.RemoveEndpoint(e.cfg.Name)
+	f.Servers.Remove(e.cfg.Name)
+	f.Gateways.SetEndpoint(e.cfg.Name, "")
+	return last
+}
+
+// seriesIDs returns the series of the targets.
+func (e *endpoint) seriesIDs() []result.SeriesID {
+	var all []result.SeriesID
+	for _, t := range e.targets {
+		for _, rung := range t.rungs() {
+			for _, v := range variantsOf(rung.Module) {
+				all = append(all, v.id(rung.id()))
+			}
+		}
+	}
+	return all
+}
+
+// gateway returns the gateway in front of the endpoint; nil is none.
+func (e *endpoint) gateway() *explain.Gateway {
+	return e.fleet.active.Load().gateways.of(e.cfg.Gateway)
+}
+
+// observe hands a result of a series to all that keep or show something of it.
+func (e *endpoint) observe(o *Observation, of *variantSeries) {
+	f, name := e.fleet, e.cfg.Name
+	if o.Concurrency == 0 && o.Kind != api.Scoring { // bursts are no probes, and scoring has no first token
+		if e.split != nil { // before the change that the status page shows them with
+			e.split.Observe(o.Result, o.Timed())
+			e.showTTFTParts()
+		}
+		f.Servers.ObserveProbe(name, o.Result, !o.Timed())
+	}
+	of.observe(&o.Observation)
+	f.Probes.SetServed(name, o.Result)
+	e.identity.learn(o.Result)
+	e.memory.Observe(&o.Observation, of.kept)
+	f.Self.Observe(o.Result)
+	for _, observer := range f.Observers {
+		observer.Observe(o)
+	}
+	e.traffic.spent(o.Result)
+}
+
+// read takes in a reading of the pages of the servers.
+func (e *endpoint) read(statuses []page.Status) {
+	e.split.ReadServers(page.NewTotal(statuses))
+	if all := page.NewTotal(e.gateway().Latest()); all != nil { // one that was taken in before changes nothing
+		e.split.ReadGateway(all)
+	}
+	e.showTTFTParts()
+	e.page.SetServers(statuses)
+	e.memory.Read(statuses)
+	e.traffic.read(statuses)
+}
+
+// showTTFTParts shows where the time to first token went by now.
+func (e *endpoint) showTTFTParts() {
+	parts := e.split.Parts(time.Now())
+	e.fleet.Servers.SetTTFTParts(e.cfg.Name, parts)
+	e.page.SetTTFTParts(parts)
+}
+
+// burst bounds a time in which the exporter puts load on the endpoint; the function that it
+// returns is its end.
+func (e *endpoint) burst() (end func()) {
+	e.bursts.begin()
+	e.fleet.Servers.BurstBegins(e.cfg.Name)
+	e.restartSplit()
+	return func() {
+		e.fleet.Servers.BurstEnds(e.cfg.Name)
+		e.restartSplit()
+		e.bursts.end(time.Now)
+	}
+}
+
+// restartSplit begins the division of the time to first token again, as the pages count
+// requests that are not as probes are.
+func (e *endpoint) restartSplit() {
+	if e.split != nil {
+		e.split.Restart()
+	}
+}
+
+// serversID identifies the servers of an endpoint before any of them was asked.
+func serversID(e *config.Endpoint) collector.ServersID {
+	return collector.ServersID{Endpoint: e.Name, Model: e.Model, Engine: e.Servers.Engine, Labels: e.Labels}
+}

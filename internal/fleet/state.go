@@ -1,0 +1,387 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/store"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+)
+
+// How often the parts of the state are saved: what a process that is killed loses. What
+// is spent of budgets is little, and a process that starts again and again spends it
+// each time.
+const (
+	budgetInterval   = time.Second
+	muteInterval     = time.Second
+	endpointInterval = time.Minute
+	learnedInterval  = 5 * time.Minute
+)
+
+const (
+	// learnedFor is how old what was learned may be: after a week the days are other ones.
+	learnedFor = 7 * 24 * time.Hour
+	// historyWaits is how long what was restored waits for its endpoint, which discovery may
+	// find later, and stateWaits how long its state does, and how old it may be to be saved
+	// again.
+	historyWaits, stateWaits = time.Hour, 24 * time.Hour
+	// maxPasts bounds the endpoints that are restored.
+	maxPasts = 1 << 20
+)
+
+// Parts returns what survives a restart of the exporter. Loading comes before Apply.
+func (f *Fleet) Parts() []store.Part {
+	mutes := f.Health.Mutes
+	return []store.Part{
+		{Name: "budgets", Every: budgetInterval, Revision: f.budgets.revision, Save: f.budgets.save, Load: f.budgets.restore},
+		{Name: "mutes", Every: muteInterval, Revision: mutes.Revision, Save: mutes.Save, Load: mutes.Restore},
+		{Name: "endpoints", Every: endpointInterval, Revision: f.Board.Revision, Save: f.saveEndpoints, Load: f.restore},
+		{Name: "learned", Every: learnedInterval, Revision: f.Board.Revision, Save: f.saveLearned, Load: f.restore},
+	}
+}
+
+// saved is a record of one of its fields: of the exporter its restarts, as Unix times, of an
+// endpoint the rest. It holds names of the configuration, times and numbers, and the texts
+// that health.Saved does.
+type saved struct {
+	Restarts []int64 `json:"restarts,omitempty"`
+
+	Endpoint string `json:"endpoint,omitempty"`
+	// Target is a hash of what is probed.
+	Target  uint64        `json:"target,omitempty"`
+	State   *health.Saved `json:"state,omitempty"`
+	Series  *savedSeries  `json:"series,omitempty"`
+	Learned *savedLearned `json:"learned,omitempty"`
+}
+
+// savedID is a result.SeriesID without the endpoint.
+type savedID struct {
+	Module       string `json:"module"`
+	Prefix       string `json:"prefix,omitempty"`
+	InputTokens  string `json:"input_tokens,omitempty"`
+	OutputTokens string `json:"output_tokens,omitempty"`
+	Concurrency  string `json:"concurrency,omitempty"`
+}
+
+func savedIDOf(id result.SeriesID) savedID {
+	return savedID{id.Module, id.Prefix, id.InputTokens, id.OutputTokens, id.Concurrency}
+}
+
+// savedSeries is the history of a series.
+type savedSeries struct {
+	savedID
+	status.SavedSeries
+}
+
+// savedLearned is what estimates learned: of the steps of a series, or of the tracker of a
+// module.
+type savedLearned struct {
+	savedID
+	// Asked is a hash of what is asked.
+	Asked uint64 `json:"asked"`
+	// At is when it was saved.
+	At      time.Time              `json:"at"`
+	Steps   *series.Steps          `json:"steps,omitempty"`
+	Tracker *workload.SavedTracker `json:"tracker,omitempty"`
+}
+
+// past is what is known of an endpoint before it is built.
+type past struct {
+	target  uint64 // hash
+	state   *health.Saved
+	series  map[savedID]*status.Past
+	learned map[savedID]*savedLearned // of a tracker by the module alone
+}
+
+func newPast(target uint64) *past {
+	return &past{target: target, series: map[savedID]*status.Past{}, learned: map[savedID]*savedLearned{}}
+}
+
+// learnedOf returns what was learned of a series, or of a module, that asks what asked is a
+// hash of; the zero value where that is nothing.
+func (p *past) learnedOf(id savedID, asked uint64) savedLearned {
+	if known := p.learned[id]; known != nil && known.Asked == asked {
+		return *known
+	}
+	return savedLearned{}
+}
+
+// pasts are what an earlier process knew of endpoints that are not there yet. It is safe for
+// concurrent use.
+type pasts struct {
+	mu     sync.Mutex
+	byName map[string]*past // nil where none waits: a map keeps the room that it had
+	since  time.Time        // when the first of them came
+}
+
+// forget drops what has waited long enough; p.mu is held.
+func (p *pasts) forget(now time.Time) {
+	switch waits := now.Sub(p.since); {
+	case waits > stateWaits:
+		p.byName = nil
+	case waits > historyWaits:
+		for _, known := range p.byName {
+			known.series, known.learned = nil, nil
+		}
+	}
+}
+
+// take returns what is known of a target, once; an empty past where that is nothing.
+func (p *pasts) take(name string, target uint64, now time.Time) *past {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(now)
+	known := p.byName[name]
+	if delete(p.byName, name); len(p.byName) == 0 {
+		p.byName = nil
+	}
+	if known == nil || known.target != target {
+		return new(past)
+	}
+	return known
+}
+
+// of returns the past that a record of an endpoint goes into; nil where there is no room. p.mu
+// is held.
+func (p *pasts) of(s *saved, now time.Time) *past {
+	if p.byName == nil {
+		p.byName, p.since = map[string]*past{}, now
+	}
+	known := p.byName[s.Endpoint]
+	switch {
+	case known == nil && len(p.byName) >= maxPasts:
+		return nil
+	case known == nil || known.target != s.Target:
+		known = newPast(s.Target)
+		p.byName[s.Endpoint] = known
+	}
+	return known
+}
+
+// records returns what still waits: what was learned, or else the rest.
+func (p *pasts) records(now time.Time, learned bool) (all []saved) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forget(now)
+	for name, known := range p.byName {
+		of := saved{Endpoint: name, Target: known.target}
+		add := func(change func(s *saved)) {
+			s := of
+			change(&s)
+			all = append(all, s)
+		}
+		if learned {
+			for _, l := range known.learned {
+				l := *l
+				if l.Steps != nil {
+					l.Steps = l.Steps.Clone() // the endpoint may go on with them meanwhile
+				}
+				add(func(s *saved) { s.Learned = &l })
+			}
+			continue
+		}
+		if known.state != nil && now.Sub(known.state.Last) <= stateWaits {
+			add(func(s *saved) { s.State = known.state })
+		}
+		for id, history := range known.series {
+			record := &savedSeries{savedID: id}
+			history.Save(&record.SavedSeries)
+			add(func(s *saved) { s.Series = record })
+		}
+	}
+	return all
+}
+
+// restore takes a record of an earlier process. What cannot be true is refused.
+func (f *Fleet) restore(record []byte) error {
+	var s saved
+	if err := json.Unmarshal(record, &s); err != nil {
+		return err
+	}
+	if s.Restarts != nil {
+		f.Board.RestoreRestarts(s.Restarts)
+	}
+	if s.State == nil && s.Series == nil && s.Learned == nil {
+		return nil
+	}
+	if s.Endpoint == "" {
+		return errors.New("not a record of an endpoint")
+	}
+	now := time.Now()
+	f.before.mu.Lock()
+	defer f.before.mu.Unlock()
+	known := f.before.of(&s, now)
+	switch {
+	case known == nil:
+		return errors.New("no room")
+	case s.State != nil:
+		if !s.State.IsSane(now) {
+			return errors.New("not a state of an endpoint")
+		}
+		known.state = s.State
+	case s.Series != nil:
+		history, err := s.Series.Restore(now)
+		if err != nil {
+			return err
+		}
+		known.series[s.Series.savedID] = history
+	default:
+		return known.learn(s.Learned, now)
+	}
+	return nil
+}
+
+// learn takes a record of what was learned that is neither of the future nor old.
+func (p *past) learn(s *savedLearned, now time.Time) error {
+	switch {
+	case s.Module == "" || (s.Steps == nil) == (s.Tracker == nil):
+		return errors.New("not a record of what was learned")
+	case s.At.After(now) || s.Steps != nil && s.Steps.LastProbe().After(now):
+		return errors.New("learned in the future")
+	case now.Sub(s.At) > learnedFor:
+		return errors.New("too old")
+	}
+	p.learned[s.savedID] = s
+	return nil
+}
+
+// saveEndpoints puts the states and the histories of all endpoints, and the restarts. It
+// returns the first error of put, which must not keep a record. It holds no lock while put
+// runs. It is safe for concurrent use.
+func (f *Fleet) saveEndpoints(put func(record any) error) error {
+	if err := put(saved{Restarts: f.Board.Restarts()}); err != nil {
+		return err
+	}
+	var room savedSeries // one for all, for its columns
+	for name, e := range f.active.Load().endpoints {
+		of := saved{Endpoint: name, Target: targetOf(e.cfg), State: e.health.Save()}
+		if of.State != nil {
+			if err := put(of); err != nil {
+				return err
+			}
+		}
+		of.State, of.Series = nil, &room
+		for _, p := range e.page.Series() {
+			room.savedID = savedIDOf(p.ID())
+			p.Save(&room.SavedSeries)
+			if err := put(of); err != nil {
+				return err
+			}
+		}
+	}
+	return putAll(f.before.records(time.Now(), false), put)
+}
+
+func putAll(all []saved, put func(record any) error) error {
+	for _, s := range all {
+		if err := put(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveLearned is saveEndpoints for what estimates learned.
+func (f *Fleet) saveLearned(put func(record any) error) error {
+	now := time.Now()
+	for _, e := range f.active.Load().endpoints {
+		if err := e.saveLearned(now, put); err != nil {
+			return err
+		}
+	}
+	return putAll(f.before.records(now, true), put)
+}
+
+// moduleHashes returns a hash of each module, by name.
+func moduleHashes(modules map[string]*config.Module) map[string]uint64 {
+	all := make(map[string]uint64, len(modules))
+	for name, m := range modules {
+		all[name] = moduleHash(m)
+	}
+	return all
+}
+
+// moduleHash is a hash of all that a module asks; 0 is not known.
+func moduleHash(m *config.Module) uint64 {
+	settings, err := yaml.Marshal(m)
+	if err != nil {
+		return 0
+	}
+	prompts, err := json.Marshal(m.Prompts)
+	if err != nil {
+		return 0
+	}
+	asked := string(settings) + "\x00" + string(prompts)
+	if a := m.Arrivals; a != nil && a.Profile != nil {
+		asked += fmt.Sprint("\x00", a.Profile)
+	}
+	return xxhash.Sum64String(asked)
+}
+
+// askedOf is a hash of what an endpoint is asked by a module: what was learned of
+// anything else says nothing of it.
+func askedOf(t Target, module uint64) uint64 {
+	return xxhash.Sum64String(fmt.Sprintf("%d\x00%d", targetOf(t.Endpoint), module))
+}
+
+// saveLearned puts what the estimates of the endpoint learned.
+func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error {
+	of := saved{Endpoint: e.cfg.Name, Target: targetOf(e.cfg)}
+	for _, n := range e.findings {
+		tracker, err := n.tracker.Save()
+		if err != nil {
+			return err
+		}
+		if tracker == nil {
+			continue
+		}
+		of.Learned = &savedLearned{savedID: savedID{Module: n.id.Module}, Asked: n.asked, At: now, Tracker: tracker}
+		if err := put(of); err != nil {
+			return err
+		}
+	}
+	for _, t := range e.tasks {
+		for _, s := range t.copyOfSteps() {
+			s.At, of.Learned = now, s
+			if err := put(of); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// copyOfSteps returns copies of the steps of the series that have any probes. A result is
+// published before or after it.
+func (t *task) copyOfSteps() (all []*savedLearned) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.series {
+		if s.steps != nil && !s.steps.LastProbe().IsZero() {
+			all = append(all, &savedLearned{savedID: savedIDOf(s.kept.ID), Asked: s.asked, Steps: s.steps.Clone()})
+		}
+	}
+	return all
+}
+
+// restore takes up what was learned of the endpoint and module.
+func (f *findings) restore(p *past) {
+	saved := p.learnedOf(savedID{Module: f.id.Module}, f.asked).Tracker
+	if saved == nil {
+		return
+	}
+	if err := f.tracker.Restore(saved); err != nil {
+		f.endpointLogger().Warn("saved estimate is unusable; starting over", "err", err)
+	}
+}
