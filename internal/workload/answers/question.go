@@ -1,12 +1,16 @@
 package answers
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -15,14 +19,14 @@ import (
 // Question is a question whose answer is known.
 type Question struct {
 	// ID names the question for good.
-	ID string
+	ID string `yaml:"id"`
 	// Text is what to ask. It asks for the answer alone.
-	Text string
+	Text string `yaml:"text"`
 	// Answers are the ways to say the right answer; one at least.
-	Answers []string
+	Answers []string `yaml:"answers"`
 	// Key is set where the question asks for a JSON object: its one key, whose
 	// value is one of Answers.
-	Key string
+	Key string `yaml:"key"`
 }
 
 // Right returns the answer that was asked for, as a model should give it.
@@ -153,75 +157,19 @@ func misbehaviour(text, said string) result.Verdict {
 	return ""
 }
 
-// Questions returns the built-in questions. They are in plain English and easy
-// enough for a model of a billion parameters to get most of them right, so that
-// it shows when a model gets worse. A question with another text is another
-// question, and gets an ID of its own.
-func Questions() []Question {
-	return []Question{
-		// Arithmetic.
-		{ID: "sum", Text: "What is 17 + 25? Answer with the number only.", Answers: []string{"42", "forty-two"}},
-		{ID: "difference", Text: "What is 90 minus 34? Answer with the number only.", Answers: []string{"56", "fifty-six"}},
-		{ID: "product", Text: "What is 12 times 8? Answer with the number only.", Answers: []string{"96", "ninety-six"}},
-		{ID: "quotient", Text: "What is 144 divided by 12? Answer with the number only.", Answers: []string{"12", "twelve"}},
-		{ID: "half", Text: "What is half of 250? Answer with the number only.", Answers: []string{"125"}},
-		{ID: "percent", Text: "What is 10 percent of 700? Answer with the number only.", Answers: []string{"70", "seventy"}},
-		{ID: "square", Text: "What is 15 squared? Answer with the number only.", Answers: []string{"225"}},
-		{ID: "apples", Text: "Anna has 9 apples, buys 6 more and gives 4 away. How many apples does she have now? Answer with the number only.", Answers: []string{"11", "eleven"}},
-		{ID: "thousands", Text: "What is 800 + 1200? Answer with the number only.", Answers: []string{"2000", "two thousand"}},
+//go:embed questions.yml
+var questionsFile []byte
 
-		// Dates and times.
-		{ID: "after-monday", Text: "Which day of the week comes after Monday? Answer with the day only.", Answers: []string{"Tuesday"}},
-		{ID: "before-june", Text: "Which month comes just before June? Answer with the month only.", Answers: []string{"May"}},
-		{ID: "days-in-april", Text: "How many days does April have? Answer with the number only.", Answers: []string{"30", "thirty", "30 days"}},
-		{ID: "last-month", Text: "What is the last month of the year? Answer with the month only.", Answers: []string{"December"}},
-		{ID: "weekday", Text: "If today is Wednesday, which day of the week is it in three days? Answer with the day only.", Answers: []string{"Saturday"}},
-		{ID: "two-weeks", Text: "How many days are there in two weeks? Answer with the number only.", Answers: []string{"14", "fourteen", "14 days"}},
+// Questions returns the built-in questions, which are not to be changed.
+func Questions() []Question { return questions() }
 
-		// Units.
-		{ID: "metre", Text: "How many centimetres are there in one metre? Answer with the number only.", Answers: []string{"100", "one hundred", "100 centimetres", "100 centimeters", "100 cm"}},
-		{ID: "hour", Text: "How many minutes are there in one hour? Answer with the number only.", Answers: []string{"60", "sixty", "60 minutes"}},
-		{ID: "kilogram", Text: "How many grams are there in two kilograms? Answer with the number only.", Answers: []string{"2000", "two thousand", "2000 grams", "2000 g"}},
-		{ID: "dozen", Text: "How many eggs are there in one dozen? Answer with the number only.", Answers: []string{"12", "twelve", "12 eggs"}},
-
-		// Order.
-		{ID: "largest", Text: "Which of these numbers is the largest: 31, 87, 52? Answer with the number only.", Answers: []string{"87"}},
-		{ID: "smallest", Text: "Which of these numbers is the smallest: 64, 19, 45? Answer with the number only.", Answers: []string{"19"}},
-		{ID: "sort", Text: "Put these numbers in rising order: 7, 2, 9. Answer with the numbers only, with commas between them.", Answers: []string{"2, 7, 9"}},
-		{ID: "alphabet", Text: "Which of these words comes first in the alphabet: pear, melon, apple? Answer with the word only.", Answers: []string{"apple"}},
-		{ID: "next-number", Text: "Which number comes next: 5, 10, 15, 20? Answer with the number only.", Answers: []string{"25", "twenty-five"}},
-
-		// Something to find in a short text.
-		{ID: "find-city", Text: "Text: \"Maria moved from Lisbon to Oslo last spring and works there as a baker.\" In which city does Maria live now? Answer with the city only.", Answers: []string{"Oslo"}},
-		{ID: "find-job", Text: "Text: \"Peter repairs clocks. His sister Ida teaches music.\" What does Ida teach? Answer with one word.", Answers: []string{"music"}},
-		{ID: "find-number", Text: "Text: \"Room 214 is closed. Please use room 318 today.\" Which room should be used today? Answer with the number only.", Answers: []string{"318", "room 318"}},
-		{ID: "find-colour", Text: "Text: \"The gate is green, the door is blue and the roof is red.\" Which colour has the door? Answer with the colour only.", Answers: []string{"blue"}},
-		{ID: "find-code", Text: "Text: \"Your order K7-42 left our house this morning.\" What is the number of the order? Answer with the number of the order only.", Answers: []string{"K7-42"}},
-
-		// Form.
-		{ID: "json-number", Text: "What is 6 times 7? Answer with a JSON object that has the single key \"result\" and nothing else. Use no code block.", Key: "result", Answers: []string{"42"}},
-		{ID: "json-word", Text: "What is the opposite of hot? Answer with a JSON object that has the single key \"word\" and nothing else. Use no code block.", Key: "word", Answers: []string{"cold"}},
-		{ID: "json-true", Text: "Is 8 an even number? Answer with a JSON object that has the single key \"even\" with the value true or false, and nothing else. Use no code block.", Key: "even", Answers: []string{"true"}},
-
-		// Letters.
-		{ID: "first-letter", Text: "What is the first letter of the word \"garden\"? Answer with the letter only.", Answers: []string{"g"}},
-		{ID: "letters", Text: "How many letters does the word \"cat\" have? Answer with the number only.", Answers: []string{"3", "three"}},
-		{ID: "plural", Text: "What is the plural of the word \"child\"? Answer with the word only.", Answers: []string{"children"}},
-
-		// Yes or no.
-		{ID: "greater", Text: "Is 15 greater than 9? Answer with yes or no.", Answers: []string{"yes"}},
-		{ID: "fish", Text: "Can a stone swim like a fish? Answer with yes or no.", Answers: []string{"no"}},
-		{ID: "taller", Text: "Tom is taller than Ben, and Ben is taller than Max. Is Max taller than Tom? Answer with yes or no.", Answers: []string{"no"}},
-		{ID: "cats", Text: "All cats are animals. Mia is a cat. Is Mia an animal? Answer with yes or no.", Answers: []string{"yes"}},
-
-		// Words and things that everybody knows.
-		{ID: "spanish-water", Text: "What is the Spanish word for \"water\"? Answer with the word only.", Answers: []string{"agua", "el agua"}},
-		{ID: "french-thanks", Text: "What is the French word for \"thank you\"? Answer with the word only.", Answers: []string{"merci"}},
-		{ID: "german-house", Text: "What is the German word for \"house\"? Answer with the word only.", Answers: []string{"Haus", "das Haus"}},
-		{ID: "capital", Text: "What is the capital of France? Answer with the city only.", Answers: []string{"Paris"}},
-		{ID: "opposite", Text: "What is the opposite of \"up\"? Answer with one word.", Answers: []string{"down"}},
+// questions is questions.yml, which a test decodes.
+var questions = sync.OnceValue(func() (all []Question) {
+	if err := yaml.Unmarshal(questionsFile, &all); err != nil {
+		panic("decode questions.yml: " + err.Error())
 	}
-}
+	return all
+})
 
 const (
 	// MaxDeck is the most entries of a Deck.

@@ -24,7 +24,9 @@ func Workload() workload.Workload {
 				Answers: true, Scores: true, Tokens: workload.Short,
 			},
 			{
-				Key: "track_model", New: func(m *config.Module) (workload.Source, error) { return newTrackSource(m), nil },
+				Key: "track_model", New: func(m *config.Module) (workload.Source, error) {
+					return newTrackSource(m.TrackedAnswers() / asksPerDay), nil
+				},
 				Answers: true, Tokens: func(*config.Module, func(string) int) int { return 1 + workload.TemplateTokens },
 			},
 			{

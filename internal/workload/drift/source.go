@@ -1,7 +1,10 @@
 package drift
 
 import (
-	"github.com/inference-exporter/inference_exporter/config"
+	_ "embed"
+	"strings"
+	"sync"
+
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
@@ -43,14 +46,15 @@ type trackSource struct {
 	prompts int // how many to ask
 	asked   int // runs so far
 	scored  bool
-	seen    [len(trackWords)]string // the first token to each word; "" before the first
-	flips   [len(trackWords)]bool   // that another one came
-	set     []int                   // the words to ask; nil during the search
+	seen    []string // the first token to each word; "" before the first
+	flips   []bool   // that another one came
+	set     []int    // the words to ask; nil during the search
 }
 
-// newTrackSource returns a source for a module.
-func newTrackSource(m *config.Module) *trackSource {
-	return &trackSource{prompts: m.TrackedAnswers() / asksPerDay}
+// newTrackSource returns a source of so many prompts.
+func newTrackSource(prompts int) *trackSource {
+	n := len(trackWords())
+	return &trackSource{prompts: prompts, seen: make([]string, n), flips: make([]bool, n)}
 }
 
 // words is how many words are searched.
@@ -59,7 +63,7 @@ func (b *trackSource) words() int { return searchedPerPrompt * b.prompts }
 func (b *trackSource) Next(int, int) workload.Question {
 	i := b.index()
 	b.asked++
-	word := trackWords[i]
+	word := trackWords()[i]
 	return workload.Question{
 		Texts: []string{word}, ID: workload.Hash(word), Output: 1, Exact: true,
 		First: func(f *result.FirstToken) { b.learn(i, f) },
@@ -99,34 +103,18 @@ func (b *trackSource) choose() {
 	}
 }
 
-// trackWords are short, so that most tokenizers have a token for each, and have no
-// obvious answer.
-var trackWords = [...]string{
-	"x", "red", "who", "ten", "up", "salt", "go", "blue",
-	"why", "cat", "map", "is", "one", "sun", "note", "run",
-	"la", "tea", "no", "key", "we", "old", "bit", "sea",
-	"or", "hat", "how", "ice", "zero", "her", "pen", "mix",
-	"day", "as", "toe", "lot", "ring", "by", "fox", "song",
-	"oil", "if", "win", "road", "ha", "dry", "log", "an",
-	"gold", "let", "egg", "on", "wave", "fit", "jar", "it",
-	"moon", "bee", "at", "cold", "nut", "so", "page", "ok",
-	"ace", "act", "add", "age", "ago", "aid", "aim", "air", "all", "and", "ant", "any", "ape", "apt", "arc", "are",
-	"ark", "arm", "art", "ash", "ask", "ate", "axe", "bad", "bag", "ban", "bar", "bat", "bay", "bed", "beg", "bet",
-	"bid", "big", "bin", "box", "boy", "bud", "bug", "bus", "but", "buy", "cab", "cap", "car", "cob", "cod", "cow",
-	"cry", "cub", "cup", "cut", "dad", "dam", "den", "did", "die", "dig", "dim", "dip", "dog", "dot", "due", "dug",
-	"ear", "eat", "eel", "elf", "elm", "end", "era", "eve", "eye", "fan", "far", "fat", "fed", "fee", "few", "fig",
-	"fin", "fir", "fix", "fly", "foe", "fog", "for", "fun", "fur", "gap", "gas", "gem", "get", "gin", "got", "gum",
-	"gun", "gut", "guy", "gym", "ham", "has", "hay", "hen", "hid", "him", "hip", "his", "hit", "hop", "hot", "hub",
-	"hug", "hut", "ill", "ink", "inn", "its", "jam", "jaw", "jet", "job", "jog", "joy", "jug", "keg", "kid", "kin",
-	"kit", "lab", "lad", "lap", "law", "lay", "led", "leg", "lid", "lie", "lip", "lit", "low", "mad", "man", "mat",
-	"may", "men", "met", "mob", "mop", "mud", "mug", "nap", "net", "new", "nod", "nor", "not", "now", "oak", "oar",
-	"oat", "odd", "off", "our", "out", "owl", "own", "pad", "pan", "pat", "paw", "pay", "pea", "pet", "pie", "pig",
-	"pin", "pit", "pod", "pop", "pot", "put", "rag", "ram", "ran", "rat", "raw", "ray", "rib", "rid", "rim", "rip",
-	"rob", "rod", "rot", "row", "rub", "rug", "sad", "sat", "saw", "say", "set", "she", "shy", "sin", "sip", "sir",
-	"sit", "six", "sky", "son", "spa", "spy", "sum", "tab", "tag", "tan", "tap", "tar", "tax", "the", "tie", "tin",
-	"tip", "ton", "too", "top", "toy", "try", "tub", "two", "use", "van", "vet", "vow", "war", "was", "way", "web",
-	"wet", "wig", "wit", "yes", "yet", "you", "zip", "able", "army", "aunt", "baby", "back", "ball", "band", "bank", "barn",
-}
+//go:embed words.txt
+var wordsFile string
+
+// trackWords returns the words of words.txt.
+var trackWords = sync.OnceValue(func() (all []string) {
+	for line := range strings.Lines(wordsFile) {
+		if !strings.HasPrefix(line, "#") {
+			all = append(all, strings.Fields(line)...)
+		}
+	}
+	return all
+})
 
 // ReferencePassage is the text whose log-probability is watched. It never
 // changes: a change would look like one of the model.

@@ -18,9 +18,9 @@ import (
 
 // Words are all different, which their hashes must be.
 func TestTrackWords(t *testing.T) {
-	words := slices.Sorted(slices.Values(trackWords[:]))
-	if n := len(slices.Compact(slices.Clone(words))); n != len(trackWords) || words[0] == "" {
-		t.Errorf("%d different words of %d", n, len(trackWords))
+	words := slices.Sorted(slices.Values(trackWords()))
+	if n := len(slices.Compact(slices.Clone(words))); n != len(trackWords()) || words[0] == "" {
+		t.Errorf("%d different words of %d", n, len(trackWords()))
 	}
 }
 
@@ -29,8 +29,8 @@ func TestTrackWords(t *testing.T) {
 func TestTrackedPrompts(t *testing.T) {
 	for interval, want := range map[time.Duration]int{15 * time.Minute: 32, 3 * time.Minute: 160, time.Second: 160} {
 		m := &config.Module{TrackModel: true, Interval: model.Duration(interval)}
-		if b := newTrackSource(m); b.prompts != want || b.words() > len(trackWords) {
-			t.Errorf("interval %v: %d prompts, want %d; %d of %d words", interval, b.prompts, want, b.words(), len(trackWords))
+		if b := newTrackSource(m.TrackedAnswers() / asksPerDay); b.prompts != want || b.words() > len(trackWords()) {
+			t.Errorf("interval %v: %d prompts, want %d; %d of %d words", interval, b.prompts, want, b.words(), len(trackWords()))
 		}
 	}
 }
@@ -40,7 +40,7 @@ func ask(b *trackSource, n int, first func(i, round int) *result.FirstToken) (wo
 	rounds := map[int]int{}
 	for range n {
 		q := b.Next(1, 0)
-		i := slices.Index(trackWords[:], q.Texts[0])
+		i := slices.Index(trackWords(), q.Texts[0])
 		words = append(words, i)
 		q.First(first(i, rounds[i]))
 		rounds[i]++
@@ -57,7 +57,7 @@ func TestBorderPrompts(t *testing.T) {
 		}
 		return &result.FirstToken{Text: "usual"}
 	}
-	b := &trackSource{prompts: 32}
+	b := newTrackSource(32)
 	searched := ask(b, 3*64, flipping)
 	for i, word := range searched {
 		if word != i%64 {
@@ -83,7 +83,7 @@ func sortedInts(all []int) []int { return slices.Sorted(slices.Values(all)) }
 
 // Where replies have log-probabilities there is no search, also if one lacks them.
 func TestScoredPrompts(t *testing.T) {
-	words := ask(&trackSource{prompts: 32}, 40, func(i, round int) *result.FirstToken {
+	words := ask(newTrackSource(32), 40, func(i, round int) *result.FirstToken {
 		f := &result.FirstToken{Text: "a", Top: []api.TokenLogprob{{Token: "a", Logprob: -1}}}
 		if round == 2 && i == 4 {
 			f.Top = nil

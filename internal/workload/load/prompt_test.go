@@ -395,14 +395,14 @@ func TestWarmSharesPrefix(t *testing.T) {
 
 func TestOpeners(t *testing.T) {
 	seen := map[string]bool{}
-	for _, w := range openers {
+	for _, w := range words()[openers] {
 		if len(w) != 3 || seen[w] {
 			t.Errorf("opener %q", w)
 		}
 		seen[w] = true
 	}
-	if len(openers) < 250 {
-		t.Errorf("%d openers", len(openers))
+	if len(words()[openers]) < 250 {
+		t.Errorf("%d openers", len(words()[openers]))
 	}
 }
 

@@ -1,8 +1,10 @@
 package load
 
 import (
+	_ "embed"
 	"math/rand/v2"
 	"strings"
+	"sync"
 )
 
 // The fixed parts of a prompt make any model write on until it is cut. The
@@ -45,11 +47,12 @@ func compose(words int, rng *rand.Rand) string {
 // writeNonce writes random words: some 60 bits, half of them in the first
 // sixteen characters.
 func writeNonce(text *strings.Builder, rng *rand.Rand) {
+	all := words()[openers]
 	for i := range nonceWords {
 		if i > 0 {
 			text.WriteByte(' ')
 		}
-		text.WriteString(openers[rng.IntN(len(openers))])
+		text.WriteString(all[rng.IntN(len(all))])
 	}
 	text.WriteString(". ")
 }
@@ -57,7 +60,7 @@ func writeNonce(text *strings.Builder, rng *rand.Rand) {
 // writeFiller writes the first n words of an endless text that is always the
 // same, so that a longer prompt extends a shorter one.
 func writeFiller(text *strings.Builder, n int) {
-	state := uint64(1)
+	byLetter, state := words(), uint64(1)
 	pick := func(from []string) string {
 		// A linear congruential step; its high bits are random enough for prose.
 		state = state*6364136223846793005 + 1442695040888963407
@@ -73,7 +76,7 @@ func writeFiller(text *strings.Builder, n int) {
 			if i > 0 {
 				text.WriteByte(' ')
 			}
-			word := pick(wordsOf(sentence[i]))
+			word := pick(byLetter[sentence[i]])
 			if i == 0 {
 				text.WriteByte(word[0] - 'a' + 'A')
 				word = word[1:]
@@ -88,7 +91,7 @@ func writeFiller(text *strings.Builder, n int) {
 	text.WriteString(".\n\n")
 }
 
-// sentences are the patterns of the filler; wordsOf explains the letters.
+// sentences are the patterns of the filler: letters of words.txt.
 var sentences = []string{
 	"danvpdan",
 	"dnvrpdn,cdnvpdn",
@@ -99,64 +102,19 @@ var sentences = []string{
 	"dnvdn,dnvdan,cdnvr",
 }
 
-// wordsOf returns the words for a letter of a sentence. All are
-// common and short, so that most tokenizers have one token for each.
-func wordsOf(letter byte) []string {
-	switch letter {
-	case 'd':
-		return determiners
-	case 'a':
-		return adjectives
-	case 'n':
-		return nouns
-	case 'v':
-		return verbs
-	case 'p':
-		return prepositions
-	case 'c':
-		return conjunctions
-	default: // r
-		return adverbs
+//go:embed words.txt
+var wordsFile string
+
+// openers is the letter of the words that start a cold prompt.
+const openers = 'o'
+
+// words returns those of words.txt by their letter.
+var words = sync.OnceValue(func() *['z'][]string {
+	var all ['z'][]string
+	for line := range strings.Lines(wordsFile) {
+		if row := strings.Fields(line); row[0] != "#" {
+			all[row[0][0]] = append(all[row[0][0]], row[1:]...)
+		}
 	}
-}
-
-var (
-	determiners  = strings.Fields(`the the the one this that each every another some her his their our`)
-	prepositions = strings.Fields(`in on near under over behind before after beside across from into with without along around`)
-	conjunctions = strings.Fields(`and and but so while because then when`)
-	adverbs      = strings.Fields(`again slowly soon later often early quickly gently there here today once twice almost never always`)
-
-	adjectives = strings.Fields(`
-		old new small large quiet bright dark warm cold green blue red white black early late
-		long short high low open empty full heavy light soft hard clean dry wet young wide
-		narrow simple plain fresh sweet strong rich poor`)
-
-	nouns = strings.Fields(`
-		river house garden table window street market letter morning evening teacher doctor child
-		farmer bridge forest mountain valley road train station ship harbor island field village city
-		school church kitchen door wall roof stone tree flower leaf bird horse dog cat fish winter
-		summer spring storm cloud rain snow wind sun moon star song story book paper picture clock
-		lamp chair bed cup plate bread apple milk coat shoe hat box bag key coin`)
-
-	verbs = strings.Fields(`
-		saw found took held moved passed left kept followed crossed carried opened closed watched
-		painted built sold bought lost heard knew liked met needed reached turned washed filled
-		covered touched helped asked called showed`)
-
-	// openers start a cold prompt. All have three letters, so that sixteen
-	// characters hold four of them.
-	openers = strings.Fields(`
-		act add age ago aid aim air all and ant any arc are ark arm art ash ask ate
-		awe axe bad bag ban bar bat bay bed bee beg bet bid big bin bit bow box boy bud
-		bug bun bus but buy bye cab can cap car cat cow cry cup cut dad dam day den
-		did dig dim dip dog dot dry due dug ear eat egg ego elf end era eve eye fan
-		far fat fed fee few fig fin fit fix fly fog for fox fun fur gap gas get god
-		got gum guy gym had ham has hat hay hen her hid him hip his hit hop hot how
-		hub hug hut ice ill ink inn its jam jar jaw jet job jog joy key kid kin kit lab
-		lap law lay led leg let lid lie lip log lot low mad man map mat may men met mix
-		mob mom mud mug net new nod nor not now nut oak odd off oil old one orb our out
-		owl own pad pan par pat paw pay pea pen pet pie pig pin pit pop pot pub put ran
-		rat raw ray red rib rid rim rip rob rod row rub rug run sad sat saw say sea see
-		set she shy sit six ski sky son sum sun tap tax tea ten the tie tin tip toe
-		ton too top toy try tub two use van was way web wet who why win wit yes you`)
-)
+	return &all
+})
