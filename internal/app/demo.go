@@ -98,7 +98,7 @@ func (c *demoCommand) probe(ctx context.Context, env environment, servers []demo
 		}
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
-		collectors: collectors{probe: true, server: true, gpu: true, gpuFlags: gpuFlags{simulated: true}}, shard: shard{count: 1},
+		collectors: collectors{probe: true, server: true, gpu: true, simulated: true}, shard: shard{count: 1},
 		metricsPath: "/metrics", links: web.Links{Runbooks: runbooks}, load: func() (*config.Config, error) { return cfg, nil },
 	})
 	if err != nil {

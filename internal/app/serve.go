@@ -24,7 +24,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
-	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
 // runbooks is where the runbooks are published.
@@ -48,59 +47,42 @@ const (
 
 // serveCommand runs the daemon.
 type serveCommand struct {
-	file        *string
-	endpoints   *[]string
-	model       *string
-	metricsPath *string
-	lifecycle   *bool
-	mcp         *bool
-	hosts       *[]string
-	links       web.Links
-	shard       shard
-	collectors  collectors
-	state       stateFlag
-	web         *toolkit.FlagConfig
-	source      source
+	daemonOptions
+	endpoints []string
+	model     string
+	state     stateFlag
+	web       *toolkit.FlagConfig
+	source    source
 }
 
-// collectors are the ways to look at an endpoint that are in use.
+// collectors are the ways to look at an endpoint that are in use, and what to read of the GPUs of this machine.
 type collectors struct {
 	probe, server, gpu bool
-	gpuFlags
+	pods, processes    bool
+	socket, sysfs      string
+	simulated          bool // GPUs; by the demo alone
 }
 
 func (o *collectors) addFlags(c *kingpin.CmdClause) {
 	c.Flag("collector.probe", "Probe the endpoints.").Default("true").BoolVar(&o.probe)
 	c.Flag("collector.server", "Read the metrics pages of the servers behind the endpoints.").Default("true").BoolVar(&o.server)
 	c.Flag("collector.gpu", "Read the GPUs of this machine, where there is a driver.").Default("true").BoolVar(&o.gpu)
-	o.gpuFlags.addFlags(c)
-}
-
-// gpuFlags say what to read of the GPUs of this machine.
-type gpuFlags struct {
-	pods, processes bool
-	socket, sysfs   string
-	simulated       bool // by the demo alone
-}
-
-func (f *gpuFlags) addFlags(c *kingpin.CmdClause) {
-	c.Flag("gpu.processes", "Show the processes that use each GPU, with their names. In a container this needs the process ids of the host.").BoolVar(&f.processes)
-	c.Flag("gpu.sysfs", "Directory of the machine's sysfs, by which the GPUs of AMD are read.").Default("/sys").StringVar(&f.sysfs)
-	c.Flag("gpu.pod-resources", "Ask the kubelet which pod has which GPU. Not in every build: the container image and the releases have it.").BoolVar(&f.pods)
-	c.Flag("gpu.pod-resources-socket", "Socket of the kubelet.").Default(pods.DefaultSocket).StringVar(&f.socket)
+	c.Flag("gpu.processes", "Show the processes that use each GPU, with their names. In a container this needs the process ids of the host.").BoolVar(&o.processes)
+	c.Flag("gpu.sysfs", "Directory of the machine's sysfs, by which the GPUs of AMD are read.").Default("/sys").StringVar(&o.sysfs)
+	c.Flag("gpu.pod-resources", "Ask the kubelet which pod has which GPU. Not in every build: the container image and the releases have it.").BoolVar(&o.pods)
+	c.Flag("gpu.pod-resources-socket", "Socket of the kubelet.").Default(pods.DefaultSocket).StringVar(&o.socket)
 }
 
 func newServeCommand(c *kingpin.CmdClause) *serveCommand {
-	cmd := &serveCommand{
-		file:        c.Flag("config.file", "Configuration file.").String(),
-		endpoints:   c.Flag("endpoint", "URL or HOST:PORT of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").Strings(),
-		model:       c.Flag("model", "Model to ask for at the URLs of --endpoint. It is needed where a server has several.").PlaceHolder("NAME").String(),
-		metricsPath: c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").String(),
-		lifecycle:   c.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration file, as SIGHUP does, and let POST and DELETE /api/v1/endpoints/NAME/mute mute an endpoint.").Bool(),
-		mcp:         c.Flag("web.enable-mcp", "Answer programs at /mcp by the Model Context Protocol: what the API shows, and probes. Not in every build: the container image and the releases have it.").Bool(),
-		hosts:       c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe, /mcp and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").Strings(),
-		web:         kingpinflag.AddFlags(c, listenAddress),
-	}
+	cmd := new(serveCommand)
+	c.Flag("config.file", "Configuration file.").StringVar(&cmd.file)
+	c.Flag("endpoint", "URL or HOST:PORT of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").StringsVar(&cmd.endpoints)
+	c.Flag("model", "Model to ask for at the URLs of --endpoint. It is needed where a server has several.").PlaceHolder("NAME").StringVar(&cmd.model)
+	c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").StringVar(&cmd.metricsPath)
+	c.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration file, as SIGHUP does, and let POST and DELETE /api/v1/endpoints/NAME/mute mute an endpoint.").BoolVar(&cmd.lifecycle)
+	c.Flag("web.enable-mcp", "Answer programs at /mcp by the Model Context Protocol: what the API shows, and probes. Not in every build: the container image and the releases have it.").BoolVar(&cmd.mcp)
+	c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe, /mcp and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").StringsVar(&cmd.hosts)
+	cmd.web = kingpinflag.AddFlags(c, listenAddress)
 	c.Flag("web.runbook-url", "Address below which the pages of the runbooks are, for the links of the status page; empty is no links.").
 		Default(runbooks).StringVar(&cmd.links.Runbooks)
 	c.Flag("web.grafana-url", "Address of the Grafana with the dashboards of this exporter, for the links of the status page.").PlaceHolder("URL").StringVar(&cmd.links.Grafana)
@@ -121,20 +103,19 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	surviveBrokenPipes()
-	for i, target := range *c.endpoints {
-		(*c.endpoints)[i] = withScheme(ctx, target, env.Stderr)
+	for i, target := range c.endpoints {
+		c.endpoints[i] = withScheme(ctx, target, env.Stderr)
 	}
-	cfg, err := c.load()
+	cfg, err := c.loadConfig()
 	if err != nil {
 		return err
 	}
 	if err := checkWebConfig(*c.web.WebConfigFile); err != nil {
 		return usageError{fmt.Errorf("web configuration %s: %w", *c.web.WebConfigFile, err)}
 	}
-	d, err := newDaemon(cfg, env, daemonOptions{
-		collectors: c.collectors, shard: c.shard, metricsPath: *c.metricsPath, lifecycle: *c.lifecycle, mcp: *c.mcp,
-		hosts: append(ownNames(*c.web.WebListenAddresses), *c.hosts...), links: c.links, file: *c.file, stateDir: c.state.dir(), load: c.load, hangups: hangups,
-	})
+	o := c.daemonOptions
+	o.hosts, o.stateDir, o.load, o.hangups = append(ownNames(*c.web.WebListenAddresses), o.hosts...), c.state.dir(), c.loadConfig, hangups
+	d, err := newDaemon(cfg, env, o)
 	if err != nil {
 		return err
 	}
@@ -151,35 +132,30 @@ func checkWebConfig(name string) error {
 	return toolkit.Validate(name)
 }
 
-// load returns the configuration that the flags name.
-func (c *serveCommand) load() (*config.Config, error) {
+// loadConfig returns the configuration that the flags name.
+func (c *serveCommand) loadConfig() (*config.Config, error) {
 	switch {
-	case *c.file != "" && len(*c.endpoints) > 0:
+	case c.file != "" && len(c.endpoints) > 0:
 		return nil, usageError{errors.New("--config.file and --endpoint are mutually exclusive")}
-	case *c.model != "" && len(*c.endpoints) == 0:
+	case c.model != "" && len(c.endpoints) == 0:
 		return nil, usageError{errors.New("--model goes with --endpoint; in a configuration file an endpoint has the key model")}
-	case *c.file != "":
-		return loadConfig(c.source.load, *c.file)
-	case len(*c.endpoints) > 0:
-		return c.fromURLs()
+	case c.file != "":
+		return loadConfig(c.source.load, c.file)
+	case len(c.endpoints) > 0:
+		cfg, err := config.FromURLs(c.endpoints)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range cfg.Endpoints {
+			if err := fleet.SetModel(e, c.model); err != nil {
+				return nil, usageError{err}
+			}
+		}
+		return cfg, nil
 	case c.collectors.gpu && !c.collectors.probe && !c.collectors.server:
 		return config.None(), nil
 	}
 	return nil, usageError{errors.New("nothing to probe: give --config.file FILE or --endpoint URL, or try the command demo")}
-}
-
-// fromURLs returns the configuration of the endpoints that flags name.
-func (c *serveCommand) fromURLs() (*config.Config, error) {
-	cfg, err := config.FromURLs(*c.endpoints)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range cfg.Endpoints {
-		if err := fleet.SetModel(e, *c.model); err != nil {
-			return nil, usageError{err}
-		}
-	}
-	return cfg, nil
 }
 
 // shard is the part of the endpoints that this exporter looks at, of so many
