@@ -70,7 +70,7 @@ func Run(ctx context.Context, args []string, o Options) int {
 		if o.OnLogger != nil {
 			o.OnLogger(logger)
 		}
-		err = cmd.run(ctx, environment{Options: o, logger: logger, lostLines: log.dropped, secrets: secrets})
+		err = cmd.run(ctx, environment{Options: o, logger: logger, lostLines: log.lost.Load, secrets: secrets})
 		log.close()
 	}
 	return report(o.Stderr, err)

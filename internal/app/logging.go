@@ -7,9 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +51,7 @@ func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	if !r.Time.IsZero() {
 		kv = append(kv, "ts", r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	}
-	kv = append(kv, "level", levelName(r.Level))
+	kv = append(kv, "level", strings.ToLower(r.Level.String()))
 	// go-kit's own caller would name this file.
 	if r.PC != 0 {
 		f, _ := runtime.CallersFrames([]uintptr{r.PC}).Next()
@@ -119,44 +119,18 @@ func appendAttr(kv []any, prefix string, a slog.Attr) []any {
 
 // plain makes a value that both encoders print alike.
 func plain(v slog.Value) any {
-	switch v.Kind() {
-	case slog.KindDuration:
-		return v.Duration().String()
-	case slog.KindTime:
-		return v.Time().Format(time.RFC3339Nano)
-	case slog.KindAny:
-		return plainAny(v.Any())
+	switch x := v.Any().(type) {
+	case time.Time:
+		return x.Format(time.RFC3339Nano)
+	case error:
+		return x.Error()
+	case fmt.Stringer: // a duration, too
+		return x.String()
+	}
+	if v.Kind() == slog.KindAny && v.Any() != nil {
+		return fmt.Sprintf("%+v", v.Any())
 	}
 	return v.Any()
-}
-
-func plainAny(x any) any {
-	switch t := x.(type) {
-	case nil:
-		return nil
-	case error:
-		return t.Error()
-	case fmt.Stringer:
-		return t.String()
-	}
-	switch reflect.TypeOf(x).Kind() {
-	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array, reflect.Pointer, reflect.Func, reflect.Chan:
-		return fmt.Sprintf("%+v", x)
-	}
-	return x
-}
-
-// levelName maps a level down to the nearest of the four names.
-func levelName(l slog.Level) string {
-	switch {
-	case l >= slog.LevelError:
-		return "error"
-	case l >= slog.LevelWarn:
-		return "warn"
-	case l >= slog.LevelInfo:
-		return "info"
-	}
-	return "debug"
 }
 
 // maxLogText bounds a text in a line of the log, in bytes.
@@ -206,19 +180,9 @@ func (q *logQueue) run() {
 		case line := <-q.lines:
 			q.write(line)
 		case <-q.closing:
-			q.flush()
-			return
-		}
-	}
-}
-
-// flush writes what is queued.
-func (q *logQueue) flush() {
-	for {
-		select {
-		case line := <-q.lines:
-			q.write(line)
-		default:
+			for range len(q.lines) {
+				q.write(<-q.lines)
+			}
 			return
 		}
 	}
@@ -233,13 +197,8 @@ func (q *logQueue) write(line []byte) {
 // close waits for the lines so far to be written, but not for long.
 func (q *logQueue) close() {
 	close(q.closing)
-	late := time.NewTimer(logPatience)
-	defer late.Stop()
 	select {
 	case <-q.ended:
-	case <-late.C:
+	case <-time.After(logPatience):
 	}
 }
-
-// dropped returns how many lines were lost so far.
-func (q *logQueue) dropped() uint64 { return q.lost.Load() }

@@ -102,8 +102,8 @@ func TestLogQueueKeepsTheOrder(t *testing.T) {
 		copy(line, "later") // the writer may use it again
 	}
 	q.close()
-	if want := "first\nlater\nlater\n"; got.String() != want || q.dropped() != 0 {
-		t.Errorf("wrote %q, dropped %d", got.String(), q.dropped())
+	if want := "first\nlater\nlater\n"; got.String() != want || q.lost.Load() != 0 {
+		t.Errorf("wrote %q, dropped %d", got.String(), q.lost.Load())
 	}
 }
 
@@ -118,8 +118,8 @@ func TestLogQueueOfReaderThatDoesNotRead(t *testing.T) {
 		for range maxLogLines + 5 {
 			_, _ = io.WriteString(q, "line\n")
 		}
-		if q.dropped() != 5 || time.Since(start) != 0 {
-			t.Errorf("dropped %d lines within %s", q.dropped(), time.Since(start))
+		if q.lost.Load() != 5 || time.Since(start) != 0 {
+			t.Errorf("dropped %d lines within %s", q.lost.Load(), time.Since(start))
 		}
 		q.close()
 		if d := time.Since(start); d != logPatience {
@@ -145,7 +145,7 @@ func TestLogQueueOfReaderThatIsGone(t *testing.T) {
 		_, _ = io.WriteString(q, "line\n")
 	}
 	q.close()
-	if q.dropped() != 3 {
-		t.Errorf("dropped %d lines, want 3", q.dropped())
+	if q.lost.Load() != 3 {
+		t.Errorf("dropped %d lines, want 3", q.lost.Load())
 	}
 }
