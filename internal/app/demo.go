@@ -1,8 +1,8 @@
 package app
 
 import (
-	"cmp"
 	"context"
+	_ "embed" // of demo.yml
 	"fmt"
 	"net"
 	"strconv"
@@ -20,25 +20,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
-// demoModules probes often and gives up early, so that there is something to
-// see within seconds.
-const demoModules = `
-global: {interval: 5s, timeout: 10s}
-modules:
-  interactive: {timeouts: {stall: 2s}}
-  pairs: {input_tokens: 512, output_tokens: 16, prefix: paired, timeouts: {stall: 2s}}
-  lengths: {input_tokens: {256: 1, 1024: 1, 3072: 1}, output_tokens: 8, slo: {ttft: 2s}}
-  burst: {interval: 30s, concurrency: [1, 4, 16, 48], output_tokens: 32}
-  questions: {questions: true, fingerprint: true}
-  reference: {reference_logprob: true}
-  track: {track_model: true, interval: 500ms}
-  tool-call: {interval: 5s, timeouts: {stall: 2s}}
-  structured: {interval: 5s, timeouts: {stall: 2s}}
-  talk: {input_tokens: 400, output_tokens: 16, prefix: conversation, turns: 3, interval: 10s}
-  typical: {traffic: {max_input_tokens: 1000, max_output_tokens: 100}, interval: 30s}
-  drift: {reference_texts: true}
-endpoints:
-`
+// demoFile is the configuration of the demo, with the name of a simulated server in braces for its URL.
+//
+//go:embed demo.yml
+var demoFile string
 
 // demoCommand runs the daemon against simulated servers.
 type demoCommand struct {
@@ -86,7 +71,7 @@ func listenFree(n int) (listeners []net.Listener, urls []string, err error) {
 
 // probe runs the daemon against the simulated servers.
 func (c *demoCommand) probe(ctx context.Context, env environment, servers []demoServer, urls []string) error {
-	cfg, err := demoConfig(servers, urls)
+	cfg, err := demoConfig(demoFile, urls)
 	if err != nil {
 		return err
 	}
@@ -124,15 +109,12 @@ func (c *demoCommand) listen() ([]net.Listener, error) {
 	return []net.Listener{l}, nil
 }
 
-// demoConfig is a configuration as a user would write it.
-func demoConfig(servers []demoServer, urls []string) (*config.Config, error) {
-	var b strings.Builder
-	b.WriteString(demoModules)
-	for i, s := range servers {
-		fmt.Fprintf(&b, "  - {name: %s, url: %q, modules: %s, servers: {interval: 5s}, request: %s, slo: %s, hardware: %s, price: %s}\n",
-			s.name, urls[i]+s.path, s.modules, cmp.Or(s.request, "{}"), s.slo, s.hardware, s.price)
+// demoConfig returns a configuration like demoFile with the URLs of the simulated servers.
+func demoConfig(text string, urls []string) (*config.Config, error) {
+	for i, s := range demoServers() {
+		text = strings.ReplaceAll(text, "{"+s.name+"}", urls[i])
 	}
-	return config.Parse([]byte(b.String()), "demo")
+	return config.Parse([]byte(text), "demo")
 }
 
 func printDemo(env environment, servers []demoServer, urls []string, a net.Addr) {
@@ -148,64 +130,37 @@ func printDemo(env environment, servers []demoServer, urls []string, a net.Addr)
 	fmt.Fprintf(env.Stdout, "Metrics: http://%s/metrics, as in\n  curl -s http://%s/metrics | grep -E 'probe_(last_ttft|last_tpot|prefix_cache|burst_knee)|checks_total|server_requests_(run|wait)|kv_cache_usage|gpu_dram'\n\n", a, a)
 }
 
-// demoServers are the simulated servers of the demo.
-func demoServers() []demoServer {
-	return []demoServer{
-		{
-			name: "healthy", what: "answers at once, and is asked everything that does not disturb it",
-			modules: "[interactive, pairs, lengths, questions, reference]", slo: "{ttft: 500ms, tpot: 100ms}",
-			hardware: "{weights: 16GB, uuids: [GPU-simulated-0]}", price: "{gpu_hour_usd: 2.50}",
-			options: simulator.Options{
-				Model: "simulated-8b", Seed: 1, PrefillNoise: 0.05, Quality: 0.9, LogprobNoise: 0.002, WeightsVersion: "v1",
-			},
-		},
-		{
-			name: "saturated", what: "always has more requests than slots", modules: "[interactive, pairs]", slo: "{ttft: 500ms, tpot: 100ms}",
-			hardware: "{weights: 140GB, uuids: [GPU-simulated-1]}", price: "{gpu_hour_usd: 2.50, gpus: 4}",
-			options: simulator.Options{
-				Model: "simulated-70b", Seed: 2, Slots: 8, Background: 10, BackgroundOutput: 64, Blocks: 1024,
-				PrefillTokensPerSecond: 3000, DecodeStep: 45 * time.Millisecond, DecodeStepPerSequence: time.Millisecond,
-			},
-		},
-		{
-			name: "failing", what: "fails half of the requests, in several ways", modules: "[interactive, pairs]", slo: "{ttft: 500ms, tpot: 100ms}",
-			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{input_usd: 0.20, cached_input_usd: 0.05, output_usd: 0.60}",
-			options: simulator.Options{
-				Model: "simulated-8b", Seed: 3, FaultRatio: 0.5,
-				Faults: faultsNamed("status_503", "stall_midstream", "error_event_midstream", "cut_before_finish", "empty_stream"),
-			},
-		},
-		{
-			name: "crowded", what: "is asked in bursts, which would disturb other probes", modules: "[burst]", slo: "{ttft: 500ms}",
-			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
-			options: simulator.Options{Model: "simulated-8b", Seed: 4, PrefillNoise: 0.05},
-		},
-		{
-			name: "altered", what: "always answers at once with status 200, and many of its answers are not right or pause",
-			modules: "[interactive, questions, track, tool-call, structured, talk, typical]", slo: "{ttft: 500ms, tpot: 100ms, fluidity: 0.9}",
-			hardware: "{weights: 16GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
-			request: "{sticky_header: X-Session-Id, replica_header: X-Served-By}",
-			options: simulator.Options{
-				Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2", LogprobNoise: 0.01, QuantizeAfter: 3 * time.Minute,
-				Replicas: 4, Routing: simulator.Sticky, Background: 1,
-				TokensPerEvent: 1.6, BadCalls: 0.3, FaultRatio: 0.3, Faults: faultsNamed("pause_midstream", "foreign_script", "special_token"),
-			},
-		},
-		{
-			name: "embedder", what: "embeds texts, and after three minutes by other weights", modules: "[embedding, drift]", slo: "{e2e: 500ms}",
-			path: "/v1/embeddings", hardware: "{weights: 1GB, gpu: H100 SXM}", price: "{gpu_hour_usd: 2.50}",
-			options: simulator.Options{Model: "simulated-embed", Seed: 6, PrefillNoise: 0.05, WeightsVersion: "v1", QuantizeAfter: 3 * time.Minute},
-		},
-	}
-}
-
+// demoServer is a simulated server of the demo.
 type demoServer struct {
 	name, what string
-	// In YAML; the GPUs of the demo are simulated too.
-	modules, slo, hardware, price string
-	request                       string // "" is nothing
-	path                          string // of the URL; "" is none
-	options                       simulator.Options
+	options    simulator.Options
+}
+
+func demoServers() []demoServer {
+	return []demoServer{
+		{"healthy", "answers at once, and is asked everything that does not disturb it", simulator.Options{
+			Model: "simulated-8b", Seed: 1, PrefillNoise: 0.05, Quality: 0.9, LogprobNoise: 0.002, WeightsVersion: "v1",
+		}},
+		{"saturated", "always has more requests than slots", simulator.Options{
+			Model: "simulated-70b", Seed: 2, Slots: 8, Background: 10, BackgroundOutput: 64, Blocks: 1024,
+			PrefillTokensPerSecond: 3000, DecodeStep: 45 * time.Millisecond, DecodeStepPerSequence: time.Millisecond,
+		}},
+		{"failing", "fails half of the requests, in several ways", simulator.Options{
+			Model: "simulated-8b", Seed: 3, FaultRatio: 0.5,
+			Faults: faultsNamed("status_503", "stall_midstream", "error_event_midstream", "cut_before_finish", "empty_stream"),
+		}},
+		{"crowded", "is asked in bursts, which would disturb other probes", simulator.Options{
+			Model: "simulated-8b", Seed: 4, PrefillNoise: 0.05,
+		}},
+		{"altered", "always answers at once with status 200, and many of its answers are not right or pause", simulator.Options{
+			Model: "simulated-8b", Seed: 5, PrefillNoise: 0.05, Quality: 0.3, GreedyFlips: 0.2, WeightsVersion: "v2", LogprobNoise: 0.01, QuantizeAfter: 3 * time.Minute,
+			Replicas: 4, Routing: simulator.Sticky, Background: 1,
+			TokensPerEvent: 1.6, BadCalls: 0.3, FaultRatio: 0.3, Faults: faultsNamed("pause_midstream", "foreign_script", "special_token"),
+		}},
+		{"embedder", "embeds texts, and after three minutes by other weights", simulator.Options{
+			Model: "simulated-embed", Seed: 6, PrefillNoise: 0.05, WeightsVersion: "v1", QuantizeAfter: 3 * time.Minute,
+		}},
+	}
 }
 
 // simulateCommand runs one simulated inference server.

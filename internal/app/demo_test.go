@@ -35,8 +35,7 @@ func TestDemo(t *testing.T) {
 
 // Bursts run where they disturb no other probe.
 func TestDemoBurstsApart(t *testing.T) {
-	servers := demoServers()
-	cfg, err := demoConfig(servers, slices.Repeat([]string{"http://127.0.0.1:1"}, len(servers)))
+	cfg, err := demoConfig(demoFile, slices.Repeat([]string{"http://127.0.0.1:1"}, len(demoServers())))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,16 +180,11 @@ func bucketOf(h *dto.Histogram, rank float64) (lower, upper float64) {
 // of the histogram that it is in, where failures without a first token count as later than
 // all. The quantile of the histogram alone is off by less than the width of a bucket.
 func TestQuantilesAgree(t *testing.T) {
-	servers := demoServers()
-	urls := make([]string, len(servers))
-	for i := range urls {
-		urls[i] = "http://127.0.0.1:1"
-	}
-	disturbed := slices.Clone(servers)
-	disturbed[0].modules = strings.Replace(disturbed[0].modules, "[", "[burst, ", 1)
-	for name, of := range map[string][]demoServer{"demo": servers, "with bursts": disturbed} {
+	urls := slices.Repeat([]string{"http://127.0.0.1:1"}, len(demoServers()))
+	disturbed := strings.Replace(demoFile, "modules: [", "modules: [burst, ", 1)
+	for name, text := range map[string]string{"demo": demoFile, "with bursts": disturbed} {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := demoConfig(of, urls)
+			cfg, err := demoConfig(text, urls)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +193,7 @@ func TestQuantilesAgree(t *testing.T) {
 				if compared := d.compare(); compared < 8 {
 					t.Errorf("only %d series have a p99", compared)
 				}
-				left := d.metric("inference_probe_disturbed_total", map[string]string{"endpoint": of[0].name, "module": "interactive"})
+				left := d.metric("inference_probe_disturbed_total", map[string]string{"endpoint": "healthy", "module": "interactive"})
 				if n := left.GetCounter().GetValue(); (n > 0) != (name == "with bursts") {
 					t.Errorf("%v probes were disturbed", n)
 				}

@@ -189,32 +189,21 @@ func (g *clientMetrics) retain(endpoints map[string]bool) {
 	maps.DeleteFunc(g.streams, func(of owner, _ []*distribution) bool { return !endpoints[of.endpoint] })
 }
 
-// metrics calls full with all points: those of one instrument after another, at most
-// maxPoints each time. The error is that of full.
-func (g *clientMetrics) metrics(at uint64, full func([]*metricspb.Metric) error) error {
-	var batch []*metricspb.Metric
-	room := maxPoints
-	for i, points := range g.points(at) {
+// addTo adds all points to a page, those of one instrument after another. The error is that of its full.
+func (g *clientMetrics) addTo(p *page) error {
+	for i, points := range g.points(p.at) {
 		for len(points) > 0 {
-			n := min(room, len(points))
+			n := min(maxPoints-p.points, len(points))
 			m := instrument(i).metric()
-			m.Data = &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{
-				AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, DataPoints: points[:n],
-			}}
-			batch, points, room = append(batch, m), points[n:], room-n
-			if room > 0 {
-				continue
-			}
-			if err := full(batch); err != nil {
+			m.Data = &metricspb.Metric_Histogram{Histogram: &metricspb.Histogram{AggregationTemporality: cumulative, DataPoints: points[:n]}}
+			points = points[n:]
+			p.metrics = append(p.metrics, m)
+			if err := p.count(n); err != nil {
 				return err
 			}
-			batch, room = nil, maxPoints
 		}
 	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return full(batch)
+	return nil
 }
 
 // points returns copies of all points, by instrument.

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,10 +62,11 @@ func lines(all []*metricspb.Metric) (out []string) {
 // batches returns what is sent, request by request.
 func batches(t *testing.T, g *clientMetrics) (all [][]*metricspb.Metric) {
 	t.Helper()
-	if err := g.metrics(1, func(metrics []*metricspb.Metric) error {
+	p := &page{at: 1, full: func(metrics []*metricspb.Metric) error {
 		all = append(all, metrics)
 		return nil
-	}); err != nil {
+	}}
+	if err := errors.Join(g.addTo(p), p.end()); err != nil {
 		t.Fatal(err)
 	}
 	return all

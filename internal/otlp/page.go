@@ -68,6 +68,14 @@ func (p *page) end() error {
 	return p.flush()
 }
 
+// count notes that points were added.
+func (p *page) count(n int) error {
+	if p.points += n; p.points < maxPoints {
+		return nil
+	}
+	return p.flush()
+}
+
 func (p *page) flush() error {
 	if p.points == 0 {
 		return nil
@@ -106,11 +114,10 @@ func (p *page) family(message []byte) error {
 				p.metrics = append(p.metrics, m)
 			}
 			addPoint(m, &metric, p.at)
-			if p.points++; p.points < maxPoints {
-				return nil
+			if p.points == maxPoints-1 {
+				m = nil // it is handed on now
 			}
-			m = nil
-			return p.flush()
+			return p.count(1)
 		})
 	}
 	if err != nil {
@@ -118,6 +125,8 @@ func (p *page) family(message []byte) error {
 	}
 	return nil
 }
+
+const cumulative = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 
 // newMetric returns the metric of a family without points. like is one of its metrics: a
 // histogram that has the native form is exponential, and the buckets of its classic form
@@ -127,7 +136,6 @@ func newMetric(f *dto.MetricFamily, like *dto.Metric) *metricspb.Metric {
 		Name: f.GetName(), Description: f.GetHelp(), Unit: unitOf(f.GetUnit()),
 		Metadata: []*commonpb.KeyValue{attributeOf("prometheus.type", strings.ToLower(f.GetType().String()))},
 	}
-	const cumulative = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 	switch h := like.GetHistogram(); {
 	case like.Counter != nil:
 		m.Data = &metricspb.Metric_Sum{Sum: &metricspb.Sum{AggregationTemporality: cumulative, IsMonotonic: true}}

@@ -181,23 +181,19 @@ func (m *Metrics) push(ctx context.Context, p *push) {
 // encode returns the bodies of the requests with the state of now. All of it is read
 // before the first one is sent, so that a slow receiver does not make values differ in age.
 func (m *Metrics) encode(now time.Time, client *clientMetrics) (requests [][]byte, err error) {
-	add := func(metrics []*metricspb.Metric) error {
+	p := &page{at: uint64(now.UnixNano()), full: func(metrics []*metricspb.Metric) error {
 		body, err := m.request(metrics)
 		requests = append(requests, body)
 		return err
-	}
-	at := uint64(now.UnixNano())
-	p := &page{at: at, full: add}
+	}}
 	if err := m.page(p); err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
-	if err := p.end(); err != nil {
+	if err := client.addTo(p); err != nil {
 		return nil, err
 	}
-	if err := client.metrics(at, add); err != nil {
-		return nil, err
-	}
-	return requests, nil
+	err = p.end() // which may add a request
+	return requests, err
 }
 
 // request returns the compressed body of a request. MetricsData has the form of
