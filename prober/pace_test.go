@@ -164,7 +164,7 @@ func recordedTokens(t *testing.T) (sizes, tokens []int) {
 	}
 	defer f.Close()
 	p, _ := api.Lookup("openai-chat")
-	frames, decoder, before := stream.NewSSE(f, stream.DefaultLimits()), p.NewDecoder(), 0
+	frames, decoder, before := stream.New(stream.SSE, f, stream.DefaultLimits()), p.NewDecoder(), 0
 	for {
 		frame, err := frames.Next()
 		if err != nil {

@@ -188,7 +188,7 @@ func TestFailuresOfFaces(t *testing.T) {
 				body = face.begin(reply{Path: path}).appendEvent(nil, &event{kind: Failure, text: []byte("boom")}, sseFrame("data: ", "\n"))
 			}
 		}
-		frame, err := stream.NewSSE(bytes.NewReader(body), stream.DefaultLimits()).Next()
+		frame, err := stream.New(stream.SSE, bytes.NewReader(body), stream.DefaultLimits()).Next()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

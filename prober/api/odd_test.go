@@ -196,7 +196,7 @@ func TestOddCompletions(t *testing.T) {
 func TestBodyThatIsNoStream(t *testing.T) {
 	f := func(body string, want *ServerError) {
 		t.Helper()
-		s := stream.NewSSE(strings.NewReader(body), stream.DefaultLimits())
+		s := stream.New(stream.SSE, strings.NewReader(body), stream.DefaultLimits())
 		if frame, err := s.Next(); err == nil {
 			t.Fatalf("%s gave the frame %q", body, frame.Data)
 		}

@@ -15,7 +15,7 @@ const (
 	maxEventHeaders = 128 << 10
 )
 
-// EventStreamReader reads messages of the format
+// eventStreamReader reads messages of the format
 // application/vnd.amazon.eventstream:
 //
 //	total length u32 | headers length u32 | CRC32 of these 8 bytes
@@ -23,73 +23,45 @@ const (
 //
 // The name of a frame is the message's :event-type; "exception:TYPE" for an
 // exception and "error:CODE" for an error, whose data is its :error-message
-// where it has no payload. It is not safe for concurrent use.
+// where it has no payload.
 //
 // The decoder of aws-sdk-go-v2 is not used: it reads from an io.Reader piece by
 // piece, so that no read that completed a message is known, and it allocates 38
 // times for each, once a token.
-type EventStreamReader struct {
-	buffer buffer
-	limits Limits
-	cut    int    // length of the message that the last frame holds
-	event  string // name of the last frame, kept to save an allocation
-	name   []byte // reused
-	frames int
-	err    error
-}
-
-// NewEventStream returns a reader of the messages in r.
-func NewEventStream(r io.Reader, l Limits) *EventStreamReader {
-	s := &EventStreamReader{limits: l}
-	s.buffer.reset(r, l, preludeSize+maxEventHeaders+l.Event+crcSize+1)
-	return s
+type eventStreamReader struct {
+	buffer
+	cut   int    // length of the message that the last frame holds
+	event string // name of the last frame, kept to save an allocation
+	name  []byte // reused
 }
 
 // Next implements Reader. A body that ends inside a message is
 // io.ErrUnexpectedEOF: what there is of it cannot be checked.
-func (s *EventStreamReader) Next() (Frame, error) {
-	if s.err != nil {
-		return Frame{}, s.err
+func (s *eventStreamReader) Next() (Frame, error) {
+	if s.failed != nil {
+		return Frame{}, s.failed
 	}
-	s.buffer.start += s.cut
+	s.start += s.cut
 	s.cut = 0
 	for {
 		message, err := s.message()
-		if err == nil && message == nil {
-			err = s.more()
+		switch {
+		case err != nil:
+			return s.fail(err)
+		case message != nil:
+			return s.cutOut(message)
+		case s.err == io.EOF && len(s.unread()) > 0:
+			return s.fail(fmt.Errorf("reply ended inside a message: %w", io.ErrUnexpectedEOF))
+		case s.err != nil:
+			return s.fail(s.err)
 		}
-		if err != nil {
-			s.err = err
-			return Frame{}, err
-		}
-		if message != nil {
-			return s.frame(message)
-		}
+		s.fill()
 	}
-}
-
-// Frames implements Reader.
-func (s *EventStreamReader) Frames() int { return s.frames }
-
-// Head implements Reader.
-func (s *EventStreamReader) Head() []byte { return s.buffer.head }
-
-// more reads on, in the middle of a message or before one.
-func (s *EventStreamReader) more() error {
-	b := &s.buffer
-	if b.err == nil {
-		b.fill()
-		return nil
-	}
-	if b.err == io.EOF && len(b.unread()) > 0 {
-		return fmt.Errorf("reply ended inside a message: %w", io.ErrUnexpectedEOF)
-	}
-	return b.err
 }
 
 // message returns the next message once it is complete, nil before.
-func (s *EventStreamReader) message() ([]byte, error) {
-	got := s.buffer.unread()
+func (s *eventStreamReader) message() ([]byte, error) {
+	got := s.unread()
 	if len(got) < preludeSize {
 		return nil, nil
 	}
@@ -102,7 +74,7 @@ func (s *EventStreamReader) message() ([]byte, error) {
 	case payload < 0 || headers > maxEventHeaders:
 		return nil, fmt.Errorf("%w: message of %d bytes with %d of headers", ErrMalformed, total, headers)
 	case payload > int64(s.limits.Event):
-		return nil, fmt.Errorf("%w: event over %d bytes", ErrTooLarge, s.limits.Event)
+		return nil, s.tooLong()
 	case len(got) < int(total):
 		return nil, nil
 	}
@@ -114,36 +86,24 @@ func (s *EventStreamReader) message() ([]byte, error) {
 	return got, nil
 }
 
-// frame returns a complete message as a frame. The message stays in the buffer
+// cutOut returns a complete message as a frame. The message stays in the buffer
 // until the next call, so that Data stays valid.
-func (s *EventStreamReader) frame(message []byte) (Frame, error) {
-	if s.frames >= s.limits.Events {
-		s.err = fmt.Errorf("%w: over %d events", ErrTooLarge, s.limits.Events)
-		return Frame{}, s.err
-	}
+func (s *eventStreamReader) cutOut(message []byte) (Frame, error) {
 	headers := preludeSize + int(binary.BigEndian.Uint32(message[4:]))
 	h, err := readEventHeaders(message[preludeSize:headers])
 	if err != nil {
-		s.err = err
-		return Frame{}, err
+		return s.fail(err)
 	}
-	s.frames++
-	s.buffer.framed = true
 	s.cut = len(message)
-	f := Frame{
-		Data: message[headers : len(message)-crcSize],
-		Read: s.buffer.brought,
-		More: len(s.buffer.unread()) > len(message),
-	}
-	if len(f.Data) == 0 {
-		f.Data = h.errorMessage
+	data := message[headers : len(message)-crcSize]
+	if len(data) == 0 {
+		data = h.errorMessage
 	}
 	s.name = h.appendName(s.name[:0])
 	if s.event != string(s.name) {
 		s.event = string(s.name)
 	}
-	f.Event = s.event
-	return f, nil
+	return s.frame(s.event, data, len(s.unread()) > len(message))
 }
 
 // eventHeaders are the headers of a message that identify it.

@@ -167,7 +167,7 @@ func TestWholeEndsBadly(t *testing.T) {
 
 func TestWholeRead(t *testing.T) {
 	in := chunks{"{", "}"}
-	s := NewWhole(&in, DefaultLimits())
+	s := New(Whole, &in, DefaultLimits())
 	f, err := s.Next()
 	if err != nil || f.Read != 2 || f.More || f.Partial {
 		t.Errorf("%+v, %v; want the second read", f, err)

@@ -89,7 +89,7 @@ func TestReadAndMore(t *testing.T) {
 
 func TestReadsOnlyWhenNothingIsBuffered(t *testing.T) {
 	in := chunks{"data: x\n\ndata: y\r\r", "data: z\n\n"}
-	s := NewSSE(&in, DefaultLimits())
+	s := New(SSE, &in, DefaultLimits())
 	for _, left := range []int{1, 1, 0} {
 		if _, err := s.Next(); err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	limits := Limits{Line: 1 << 20, Event: 1 << 20, Body: 4 << 20, Events: 1000}
 	for _, text := range []string{"x", "data: x\n", ": ping\n\n", "data: x\n\n", "event: x\n"} {
 		r := &endless{text: text}
-		s := NewSSE(r, limits)
+		s := New(SSE, r, limits).(*sseReader)
 		var err error
 		for err == nil {
 			_, err = s.Next()
@@ -164,7 +164,7 @@ func TestErrors(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	in := ": a\n\ndata: : b\n\ndata: x\n\n:\n"
-	s := NewSSE(strings.NewReader(in), DefaultLimits())
+	s := New(SSE, strings.NewReader(in), DefaultLimits())
 	for {
 		if _, err := s.Next(); err != nil {
 			break
@@ -173,12 +173,12 @@ func TestCounts(t *testing.T) {
 	if s.Frames() != 1 || len(s.Head()) > 0 {
 		t.Errorf("%d frames, head %q", s.Frames(), s.Head())
 	}
-	s.Reset(strings.NewReader("<html>"+strings.Repeat(" ", 10_000)), DefaultLimits())
+	s = New(SSE, strings.NewReader("<html>"+strings.Repeat(" ", 10_000)), DefaultLimits())
 	if _, err := s.Next(); err != io.EOF {
 		t.Errorf("ended by %v, want EOF", err)
 	}
 	if s.Frames() != 0 {
-		t.Errorf("after a reset: %d frames", s.Frames())
+		t.Errorf("of a page: %d frames", s.Frames())
 	}
 	if h := s.Head(); len(h) != headSize || !bytes.HasPrefix(h, []byte("<html>")) {
 		t.Errorf("head of %d bytes %.10q", len(h), h)
@@ -190,7 +190,7 @@ func TestCounts(t *testing.T) {
 func TestHead(t *testing.T) {
 	f := func(body, want string) {
 		t.Helper()
-		s := NewSSE(strings.NewReader(body), DefaultLimits())
+		s := New(SSE, strings.NewReader(body), DefaultLimits())
 		if frame, err := s.Next(); err != io.EOF {
 			t.Errorf("%q: frame %q, %v", body, frame.Data, err)
 		}
@@ -211,19 +211,6 @@ func TestHead(t *testing.T) {
 	f("\ufeff{\"error\":\n1}", "{\"error\":\n1}")
 	f(": ping\n\n{\"error\":{}}\n", "{\"error\":{}}\n")
 	f("dataless: x\n", "dataless: x\n")
-}
-
-func TestResetForgets(t *testing.T) {
-	s := NewSSE(strings.NewReader("event: e\ndata: x\r"), DefaultLimits())
-	if _, err := s.Next(); err != nil {
-		t.Fatal(err)
-	}
-	// Neither the swallowed LF, nor the name, nor the data may outlive a reset.
-	s.Reset(strings.NewReader("\ndata: y\n\n"), DefaultLimits())
-	f, err := s.Next()
-	if err != nil || f.Event != "" || string(f.Data) != "y" || f.Read != 1 {
-		t.Errorf("%+v %q, %v", f, f.Data, err)
-	}
 }
 
 // interpret reads a stream as the HTML standard says it, "interpreting an event stream", all at once.

@@ -92,26 +92,25 @@ type Reader interface {
 	Head() []byte
 }
 
-// New returns a reader of the frames in r.
+// New returns a reader of the frames in r. It is not safe for concurrent use. Of the limits of
+// Whole only the one on the body holds.
 func New(f Framing, r io.Reader, l Limits) Reader {
 	switch f {
 	case EventStream:
-		return NewEventStream(r, l)
+		return &eventStreamReader{buffer: newBuffer(r, l, preludeSize+maxEventHeaders+l.Event+crcSize+1)}
 	case Whole:
-		return NewWhole(r, l)
+		return &wholeReader{newBuffer(r, l, int(l.Body)+1)}
 	case NDJSON:
-		return NewNDJSON(r, l)
+		return &ndjsonReader{newLines(r, l)}
 	case SSE:
 	}
-	return NewSSE(r, l)
+	return &sseReader{lines: newLines(r, l)}
 }
 
 const (
 	// firstBuffer holds several events of a usual reply; the buffer doubles
 	// from there up to its limit.
 	firstBuffer = 4 << 10
-	// keptBuffer is the largest buffer that a Reset keeps.
-	keptBuffer = 64 << 10
 	// headSize is how much of a body without frames is kept for diagnosis.
 	headSize = 2 << 10
 	// maxEmptyReads is how many reads in a row may bring nothing, as in bufio.
@@ -120,31 +119,52 @@ const (
 
 // buffer holds what was read of a body and not yet cut into frames.
 type buffer struct {
-	r         io.Reader
-	bodyLimit int64
-	room      int // length that buf may grow to
-	reserve   func(bytes int) error
-	beside    int // bytes that the owner holds beside buf
+	r      io.Reader
+	limits Limits
+	room   int // length that buf may grow to
+	beside int // bytes that the owner holds beside buf
 
 	buf        []byte
 	start, end int   // buf[start:end] is read and not yet cut
 	err        error // what ended the reading
+	failed     error // what ended the cutting into frames
 
 	reads   int    // Read calls so far
 	brought int    // ordinal of the last Read call that brought bytes
 	bytes   int64  // bytes read, within the limit on the body
 	head    []byte // the first of them, up to the first frame
-	framed  bool   // a frame was cut
+	frames  int    // cut so far
 }
 
-// reset prepares b for another body and keeps its memory. The buffer may grow
-// to room bytes.
-func (b *buffer) reset(r io.Reader, l Limits, room int) {
-	buf := b.buf
-	if buf == nil || len(buf) > keptBuffer {
-		buf = make([]byte, firstBuffer)
+// newBuffer returns a buffer of a body, which may grow to room bytes.
+func newBuffer(r io.Reader, l Limits, room int) buffer {
+	return buffer{r: r, limits: l, room: room, buf: make([]byte, firstBuffer)}
+}
+
+// Frames implements Reader.
+func (b *buffer) Frames() int { return b.frames }
+
+// Head implements Reader.
+func (b *buffer) Head() []byte { return b.head }
+
+// frame returns data as the next frame, unless there were too many.
+func (b *buffer) frame(event string, data []byte, more bool) (Frame, error) {
+	if b.frames >= b.limits.Events {
+		return b.fail(fmt.Errorf("%w: over %d events", ErrTooLarge, b.limits.Events))
 	}
-	*b = buffer{r: r, bodyLimit: l.Body, room: room, reserve: l.Reserve, buf: buf, head: b.head[:0]}
+	b.frames++
+	return Frame{Event: event, Data: data, Read: b.brought, More: more}, nil
+}
+
+// fail ends the stream by err.
+func (b *buffer) fail(err error) (Frame, error) {
+	b.failed = err
+	return Frame{}, err
+}
+
+// tooLong is the error of data that exceeds the limit on a frame.
+func (b *buffer) tooLong() error {
+	return fmt.Errorf("%w: event over %d bytes", ErrTooLarge, b.limits.Event)
 }
 
 // unread returns what was read and not yet cut.
@@ -178,12 +198,12 @@ func (b *buffer) fill() {
 // body was cut into reads.
 func (b *buffer) took(n int) {
 	b.bytes += int64(n)
-	if excess := b.bytes - b.bodyLimit; excess > 0 {
+	if excess := b.bytes - b.limits.Body; excess > 0 {
 		n -= int(excess)
-		b.bytes = b.bodyLimit
-		b.err = fmt.Errorf("%w: body over %d bytes", ErrTooLarge, b.bodyLimit)
+		b.bytes = b.limits.Body
+		b.err = fmt.Errorf("%w: body over %d bytes", ErrTooLarge, b.limits.Body)
 	}
-	if room := headSize - len(b.head); room > 0 && !b.framed {
+	if room := headSize - len(b.head); room > 0 && b.frames == 0 {
 		b.head = append(b.head, b.buf[b.end:b.end+min(n, room)]...)
 	}
 	b.end += n
@@ -213,10 +233,10 @@ func (b *buffer) makeRoom() error {
 
 // ask asks for the leave to hold so many bytes.
 func (b *buffer) ask(bytes int) error {
-	if b.reserve == nil || bytes <= FreeBuffer {
+	if b.limits.Reserve == nil || bytes <= FreeBuffer {
 		return nil
 	}
-	return b.reserve(bytes)
+	return b.limits.Reserve(bytes)
 }
 
 // byteOrderMark may lead a UTF-8 body and is not part of its first line.
@@ -227,19 +247,13 @@ const byteOrderMark = "\xef\xbb\xbf"
 // never waits for the LF that may follow; that LF is swallowed when it comes.
 type lines struct {
 	buffer
-	limits Limits
 
 	scanned int  // so many bytes from start on hold no line end
 	begun   bool // a byte order mark was looked for
 	skipLF  bool // the last line ended in CR
 }
 
-// reset prepares l for another body and keeps its memory.
-func (l *lines) reset(r io.Reader, limits Limits) {
-	b := l.buffer
-	b.reset(r, limits, limits.Line+1)
-	*l = lines{buffer: b, limits: limits}
-}
+func newLines(r io.Reader, l Limits) lines { return lines{buffer: newBuffer(r, l, l.Line+1)} }
 
 // next returns the next line without its end, valid until the next call. With
 // an error comes the unfinished line that the body ended in, maybe empty.
@@ -247,12 +261,12 @@ func (l *lines) next() ([]byte, error) {
 	for {
 		if line, ok := l.cut(); ok {
 			if len(line) > l.limits.Line {
-				return nil, l.tooLong()
+				return nil, l.lineTooLong()
 			}
 			return line, nil
 		}
 		if len(l.unread()) > l.limits.Line {
-			return nil, l.tooLong()
+			return nil, l.lineTooLong()
 		}
 		if l.err != nil {
 			rest := l.unread()
@@ -263,7 +277,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-func (l *lines) tooLong() error {
+func (l *lines) lineTooLong() error {
 	return fmt.Errorf("%w: line over %d bytes", ErrTooLarge, l.limits.Line)
 }
 
