@@ -2,6 +2,7 @@ package collector
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -22,27 +23,47 @@ import (
 
 // found returns findings in the order of prober.Workloads; nil is none.
 func found(model string, all ...workload.Finding) *workload.Findings {
-	f := &workload.Findings{Model: model, All: make([]workload.Finding, len(prober.Workloads()))}
-	for _, v := range all {
-		switch v.(type) {
-		case *load.Finding:
-			f.All[0] = v
-		case *load.BurstFinding:
-			f.All[1] = v
-		case *drift.Finding:
-			f.All[2] = v
-		case *answers.Finding:
-			f.All[3] = v
+	f := &workload.Findings{Model: model}
+	for _, w := range prober.Workloads() {
+		i := slices.IndexFunc(all, func(v workload.Finding) bool { return reflect.TypeOf(v) == reflect.TypeOf(w.Finding) })
+		if i < 0 {
+			f.All = append(f.All, nil)
+		} else {
+			f.All = append(f.All, all[i])
 		}
 	}
 	return f
+}
+
+// fill sets all that v has, so that everything is known.
+func fill(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		fill(v.Elem())
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case v.CanInt():
+		v.SetInt(3)
+	case v.CanUint():
+		v.SetUint(3)
+	case v.CanFloat():
+		v.SetFloat(0.25)
+	}
 }
 
 // everyFinding returns findings with everything known.
 func everyFinding(model string) *workload.Findings {
 	hits, logprob := 0.9375, -1.5
 	similarity, order, distance := 0.75, 0.5, 0.25
-	return found(model, &load.Finding{
+	all := found(model, &load.Finding{
 		Prefill: &load.Prefill{
 			TokensPerSecond: workload.Interval{Value: 8000, Lower: 7900, Upper: 8100},
 			FixedSeconds:    workload.Interval{Value: 0.05, Lower: 0.04, Upper: 0.06},
@@ -73,6 +94,13 @@ func everyFinding(model string) *workload.Findings {
 	}, &answers.Finding{Answers: 5000, Signs: [6]answers.Sign{
 		{Count: 3, Usual: new(0.25)}, {Count: 2}, {Usual: new(0.0)}, {Count: 4, Usual: new(0.0), Since: epoch, Seen: 2, Looked: 101}, {Usual: new(0.0)}, {Usual: new(0.0)},
 	}})
+	for i, w := range prober.Workloads() {
+		if all.All[i] == nil { // it has no values of its own here
+			all.All[i] = reflect.New(reflect.TypeOf(w.Finding).Elem()).Interface().(workload.Finding)
+			fill(reflect.ValueOf(all.All[i]))
+		}
+	}
+	return all
 }
 
 // newFindings returns a store with findings of one series only.

@@ -255,6 +255,14 @@ const turnTokens = 128
 // prompts begin alike.
 func (p Prefix) IsRelated() bool { return p == PrefixPaired || p == PrefixConversation }
 
+// First returns the policy of the first request of a run.
+func (p Prefix) First() Prefix {
+	if p.IsRelated() {
+		return PrefixCold
+	}
+	return p
+}
+
 // TurnsBefore returns how many tokens more the prompt of a turn may have than that
 // of the first turn, which is 1: the turns before it, with their answers.
 func (m *Module) TurnsBefore(turn int) int {

@@ -19,6 +19,9 @@ func newConversation(turns int) *config.Module {
 	return m
 }
 
+// goOn is what the user says in each later turn.
+const goOn = "Go on counting from there in words, without any remark and without an end."
+
 // said is a message as an OpenAI server gets it.
 type said struct{ Role, Content string }
 

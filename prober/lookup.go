@@ -89,7 +89,7 @@ func (e *Endpoint) readPage(ctx context.Context, r io.Reader) ([]byte, error) {
 
 // models asks the server for its list of models.
 func (e *Endpoint) models(ctx context.Context, l *lookup, p *api.Protocol) ([]api.ModelInfo, error) {
-	header := p.Header.Clone() // some want their version named
+	header := p.Header() // some want their version named
 	header.Set("Accept", "application/json")
 	header.Del("Content-Type")
 	got, err := e.get(ctx, l, p.Models.URL(e.cfg.URL.URL).String(), header)

@@ -3,12 +3,15 @@
 package prober
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -16,7 +19,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -26,13 +28,9 @@ type Prober struct {
 	module    *config.Module
 	kind      *workload.Kind // of the module
 	questions workload.Source
+	rounds    []workload.Round
 	transport http.RoundTripper // that keeps its connection; nil without connection: reuse
 	kept      *conn             // that connection
-
-	conversations int // that began, by which sessions alternate
-	// logprobs means that the server answers requests for log-probabilities, and
-	// noLogprobs that it refuses them.
-	logprobs, noLogprobs bool
 }
 
 // NewProber returns the Prober of an endpoint and a module, whose lengths are no
@@ -40,11 +38,11 @@ type Prober struct {
 // module or the HTTP settings cannot be used.
 func (e *Endpoint) NewProber(m *config.Module) (*Prober, error) {
 	kind := KindOf(m)
-	questions, err := kind.New(m)
+	questions, err := kind.New(e.cfg, m)
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", e.cfg.Name, err)
 	}
-	p := &Prober{endpoint: e, module: m, kind: kind, questions: questions}
+	p := &Prober{endpoint: e, module: m, kind: kind, questions: questions, rounds: roundsOf(m)}
 	if m.Connection == config.ConnectionReuse {
 		if p.transport, err = e.newTransport(); err != nil {
 			return nil, err
@@ -53,13 +51,8 @@ func (e *Endpoint) NewProber(m *config.Module) (*Prober, error) {
 	return p, nil
 }
 
-// SetMix sets what a module with traffic draws its lengths from; nil is not known. It is
-// safe beside a run.
-func (p *Prober) SetMix(m *load.Mix) {
-	if s, ok := p.questions.(interface{ SetMix(m *load.Mix) }); ok {
-		s.SetMix(m)
-	}
-}
+// Source returns what makes the questions of the module.
+func (p *Prober) Source() workload.Source { return p.questions }
 
 // Close drops a kept connection.
 func (p *Prober) Close() {
@@ -71,9 +64,8 @@ func (p *Prober) Close() {
 	}
 }
 
-// Run asks all that one run of the module asks, and returns what came of each
-// request: one; those of a pair or of a conversation, one after the other, up to
-// the first that failed; or the bursts, small ones first, up to the first that failed.
+// Run asks all that one run of the module asks, and returns what came of each request, in the
+// order of the rounds, up to the first with a failure.
 // Where it measures nothing though nothing failed, there is no result and the
 // Skip says why; it is nil everywhere else.
 //
@@ -119,18 +111,14 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic in the probe: %.
 func (p *Prober) newResult(due time.Time) *result.Result {
 	r := &result.Result{
 		Scheduled: due, StartLag: result.Absent, Start: time.Now(),
-		Prefix:     string(p.module.Prefix),
-		Clock:      result.ClockProcess,
-		Tokens:     result.Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
-		Server:     api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
-		RateLimit:  api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown},
-		RetryAfter: result.Absent,
-	}
-	if p.module.Prefix.IsRelated() { // until a later one says otherwise
-		r.Prefix = string(config.PrefixCold)
-	}
-	if len(p.module.Concurrency) > 0 { // until a later level says otherwise
-		r.Concurrency = p.module.Concurrency[0]
+		Prefix: string(p.module.Prefix.First()),
+		// Until the question says otherwise.
+		Concurrency: p.rounds[0].Size,
+		Clock:       result.ClockProcess,
+		Tokens:      result.Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
+		Server:      api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
+		RateLimit:   api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown},
+		RetryAfter:  result.Absent,
 	}
 	if !due.IsZero() {
 		r.StartLag = r.Start.Sub(due)
@@ -157,15 +145,11 @@ func (r *run) all(ctx context.Context) error {
 	}
 	p := r.prober
 	var why *result.Skip
-	switch {
-	case len(p.module.Concurrency) > 0:
-		why = r.bursts(ctx)
-	case p.module.Prefix == config.PrefixPaired:
-		why = r.related(ctx, pair())
-	case p.module.Prefix == config.PrefixConversation:
-		why = r.related(ctx, p.conversation())
-	default:
-		why = r.single(ctx)
+	for _, round := range p.rounds {
+		var more bool
+		if why, more = r.round(ctx, round); !more {
+			break
+		}
 	}
 	switch {
 	case why == nil:
@@ -173,7 +157,7 @@ func (r *run) all(ctx context.Context) error {
 	case why.Reason == result.SkipTruncated:
 		why.Spent = r.results
 	case len(r.results) > 0:
-		return nil // smaller bursts had room
+		return nil // earlier rounds had room
 	default:
 		p.endpoint.outgrown()
 	}
@@ -205,16 +189,14 @@ func (r *run) next() (workload.Question, *result.Skip) {
 	return q, q.Skip
 }
 
-// request prepares a request on the prober's own transport.
+// request prepares a request over a new connection.
 func (r *run) request(q workload.Question) *request {
 	p := r.prober
-	req := &request{
-		prober: p, served: &r.served, question: q, result: r.newResult(),
-		transport: p.transport, kept: p.kept,
-	}
+	req := &request{prober: p, served: &r.served, question: q, result: r.newResult()}
 	req.end = time.Now().Add(time.Duration(p.module.Timeout))
-	req.result.Length, req.result.PromptBytes = q.Length, textBytes(&q)
-	req.result.Answer.Prompt = q.ID
+	res := req.result
+	res.Length, res.PromptBytes, res.Answer.Prompt, res.Turn = q.Length, textBytes(&q), q.ID, q.Turn
+	res.Prefix = cmp.Or(string(q.Prefix), res.Prefix)
 	return req
 }
 
@@ -229,27 +211,77 @@ func (r *run) newResult() *result.Result {
 	return res
 }
 
-// send sends one request and keeps the connection for the next, where the module
-// says so. It returns why a success is not one of the question that was meant.
-func (r *run) send(ctx context.Context, req *request) *result.Skip {
-	req.send(ctx)
-	r.results = append(r.results, req.result)
-	if p := r.prober; p.module.Connection == config.ConnectionReuse {
-		p.kept = req.used
+// round asks the questions of a round, or returns why not. There is more to ask if all were answered.
+func (r *run) round(ctx context.Context, how workload.Round) (why *result.Skip, more bool) {
+	questions := make([]workload.Question, max(1, how.Size))
+	for i := range questions {
+		if questions[i], why = r.next(); why != nil {
+			return why, false
+		}
 	}
-	return req.learn()
+	if how.Size == 0 {
+		return r.inTurn(ctx, &questions[0]), false
+	}
+	requests := make([]*request, how.Size)
+	for i, q := range questions {
+		requests[i] = r.request(q)
+		requests[i].result.Concurrency = how.Size
+	}
+	r.start(ctx, requests, how.Offsets())
+	more = true
+	for _, req := range requests {
+		r.results = append(r.results, req.result)
+		if s := req.learn(); s != nil {
+			why = s
+		}
+		more = more && (req.result.Outcome == result.Success || req.result.Outcome == result.CheckFailed)
+	}
+	return why, more && why == nil
 }
 
-// single asks one question.
-func (r *run) single(ctx context.Context) *result.Skip {
-	q, why := r.next()
-	switch {
-	case why != nil:
-		return why
-	case q.First != nil:
-		return r.track(ctx, q)
+// start sends the requests together, or each at its offset from then where there
+// are offsets, and waits for their ends.
+func (r *run) start(ctx context.Context, requests []*request, offsets []time.Duration) {
+	g := newGate(len(requests), time.Duration(r.prober.module.Timeouts.Connect))
+	defer g.release()
+	// The transport does not let go of a request before its write returns.
+	defer context.AfterFunc(ctx, g.release)()
+	var all sync.WaitGroup
+	for i, req := range requests {
+		req.slot = g.slot()
+		if offsets != nil {
+			req.slot.arrival = &arrivalSlot{offset: offsets[i], ended: ctx.Done()}
+		}
+		all.Go(func() { req.send(ctx) })
 	}
-	return r.send(ctx, r.request(q))
+	all.Wait()
+}
+
+// inTurn asks a question and those that follow from it, on the connection that the prober keeps, where the
+// module says so. It returns why a success is not one of the question that was meant.
+func (r *run) inTurn(ctx context.Context, q *workload.Question) *result.Skip {
+	p := r.prober
+	for q != nil {
+		req := r.request(*q)
+		req.transport, req.kept = p.transport, p.kept
+		req.send(ctx)
+		if p.transport != nil {
+			p.kept = req.used
+		}
+		r.results = append(r.results, req.result)
+		if q.Instead {
+			dropped := len(r.results) - 1
+			if req.result.Outcome == result.Success {
+				dropped--
+			}
+			r.results = slices.Delete(r.results, dropped, dropped+1)
+		}
+		if why := req.learn(); why != nil || q.Next == nil {
+			return why
+		}
+		q = q.Next(workload.Asked{Result: req.result, Text: req.answer.shownText()})
+	}
+	return nil
 }
 
 // fail adds a result for a run that failed without one: before its first

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -284,11 +285,11 @@ func TestEmbeddingEndpointRefusesQuestions(t *testing.T) {
 func TestPanic(t *testing.T) {
 	s := chat(t, answerOne)
 	p := newProber(t, newEndpoint(t, s.URL), newBurst(2))
-	body := p.endpoint.target.protocol.Body
+	at := p.endpoint.target.protocol.URL
 	var once sync.Once
-	p.endpoint.target.protocol.Body = func(asked api.Params) ([]byte, error) {
+	p.endpoint.target.protocol.URL = func(base *url.URL, model string) *url.URL {
 		once.Do(func() { panic("a fault of ours") })
-		return body(asked)
+		return at(base, model)
 	}
 	results := p.all(t.Context(), time.Time{})
 	if diff := cmp.Diff(map[int]map[result.Outcome]int{2: {result.Success: 1, result.ProtocolError: 1}}, outcomes(results)); diff != "" {

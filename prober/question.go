@@ -6,7 +6,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -25,7 +24,7 @@ const (
 // dropped.
 type content struct {
 	text      []byte
-	calls     answers.Calls
+	calls     workload.Calls
 	reasoning []byte // before any text
 	inspect   bool   // the answer is looked at for signs of corruption
 	calling   bool   // a call is asked for
@@ -98,7 +97,7 @@ func (r *reply) inspect() {
 		return
 	}
 	r.result.Inspected = true
-	found := answers.Inspect(workload.Answer{Text: a.inspected(), Finish: r.finish}, r.request.question.Scripts)
+	found := inspect(workload.Answer{Text: a.inspected(), Finish: r.finish}, r.request.question.Scripts)
 	if r.result.NoFinish {
 		found = append(found, result.SignNoFinish)
 	}
@@ -149,6 +148,14 @@ func (r *reply) answerVerdict() error {
 	}
 	out.Reason = reason
 	return nil
+}
+
+// shownText returns what a user sees of an answer; "" where nothing looked at it.
+func (a *content) shownText() string {
+	if a == nil {
+		return ""
+	}
+	return string(a.text)
 }
 
 // shown returns what an answer has, for the log: its text and its calls.

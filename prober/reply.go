@@ -8,8 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
@@ -142,7 +140,8 @@ func (r *reply) accept() error {
 func (r *reply) acceptType() error {
 	ct := r.resp.Header.Get("Content-Type")
 	media, _, _ := mime.ParseMediaType(ct)
-	if slices.Contains(r.served.protocol.MediaTypes, media) {
+	want := r.served.protocol.MediaType()
+	if media == want {
 		return nil
 	}
 	body, err := foreign.Start(r.body, errorBody)
@@ -152,7 +151,7 @@ func (r *reply) acceptType() error {
 	if e := api.ParseError(body); e != nil {
 		return r.reported("status 200 with an error: ", e)
 	}
-	return fail(result.ProtocolError, "content type %s, want %s", r.attempt.known().Quote(ct, 64), strings.Join(r.served.protocol.MediaTypes, " or "))
+	return fail(result.ProtocolError, "content type %s, want %s", r.attempt.known().Quote(ct, 64), want)
 }
 
 // reported is the failure of an error that the server reports in a 200 reply.
@@ -195,12 +194,6 @@ func (r *reply) frameLoop() error {
 		}
 		r.take(&d, at, f.Read, f.More || r.body.spanned)
 		r.ended = r.ended || d.Done && string(bytes.TrimSpace(f.Data)) != bareEnd
-		if s, ok := dec.(*scoring); ok {
-			r.result.Logprob, r.line.whole = s.score, true
-		}
-		if v, ok := dec.(api.ValueDecoder); ok {
-			r.result.Values = v.Values()
-		}
 		if d.Done {
 			r.done = true
 			r.line.end = at
@@ -245,7 +238,14 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 		r.result.Server = *d.Server
 	}
 	if d.Vectors != nil {
-		r.result.Vectors, r.line.whole, r.done = *d.Vectors, true, true
+		r.result.Vectors, r.result.Values, r.line.whole = *d.Vectors, d.Values, true
+	}
+	if n := len(d.Logprobs); n > 0 {
+		sum := 0.0
+		for _, v := range d.Logprobs {
+			sum += v
+		}
+		r.result.Logprob, r.line.whole = result.Logprob{Tokens: n, Mean: sum / float64(n)}, true
 	}
 	if d.Finish != "" && r.finish == "" {
 		r.finish = d.Finish

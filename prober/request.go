@@ -11,7 +11,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -26,14 +25,11 @@ type request struct {
 	transport http.RoundTripper // that keeps its connection; nil for a new one
 	kept      *conn             // connection of an earlier request, or nil
 	used      *conn             // the one that this one had
-	sticky    string            // what requests that a balancer keeps together have in common; "" for others
 	answer    *content          // nil where nothing looks at it
 	slot      *slot             // in a burst, or nil
 	bytes     int               // of the body
-	// topLogprobs is api.Params.TopLogprobs.
-	topLogprobs int
-	counted     int    // the server's count of the prompt, whether it can be or not
-	named       string // the model that the reply names where it is another than was asked for
+	counted   int               // the server's count of the prompt, whether it can be or not
+	named     string            // the model that the reply names where it is another than was asked for
 }
 
 // send asks, waits for the end of the answer, and completes the result.
@@ -67,7 +63,7 @@ func (q *request) params() api.Params {
 	p := api.Params{
 		Model: q.served.model, OutputTokens: asked.Output,
 		ExactLength:     asked.Exact && (engine.ExactLength || q.served.protocol.ExactLength),
-		ContinuousUsage: engine.ContinuousUsage, TopLogprobs: q.topLogprobs,
+		ContinuousUsage: engine.ContinuousUsage, TopLogprobs: asked.TopLogprobs,
 		Tool: asked.Tool, Schema: asked.Schema,
 	}
 	switch q.served.protocol.Kind {
@@ -183,9 +179,9 @@ func (q *request) build(ctx context.Context, body []byte) (*http.Request, error)
 	}
 	// Without GetBody the transport cannot send the request a second time.
 	req.GetBody = nil
-	req.Header = q.served.protocol.Header.Clone()
-	if name := e.cfg.Request.StickyHeader; name != "" && q.sticky != "" {
-		req.Header.Set(name, q.sticky)
+	req.Header = q.served.protocol.Header()
+	if name := e.cfg.Request.StickyHeader; name != "" && q.question.Session != "" {
+		req.Header.Set(name, q.question.Session)
 	}
 	e.ownHeader(req.Header)
 	req.Header.Set("Traceparent", traceparent(q.result.TraceID))
@@ -216,13 +212,16 @@ func traceparent(id [16]byte) string {
 // seen with 1,400 to 4,800.
 const servicePreamble = 8192
 
+// textPreamble is more tokens than servers put around each of several texts.
+const textPreamble = 1024
+
 // bound makes Unknown what the server cannot have counted, given what was sent and
 // asked for, and the token events that came. Whatever it claims, budgets, costs and
 // counters then grow by no more than request and reply can explain.
 func (q *request) bound(t *result.Tokens, events int) {
 	q.counted = t.Prompt
 	// A token is at least one byte.
-	most := q.bytes + max(servicePreamble, len(q.question.Texts)*load.TemplateTokens)
+	most := q.bytes + max(servicePreamble, len(q.question.Texts)*textPreamble)
 	if t.Prompt == 0 || t.Prompt > most {
 		t.Prompt, t.Cached = api.Unknown, api.Unknown
 	}

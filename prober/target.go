@@ -2,9 +2,7 @@ package prober
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
 // target is what an endpoint serves, and how to ask for it.
@@ -201,54 +198,13 @@ func Suits(apiName string, m *config.Module) error {
 	return err
 }
 
-// scoring makes the target one that scores a text: the protocol's other
-// request, in one piece.
+// scoring makes the target one that scores a text.
 func (t target) scoring() (target, error) {
-	p := *t.protocol
-	t.protocol = &p
-	how := p.Scoring
-	p.Kind = api.Scoring
-	if how == nil {
+	var ok bool
+	if t.protocol, ok = t.protocol.Scored(); !ok {
 		return t, fail(result.ProtocolError, "the api %s cannot score a text: use openai-completions where the server has it, or leave reference_logprob out", t.protocol.Name)
 	}
-	p.Framing, p.MediaTypes = stream.Whole, []string{"application/json"}
-	p.URL = func(base *url.URL, _ string) *url.URL { return how.URL(base) }
-	p.Header = p.Header.Clone()
-	if p.Header == nil {
-		p.Header = http.Header{}
-	}
-	p.Header.Set("Accept", "application/json")
-	p.Body = func(asked api.Params) ([]byte, error) { return how.Body(asked.Model, asked.Prompt) }
-	p.NewDecoder = func() api.Decoder { return &scoring{parse: how.Parse} }
 	return t, nil
-}
-
-// scoring decodes the reply that scores a text.
-type scoring struct {
-	parse func(body []byte) ([]float64, error)
-	score result.Logprob
-}
-
-// Decode reads the reply, which is one frame.
-func (s *scoring) Decode(_ string, data []byte, d *api.Delta) error {
-	*d = api.Delta{Tokens: api.Unknown}
-	logprobs, err := s.parse(data)
-	if e, ok := errors.AsType[*api.ServerError](err); ok {
-		d.Err = e
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	sum := 0.0
-	for _, v := range logprobs {
-		sum += v
-	}
-	if n := len(logprobs); n > 0 {
-		s.score = result.Logprob{Tokens: n, Mean: sum / float64(n)}
-	}
-	d.Done = true
-	return nil
 }
 
 // scoreVerdict checks that there is a score.

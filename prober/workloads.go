@@ -2,6 +2,7 @@ package prober
 
 import (
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
@@ -21,6 +22,23 @@ func Estimates(e *config.Endpoint, m *config.Module) []workload.Estimate {
 		all = append(all, w.Estimate(e, m))
 	}
 	return all
+}
+
+// roundsOf returns the rounds of a run: one of one question, unless a workload says otherwise.
+func roundsOf(m *config.Module) []workload.Round {
+	for _, w := range Workloads() {
+		if w.Rounds != nil {
+			if rounds := w.Rounds(m); rounds != nil {
+				return rounds
+			}
+		}
+	}
+	return []workload.Round{{}}
+}
+
+// inspect returns the signs of corruption that an answer has, whatever was asked.
+func inspect(a workload.Answer, asked workload.Scripts) []result.Sign {
+	return answers.Inspect(a, asked)
 }
 
 // KindOf returns what a module asks.

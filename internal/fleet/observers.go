@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
+	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // Observation is a result of a probe, how it came about, and how it is judged.
@@ -145,7 +146,7 @@ type traffic struct {
 	askers []asker // set before the first reading
 }
 
-// asker is a Runner whose lengths can be those of users.
+// asker is the source of a Runner whose lengths can be those of users.
 type asker interface{ SetMix(m *load.Mix) }
 
 // newTraffic returns the traffic of the endpoint of targets; nil where no module asks
@@ -161,7 +162,11 @@ func newTraffic(targets []Target) *traffic {
 
 // follow has a module ask what users ask, if it is to.
 func (t *traffic) follow(of Target, r Runner) {
-	if a, ok := r.(asker); ok && of.Traffic != nil {
+	p, ok := r.(*prober.Prober)
+	if !ok || of.Traffic == nil {
+		return
+	}
+	if a, ok := p.Source().(asker); ok {
 		t.askers = append(t.askers, a)
 	}
 }

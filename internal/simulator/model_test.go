@@ -362,7 +362,8 @@ func TestScoringAtEveryFace(t *testing.T) {
 					v := serve(t, Options{Engine: engine, WeightsVersion: "a"}, false)
 					defer v.stop()
 					p, _ := api.Lookup(name)
-					body, err := p.Scoring.Body("simulated-8b", drift.ReferencePassage)
+					p, _ = p.Scored()
+					body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: drift.ReferencePassage})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -370,8 +371,10 @@ func TestScoringAtEveryFace(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					a := v.post(context.Background(), p.Scoring.URL(base.URL).Path, string(body), 8<<20)
-					got, err := p.Scoring.Parse([]byte(a.body))
+					a := v.post(context.Background(), p.URL(base.URL, "").Path, string(body), 8<<20)
+					var d api.Delta
+					err = p.NewDecoder().Decode("", []byte(a.body), &d)
+					got := d.Logprobs
 					if fault != "" {
 						if err == nil {
 							t.Errorf("%s at %s: %d scores of a server that ignores echo", name, engine, len(got))

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -15,8 +17,8 @@ import (
 type Kind struct {
 	// Key is that of config.Ask.
 	Key string
-	// New returns what makes the questions of a module.
-	New func(m *config.Module) (Source, error)
+	// New returns what makes the questions of a module for an endpoint.
+	New func(e *config.Endpoint, m *config.Module) (Source, error)
 	// Verdicts are those that the answers may have where they are checked.
 	Verdicts []result.Verdict
 	// Tokens returns how many tokens a prompt has at most, given what counts those of a text;
@@ -90,6 +92,35 @@ type Question struct {
 	// Learn takes the server's count of all texts, and returns why an answer to
 	// them is not one to what was to be asked; nil where nothing is learnt.
 	Learn func(tokens int) *result.Skip
+	// TopLogprobs is api.Params.TopLogprobs.
+	TopLogprobs int
+	// Session is what requests that a balancer keeps together have in common; "" for others.
+	Session string
+	// Prefix is the prefix policy of the result where it is not that of the first request of a
+	// run, and Turn which turn of a conversation it is.
+	Prefix config.Prefix
+	Turn   *result.Turn
+	// Next returns what the run asks next, nil for nothing more; nil is never. It is not used of
+	// questions that are sent together.
+	Next func(Asked) *Question
+	// Instead has the question replace the one before if it succeeds, and be forgotten if not.
+	Instead bool
+}
+
+// Asked is a question that was asked.
+type Asked struct {
+	Result *result.Result
+	// Text is what a user sees of the answer.
+	Text string
+}
+
+// Round is how many questions of a run are asked at a time.
+type Round struct {
+	// Size is how many are sent together, over connections of their own; 0 is one, alone, and those
+	// that follow from it.
+	Size int
+	// Offsets draws at which time from the first each of them is to start; nil is all at once.
+	Offsets func() []time.Duration
 }
 
 // Answer is an answer to be judged.
@@ -111,6 +142,45 @@ type Call struct {
 	// should be a JSON object.
 	Name, Arguments string
 }
+
+const (
+	// maxCalls and maxCallBytes bound what is kept of the calls of one reply. What is
+	// past them is dropped.
+	maxCalls     = 16
+	maxCallBytes = 64 << 10
+)
+
+// Calls puts the calls of one reply together from the pieces of its frames. The
+// zero value is ready to use.
+type Calls struct {
+	indexes []int
+	calls   []Call
+	bytes   int
+}
+
+// Add takes the pieces of the next frame. Arguments are joined. So are names, but
+// for one that repeats what is there: some servers name the function in every piece.
+func (c *Calls) Add(pieces []api.CallPiece) {
+	for _, p := range pieces {
+		i := slices.Index(c.indexes, p.Index)
+		if i < 0 && len(c.calls) == maxCalls || c.bytes+len(p.Name)+len(p.Arguments) > maxCallBytes {
+			continue
+		}
+		if i < 0 {
+			i = len(c.calls)
+			c.indexes, c.calls = append(c.indexes, p.Index), append(c.calls, Call{})
+		}
+		c.bytes += len(p.Name) + len(p.Arguments)
+		call := &c.calls[i]
+		if name := string(p.Name); name != call.Name {
+			call.Name += name
+		}
+		call.Arguments += string(p.Arguments)
+	}
+}
+
+// List returns the calls in the order in which they began.
+func (c *Calls) List() []Call { return c.calls }
 
 // Scripts is a set of scripts that a text is written in.
 type Scripts uint32

@@ -16,9 +16,13 @@ import (
 type Workload struct {
 	// Kinds are what modules may ask.
 	Kinds []Kind
+	// Rounds are how many questions the runs of a module ask at a time; nil where that is one.
+	Rounds func(m *config.Module) []Round
 	// Estimate returns what draws conclusions from the results of an endpoint and a module;
 	// nil of a module whose results lead to none.
 	Estimate func(e *config.Endpoint, m *config.Module) Estimate
+	// Finding is the zero value of its findings.
+	Finding Finding
 	// Metrics are the families of its findings, in the order of the documentation.
 	Metrics func() []Metric
 }

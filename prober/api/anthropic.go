@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/http"
 
 	"github.com/valyala/fastjson"
@@ -10,72 +9,29 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// anthropicVersion is the version of the protocol, which every request names.
-const anthropicVersion = "2023-06-01"
-
-// anthropic is Anthropic Messages, POST /v1/messages.
+// anthropic is Anthropic Messages, POST /v1/messages. The request has no temperature: models
+// refuse it from Claude Opus 4.7 on, and none of them was deterministic at 0.
 func anthropic() Protocol {
-	header := eventStreamHeader()
-	header.Set("Anthropic-Version", anthropicVersion)
 	return Protocol{
-		Name: "anthropic", Operation: OperationChat,
-		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL: versioned(messagesPath), Header: header, Models: openAIModels(),
-		Body: func(p Params) ([]byte, error) {
+		Name: "anthropic", Operation: OperationChat, Kind: Generation, Framing: stream.SSE,
+		URL: versioned(messagesPath), Version: "2023-06-01", Models: openAIModels(),
+		body: func(p Params) fields {
 			system, turns := systemApart(p)
-			r := anthropicRequest{Model: p.Model, MaxTokens: p.OutputTokens, System: system, Messages: turns, Stream: true}
-			if t := p.Tool; t != nil {
-				r.Tools = []anthropicTool{{t.Name, t.Description, t.Parameters}}
+			return fields{
+				{"model", p.Model},
+				{"max_tokens", p.OutputTokens},
+				{"system?", system},
+				{"messages", turns},
+				{"stream", true},
+				{"tools?", p.Tool.listed("input_schema")},
+				{"output_config?", when(p.Schema != nil, fields{{"format", fields{{"type", "json_schema"}, {"schema", p.Schema}}}})},
 			}
-			if p.Schema != nil {
-				r.OutputConfig = &anthropicOutput{anthropicFormat{"json_schema", p.Schema}}
-			}
-			return encodeBody(p, r)
 		},
 		MaxTokens: "max_tokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return &anthropicDecoder{prompt: noPrompt()} },
 		RateLimit:  anthropicRateLimit,
-		Doc: Doc{
-			Title: "Anthropic Messages", Servers: "Anthropic, vLLM, Dynamo, llama.cpp, Ollama, LiteLLM and other gateways",
-			Auth:       "`http.http_headers: {x-api-key: {secrets: [...]}}`; gateways `http.authorization.credentials`",
-			FirstToken: "`content_block_delta` with text, thinking or the input of a tool", End: "`message_stop`",
-			Usage: "`message_start` and `message_delta`", Cached: "`cache_read_input_tokens`",
-			Reasoning:    "`output_tokens_details.thinking_tokens`; thinking that is not shown is a silent part of TTFT",
-			Length:       "a cap",
-			Conversation: "`messages`, what the system says in `system`",
-			Model:        "`message_start`, `message.model`",
-			Tools:        "`tools`; a block of type `tool_use` and its `input_json_delta`", Structured: "`output_config.format` of type `json_schema`",
-		},
 	}
 }
-
-// anthropicRequest has no temperature: models refuse it from Claude Opus 4.7
-// on, and none of them was deterministic at 0.
-type anthropicRequest struct {
-	Model     string        `json:"model"`
-	MaxTokens int           `json:"max_tokens"`
-	System    string        `json:"system,omitempty"`
-	Messages  []chatMessage `json:"messages"`
-	Stream    bool          `json:"stream"`
-
-	Tools        []anthropicTool  `json:"tools,omitempty"`
-	OutputConfig *anthropicOutput `json:"output_config,omitempty"`
-}
-
-type (
-	anthropicTool struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description"`
-		InputSchema json.RawMessage `json:"input_schema"`
-	}
-	anthropicOutput struct {
-		Format anthropicFormat `json:"format"`
-	}
-	anthropicFormat struct {
-		Type   string          `json:"type"`
-		Schema json.RawMessage `json:"schema"`
-	}
-)
 
 // anthropicRateLimit reads the quota left from Anthropic's own headers, or
 // from those of a gateway. Of the quotas of tokens the tightest counts: that

@@ -52,7 +52,7 @@ func TestOddAnthropic(t *testing.T) {
 
 func TestAnthropicHeader(t *testing.T) {
 	p, _ := Lookup("anthropic")
-	if got := p.Header.Get("anthropic-version"); got != "2023-06-01" {
+	if got := p.Header().Get("anthropic-version"); got != "2023-06-01" {
 		t.Errorf("anthropic-version %q", got)
 	}
 }

@@ -1,5 +1,5 @@
-// Package api knows the wire protocols of inference endpoints: one file per
-// protocol that builds a request and decodes one frame of the reply into a
+// Package api knows the wire protocols of inference endpoints: each
+// builds a request and decodes one frame of the reply into a
 // Delta. It keeps no time and opens no connection.
 package api
 
@@ -87,6 +87,14 @@ type Params struct {
 	Schema json.RawMessage
 }
 
+// exactly returns the length that the answer is to have; 0 is any up to the cap.
+func (p *Params) exactly() int {
+	if !p.ExactLength {
+		return 0
+	}
+	return p.OutputTokens
+}
+
 // Protocol is one wire protocol.
 type Protocol struct {
 	// Name is the value of the configuration key api.
@@ -105,15 +113,13 @@ type Protocol struct {
 	ExactLength bool
 	// Framing cuts a good reply into the frames that Decoder takes.
 	Framing stream.Framing
-	// MediaTypes are the content types of a good reply.
-	MediaTypes []string
 	// URL returns where to send the requests for a model, given the URL of the
 	// endpoint as configured.
 	URL func(base *url.URL, model string) *url.URL
-	// Header is added to the request.
-	Header http.Header
-	// Body builds the request's JSON body.
-	Body func(Params) ([]byte, error)
+	// Version is the version of Anthropic's protocol, which every request names; "" of others.
+	Version string
+	// body is the request's JSON body.
+	body func(Params) fields
 	// MaxTokens is the key of the body that caps the answer, a nested one with
 	// dots; "" where there is none.
 	MaxTokens string
@@ -143,14 +149,10 @@ type Protocol struct {
 	// ServerTimes reads the server's own timing from the headers of a reply;
 	// nil where they have none.
 	ServerTimes func(http.Header) ServerTimes
-	// Scoring says how to ask for the log-probability of a given text; nil where
-	// the protocol has no way.
-	Scoring *TextScoring
+	scoring     *textScoring // nil where the protocol has no way
 	// Tools means that the protocol has Params.Tool, and Structured that it has
 	// Params.Schema.
 	Tools, Structured bool
-	// Doc is what docs/protocols.md says of the protocol.
-	Doc Doc
 }
 
 // ModelList says how to ask a server for its models.
@@ -159,48 +161,6 @@ type ModelList struct {
 	URL func(base *url.URL) *url.URL
 	// Parse reads the reply.
 	Parse func(body []byte) ([]ModelInfo, error)
-}
-
-// TextScoring says how to ask for the log-probability of a given text, in one
-// reply that is not streamed.
-type TextScoring struct {
-	// URL returns where to ask, given the URL of the endpoint as configured.
-	URL func(base *url.URL) *url.URL
-	// Body builds the request's JSON body.
-	Body func(model, text string) ([]byte, error)
-	// Parse reads the log-probabilities of the text's tokens in nats, each from
-	// -10,000 to 0 and at least one, the first token, which has none, left out.
-	// An error is ErrProtocol, also where the server scored not all of the text,
-	// or a *ServerError that the reply holds.
-	Parse func(body []byte) ([]float64, error)
-}
-
-// Doc describes for people what a protocol lets a probe measure.
-type Doc struct {
-	// Title is the protocol's own name, Servers who speaks it.
-	Title, Servers string
-	// Auth is how a key is sent, in terms of the configuration.
-	Auth string
-	// FirstToken is the event that ends TTFT, End what ends a reply.
-	FirstToken, End string
-	// Usage, Cached, Reasoning and ServerTimes say where these come from; ""
-	// means that the protocol does not have it.
-	Usage, Cached, Reasoning, ServerTimes string
-	// Length says how exactly the length of the answer can be asked for.
-	Length string
-	// Conversation says how Params.Messages are sent.
-	Conversation string
-	// Model and Fingerprint say where Delta.Model and Delta.Fingerprint come
-	// from, Scoring how a text is scored; "" means not at all.
-	Model, Fingerprint, Scoring string
-	// Logprobs says where Delta.Top comes from; "" means nowhere.
-	Logprobs string
-	// Tools says how Params.Tool is sent and a call comes back, Structured how
-	// Params.Schema is sent; "" means not at all.
-	Tools, Structured string
-	// Unmet says that no reply of a running server was seen: those of the tests
-	// are composed from documentation and sources.
-	Unmet bool
 }
 
 // Decoder decodes the frames of one reply in order. It is not safe for
@@ -252,6 +212,12 @@ type Delta struct {
 	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in
 	// every other frame.
 	Vectors *Vectors
+	// Values are what that frame holds, where they are kept: a vector for each input, or one
+	// vector with the score of each, in the order of the inputs. nil means that the
+	// reply has none or too many, or does not show which input each belongs to.
+	Values [][]float32
+	// Logprobs are the log-probabilities of the tokens of a text that was to be scored.
+	Logprobs []float64
 	// Done means that the frame is the protocol's end marker.
 	Done bool
 }

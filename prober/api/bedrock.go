@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -12,10 +11,9 @@ import (
 )
 
 const (
-	awsStreamType  = "application/vnd.amazon.eventstream"
 	conversePath   = "/converse-stream"
 	bedrockModels  = "/model/"
-	exceptionFrame = "exception:" // as stream.EventStreamReader names frames
+	exceptionFrame = "exception:" // as package stream names frames
 	errorFrame     = "error:"
 )
 
@@ -23,96 +21,36 @@ const (
 // /model/{model}/converse-stream. The request has no temperature, as some of
 // the models refuse it.
 func bedrock() Protocol {
-	type content struct {
-		Text string `json:"text"`
-	}
-	type message struct {
-		Role    string    `json:"role"`
-		Content []content `json:"content"`
-	}
-	type inferenceConfig struct {
-		MaxTokens int `json:"maxTokens"`
-	}
-	type request struct {
-		System          []content       `json:"system,omitempty"`
-		Messages        []message       `json:"messages"`
-		InferenceConfig inferenceConfig `json:"inferenceConfig"`
-		ToolConfig      any             `json:"toolConfig,omitempty"`
-		OutputConfig    any             `json:"outputConfig,omitempty"`
-	}
 	return Protocol{
-		Name: "bedrock", Hosted: true, Operation: OperationChat,
-		Kind: Generation, Framing: stream.EventStream, MediaTypes: []string{awsStreamType},
-		URL:    bedrockURL,
-		Header: acceptHeader(awsStreamType),
-		Body: func(p Params) ([]byte, error) {
-			r := request{InferenceConfig: inferenceConfig{MaxTokens: p.OutputTokens}}
-			system, turns := systemApart(p)
-			if system != "" {
-				r.System = []content{{system}}
-			}
-			for _, m := range turns {
-				r.Messages = append(r.Messages, message{m.Role, []content{{m.Content}}})
-			}
-			if p.Tool != nil {
-				r.ToolConfig = bedrockTools(p.Tool)
-			}
-			if p.Schema != nil {
-				r.OutputConfig = bedrockFormat(p.Schema)
-			}
-			return encodeBody(p, r)
-		},
+		Name: "bedrock", Hosted: true, Operation: OperationChat, Kind: Generation, Framing: stream.EventStream,
+		URL:       bedrockURL,
+		body:      bedrockBody,
 		MaxTokens: "inferenceConfig.maxTokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return new(bedrockDecoder) },
-		Doc: Doc{
-			Unmet: true,
-			Title: "Amazon Bedrock ConverseStream", Servers: "Amazon Bedrock",
-			Auth:       "`sigv4`, or a Bedrock API key in `http.authorization.credentials`",
-			FirstToken: "`contentBlockDelta` with text, reasoning text or tool input", End: "`metadata` and `messageStop`",
-			Usage: "`metadata.usage`", Cached: "`usage.cacheReadInputTokens`",
-			Length:       "a cap",
-			Conversation: "`messages`, what the system says in `system`",
-			Tools:        "`toolConfig`; `toolUse` of a block", Structured: "`outputConfig.textFormat` of type `json_schema`",
-		},
 	}
 }
 
-// bedrockTools returns toolConfig of a request.
-func bedrockTools(t *Tool) any {
-	type schema struct {
-		JSON json.RawMessage `json:"json"`
+func bedrockBody(p Params) fields {
+	content := func(text string) []fields { return []fields{{{"text", text}}} }
+	system, turns := systemApart(p)
+	var messages []fields
+	for _, m := range turns {
+		messages = append(messages, fields{{"role", m.Role}, {"content", content(m.Content)}})
 	}
-	type spec struct {
-		Name        string `json:"name"`
-		Description string `json:"description"`
-		InputSchema schema `json:"inputSchema"`
+	r := fields{
+		{"system?", when(system != "", content(system))},
+		{"messages", messages},
+		{"inferenceConfig", fields{{"maxTokens", p.OutputTokens}}},
 	}
-	type tool struct {
-		ToolSpec spec `json:"toolSpec"`
+	if t := p.Tool; t != nil {
+		spec := fields{{"name", t.Name}, {"description", t.Description}, {"inputSchema", fields{{"json", t.Parameters}}}}
+		r = append(r, field{"toolConfig", fields{{"tools", []fields{{{"toolSpec", spec}}}}}})
 	}
-	type config struct {
-		Tools []tool `json:"tools"`
+	if p.Schema != nil { // as a text
+		definition := fields{{"name", answerSchema}, {"schema", string(p.Schema)}}
+		r = append(r, field{"outputConfig", fields{{"textFormat", fields{{"type", "json_schema"}, {"structure", fields{{"jsonSchema", definition}}}}}}})
 	}
-	return config{[]tool{{spec{t.Name, t.Description, schema{t.Parameters}}}}}
-}
-
-// bedrockFormat returns outputConfig of a request, where the schema is a text.
-func bedrockFormat(schema json.RawMessage) any {
-	type definition struct {
-		Name   string `json:"name"`
-		Schema string `json:"schema"`
-	}
-	type structure struct {
-		JSONSchema definition `json:"jsonSchema"`
-	}
-	type format struct {
-		Type      string    `json:"type"`
-		Structure structure `json:"structure"`
-	}
-	type config struct {
-		TextFormat format `json:"textFormat"`
-	}
-	return config{format{"json_schema", structure{definition{answerSchema, string(schema)}}}}
+	return r
 }
 
 // bedrockURL puts the model into the path, escaped as the AWS SDKs do: names

@@ -31,7 +31,7 @@ func awsStream(lines string) []byte {
 	var b []byte
 	for line := range strings.Lines(lines) {
 		name, payload, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		b = append(b, awsMessage(payload, ":event-type", name, ":content-type", jsonType, ":message-type", "event")...)
+		b = append(b, awsMessage(payload, ":event-type", name, ":content-type", "application/json", ":message-type", "event")...)
 	}
 	return b
 }
@@ -59,7 +59,7 @@ func TestBedrockOddStreams(t *testing.T) {
 	const hi = `contentBlockDelta {"delta":{"text":"hi"}}` + "\n"
 	const end = `messageStop {"stopReason":"end_turn"}` + "\n"
 	exception := func(kind, payload string) string {
-		return string(awsMessage(payload, ":exception-type", kind, ":content-type", jsonType, ":message-type", "exception"))
+		return string(awsMessage(payload, ":exception-type", kind, ":content-type", "application/json", ":message-type", "exception"))
 	}
 	f := func(name, body string, want reply) {
 		t.Helper()

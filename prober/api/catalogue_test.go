@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
 )
 
 // The rows of the catalogue are complete and agree with one another.
@@ -63,11 +65,11 @@ func TestEngineOf(t *testing.T) {
 func TestProtocols(t *testing.T) {
 	for _, name := range Names() {
 		p, ok := Lookup(name)
-		if !ok || p.Name != name || p.Kind == "" || p.URL == nil || p.Body == nil || p.NewDecoder() == nil {
+		if !ok || p.Name != name || p.Kind == "" || p.URL == nil || p.body == nil || p.NewDecoder() == nil {
 			t.Errorf("%s: %+v", name, p)
 		}
-		if p.Header.Get("Accept") != p.MediaTypes[0] || p.Header.Get("Accept-Encoding") != "identity" {
-			t.Errorf("%s: header %v", name, p.Header)
+		if h := p.Header(); h.Get("Accept") != p.MediaType() || h.Get("Accept-Encoding") != "identity" {
+			t.Errorf("%s: header %v", name, h)
 		}
 	}
 	if _, ok := Lookup("openai"); ok {
@@ -89,9 +91,43 @@ server does not report is absent from the metrics, never 0.
 
 `
 
-// The reference is what the protocols say of themselves.
+// doc describes for people what a protocol lets a probe measure: its row of protocols.yml.
+type doc struct {
+	Title, Servers, Auth           string
+	FirstToken                     string `yaml:"first_token"`
+	End, Usage, Cached, Reasoning  string
+	ServerTimes                    string `yaml:"server_times"`
+	Length, Conversation, Model    string
+	Fingerprint, Scoring, Logprobs string
+	Tools, Structured              string
+	Unmet                          bool
+}
+
+// docs returns protocols.yml by the name of the protocol.
+func docs(t *testing.T) map[string]doc {
+	t.Helper()
+	text, err := os.ReadFile("protocols.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]doc
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// The reference is what the code and protocols.yml say of the protocols.
 func TestReference(t *testing.T) {
-	got := reference()
+	docs := docs(t)
+	for _, name := range Names() {
+		if docs[name].Title == "" || len(docs) != len(Names()) {
+			t.Errorf("%d rows in protocols.yml for %d protocols, %s: %+v", len(docs), len(Names()), name, docs[name])
+		}
+	}
+	got := reference(docs)
 	if *update {
 		if err := os.WriteFile(referenceFile, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -106,7 +142,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-func reference() string {
+func reference(docs map[string]doc) string {
 	var b strings.Builder
 	b.WriteString(referenceIntro)
 	b.WriteString("| `api` | kind | TTFT, TPOT, gaps | tokens | cached tokens | reasoning apart | server's own time | model named | fingerprint | log-probabilities | score of a text | tools | JSON schema |\n" +
@@ -118,13 +154,13 @@ func reference() string {
 		return "–"
 	}
 	for _, p := range protocols() {
-		d := p.Doc
+		d := docs[p.Name]
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, p.Name, p.Kind,
 			mark(p.Kind == Generation), mark(d.Usage != ""), mark(d.Cached != ""), mark(d.Reasoning != ""), mark(d.ServerTimes != ""),
-			mark(d.Model != ""), mark(d.Fingerprint != ""), mark(d.Logprobs != ""), mark(p.Scoring != nil), mark(p.Tools), mark(p.Structured))
+			mark(d.Model != ""), mark(d.Fingerprint != ""), mark(d.Logprobs != ""), mark(p.scoring != nil), mark(p.Tools), mark(p.Structured))
 	}
 	for _, p := range protocols() {
-		d := p.Doc
+		d := docs[p.Name]
 		fmt.Fprintf(&b, "\n## %s\n\n%s: %s.\n\n| | |\n| --- | --- |\n", p.Name, d.Title, d.Servers)
 		for _, row := range [][2]string{
 			{"key", d.Auth},
@@ -144,7 +180,7 @@ func reference() string {
 			{"length of the answer", d.Length},
 			{"conversation", d.Conversation},
 			{"model", modelRow(&p)},
-			{"tested with", testedRow(&p)},
+			{"tested with", testedRow(d.Unmet)},
 		} {
 			if row[1] != "" {
 				fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
@@ -166,8 +202,8 @@ func finishRow(p *Protocol) string {
 	return "mandatory: without one the reply was cut"
 }
 
-func testedRow(p *Protocol) string {
-	if p.Doc.Unmet {
+func testedRow(unmet bool) string {
+	if unmet {
 		return "composed replies; no real server was met"
 	}
 	return "replies of [running servers](compatibility.md#protocols) or recorded ones"

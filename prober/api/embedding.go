@@ -14,16 +14,42 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// jsonType is the media type of a reply in one piece.
-const jsonType = "application/json"
+// embedding is what the protocols that embed share: one reply, in one piece.
+func embedding(p Protocol, body func(Params) fields) Protocol {
+	p.Operation, p.Kind, p.Framing, p.body = OperationEmbeddings, Embedding, stream.Whole, body
+	p.NewDecoder = func() Decoder { return new(embeddingDecoder) }
+	return p
+}
 
-// encodeInputs writes the body of a request about texts. It refuses one
-// without any, which servers answer with an error or with nothing.
-func encodeInputs(p Params, body any) ([]byte, error) {
-	if len(p.Inputs) == 0 {
-		return nil, errors.New("build request body: no inputs")
-	}
-	return encodeJSON(body)
+// openAIEmbeddings is OpenAI Embeddings, POST /v1/embeddings.
+func openAIEmbeddings() Protocol {
+	return embedding(Protocol{Name: "openai-embeddings", URL: versioned(embeddingsPath), Models: openAIModels()}, func(p Params) fields {
+		return fields{{"model", p.Model}, {"input", p.Inputs}, {"encoding_format", "float"}}
+	})
+}
+
+// tei is the native protocol of Text Embeddings Inference, POST /embed. A
+// server has one model, which a request does not name.
+func tei() Protocol {
+	at := server{"/embed", "/info", "/rerank", "/v1"}
+	return embedding(Protocol{
+		Name: "tei", Engine: TEI, URL: at.path("/embed"), Models: at.models("/info", parseTGIInfo), ModelOptional: true,
+		Usage: teiUsage, ServerTimes: teiTimes,
+	}, func(p Params) fields { return fields{{"inputs", p.Inputs}} })
+}
+
+// ollamaEmbed is Ollama's native POST /api/embed.
+func ollamaEmbed() Protocol {
+	return embedding(Protocol{
+		Name: "ollama-embed", Engine: Ollama, URL: ollamaServer().path("/api/embed"), Models: ollamaServer().models("/api/tags", parseOllamaModels),
+	}, func(p Params) fields { return fields{{"model", p.Model}, {"input", p.Inputs}} })
+}
+
+// cohereEmbed is Cohere's POST /v2/embed.
+func cohereEmbed() Protocol {
+	return embedding(Protocol{Name: "cohere-embed", Hosted: true, URL: cohereServer().path("/v2/embed")}, func(p Params) fields {
+		return fields{{"model", p.Model}, {"input_type", "search_document"}, {"texts", p.Inputs}, {"embedding_types", []string{"float"}}}
+	})
 }
 
 // embeddingDecoder decodes the one frame of a reply with embeddings, in the
@@ -33,19 +59,14 @@ type embeddingDecoder struct {
 	reader  vectorReader
 	found   []vector
 	vectors Vectors // what Delta.Vectors points to
-	values  [][]float32
 }
 
 // KeepValues implements ValueDecoder.
 func (e *embeddingDecoder) KeepValues() { e.reader.keep = true }
 
-// Values implements ValueDecoder.
-func (e *embeddingDecoder) Values() [][]float32 { return e.values }
-
 // Decode implements Decoder.
 func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
 	*d = Delta{Tokens: Unknown}
-	e.values = nil
 	if err := e.reader.read(data); err != nil {
 		return err
 	}
@@ -56,7 +77,7 @@ func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
 	if d.Err = errorIn(reply); d.Err != nil {
 		return nil
 	}
-	if err := e.readVectors(reply, data); err != nil {
+	if err := e.readVectors(reply, data, d); err != nil {
 		return err
 	}
 	d.Vectors, d.Done = &e.vectors, true
@@ -66,7 +87,7 @@ func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
 }
 
 // readVectors measures the embeddings; data is for the text of an error.
-func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte) error {
+func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte, d *Delta) error {
 	list := firstArray(reply, reply.Get("data"), reply.Get("embeddings"), reply.Get("embeddings", "float"))
 	if list == nil {
 		return fmt.Errorf("%w: no list of embeddings: %s", ErrProtocol, bounded(data))
@@ -86,7 +107,7 @@ func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte) error
 		return fmt.Errorf("%w: embedding with a number that is not finite or too large", ErrProtocol)
 	}
 	if e.reader.keep {
-		e.values = inOrder(kept(e.found), items, false)
+		d.Values = inOrder(kept(e.found), items, false)
 	}
 	return nil
 }
@@ -293,29 +314,6 @@ func summary(vectors []vector) (s Vectors, ok bool) {
 	return s, !math.IsNaN(s.Norm) && !math.IsInf(s.Norm, 0)
 }
 
-// openAIEmbeddings is OpenAI Embeddings, POST /v1/embeddings.
-func openAIEmbeddings() Protocol {
-	type request struct {
-		Model          string   `json:"model"`
-		Input          []string `json:"input"`
-		EncodingFormat string   `json:"encoding_format"`
-	}
-	return Protocol{
-		Name: "openai-embeddings", Operation: OperationEmbeddings,
-		Kind: Embedding, Framing: stream.Whole, MediaTypes: []string{jsonType},
-		URL: versioned(embeddingsPath), Header: acceptHeader(jsonType), Models: openAIModels(),
-		Body: func(p Params) ([]byte, error) {
-			return encodeInputs(p, request{Model: p.Model, Input: p.Inputs, EncodingFormat: "float"})
-		},
-		NewDecoder: func() Decoder { return new(embeddingDecoder) },
-		Doc: Doc{
-			Title: "OpenAI Embeddings", Servers: "vLLM, SGLang, llama.cpp, Ollama, TEI, gateways and most hosted services",
-			Auth: "`http.authorization.credentials`",
-			End:  "the end of the body", Usage: "`usage.prompt_tokens`",
-		},
-	}
-}
-
 // maxKeptNumbers is how many numbers of a reply are kept: 32 vectors of 8,192.
 const maxKeptNumbers = 262_144
 
@@ -323,12 +321,8 @@ const maxKeptNumbers = 262_144
 // reply are measured and forgotten unless it is asked to keep them.
 type ValueDecoder interface {
 	Decoder
-	// KeepValues has the decoder keep the numbers of the frames that follow.
+	// KeepValues has the decoder keep the numbers of the frames that follow, as Delta.Values.
 	KeepValues()
-	// Values returns those of the latest frame: a vector for each input, or one
-	// vector with the score of each, in the order of the inputs. nil means that the
-	// reply has none or too many, or does not show which input each belongs to.
-	Values() [][]float32
 }
 
 // inOrder returns what items hold in the order of the inputs: that of their indexes

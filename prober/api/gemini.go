@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -14,80 +13,40 @@ import (
 // the Gemini API and on Vertex AI.
 func gemini() Protocol {
 	return Protocol{
-		Name: "gemini", Hosted: true, Operation: OperationContent,
-		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL: geminiURL, Header: eventStreamHeader(),
-		Models:      &ModelList{URL: geminiModelsURL, Parse: parseGeminiModels},
-		Body:        geminiBody,
+		Name: "gemini", Hosted: true, Operation: OperationContent, Kind: Generation, Framing: stream.SSE,
+		URL: geminiURL, Models: &ModelList{URL: geminiModelsURL, Parse: parseGeminiModels},
+		body:        geminiBody,
 		NoEndMarker: true,
 		MaxTokens:   "generationConfig.maxOutputTokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return &geminiDecoder{candidates: Unknown, thoughts: Unknown} },
-		Doc: Doc{
-			Title: "Google Gemini", Servers: "Gemini API, Vertex AI",
-			Auth:       "`http.http_headers: {x-goog-api-key: {secrets: [...]}}`; Vertex AI `http.authorization.credentials`",
-			FirstToken: "a part with text, a thought or a function call", End: "the end of the body after `finishReason`",
-			Usage: "`usageMetadata`: candidates and thoughts together", Cached: "`cachedContentTokenCount`",
-			Reasoning:    "`thoughtsTokenCount`; thoughts that are not shown are a silent part of TTFT",
-			Length:       "a cap, thoughts included",
-			Conversation: "`contents`, what the system says in `systemInstruction`",
-			Model:        "`modelVersion`",
-			Logprobs:     "`logprobsResult.topCandidates[0]`, of models that have it",
-			Tools:        "`tools[].functionDeclarations`; a part with a `functionCall`", Structured: "`generationConfig.responseJsonSchema`",
-		},
 	}
 }
 
-type (
-	geminiRequest struct {
-		Contents          []geminiContent `json:"contents"`
-		SystemInstruction *geminiContent  `json:"systemInstruction,omitempty"`
-		GenerationConfig  geminiConfig    `json:"generationConfig"`
-		Tools             []geminiTools   `json:"tools,omitempty"`
-	}
-	geminiTools struct {
-		FunctionDeclarations []openAIFunction `json:"functionDeclarations"`
-	}
-	geminiContent struct {
-		Role  string       `json:"role,omitempty"`
-		Parts []geminiPart `json:"parts"`
-	}
-	geminiPart struct {
-		Text string `json:"text"`
-	}
-	geminiConfig struct {
-		MaxOutputTokens  int     `json:"maxOutputTokens"`
-		Temperature      float64 `json:"temperature"`
-		ResponseLogprobs bool    `json:"responseLogprobs,omitempty"`
-		Logprobs         int     `json:"logprobs,omitempty"`
-
-		ResponseMIMEType   string          `json:"responseMimeType,omitempty"`
-		ResponseJSONSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
-	}
-)
-
 // geminiBody builds the body of a request. What others call the assistant is
 // the model here.
-func geminiBody(p Params) ([]byte, error) {
-	r := geminiRequest{GenerationConfig: geminiConfig{
-		MaxOutputTokens: p.OutputTokens, ResponseLogprobs: p.TopLogprobs > 0, Logprobs: p.TopLogprobs,
-	}}
+func geminiBody(p Params) fields {
+	parts := func(text string) field { return field{"parts", []fields{{{"text", text}}}} }
 	system, turns := systemApart(p)
-	if system != "" {
-		r.SystemInstruction = &geminiContent{Parts: []geminiPart{{system}}}
-	}
+	var contents []fields
 	for _, m := range turns {
 		if m.Role != roleUser {
 			m.Role = "model"
 		}
-		r.Contents = append(r.Contents, geminiContent{Role: m.Role, Parts: []geminiPart{{m.Content}}})
+		contents = append(contents, fields{{"role", m.Role}, parts(m.Content)})
 	}
-	if t := p.Tool; t != nil {
-		r.Tools = []geminiTools{{[]openAIFunction{{t.Name, t.Description, t.Parameters}}}}
+	return fields{
+		{"contents", contents},
+		{"systemInstruction?", when(system != "", fields{parts(system)})},
+		{"generationConfig", fields{
+			{"maxOutputTokens", p.OutputTokens},
+			{"temperature", 0},
+			{"responseLogprobs?", p.TopLogprobs > 0},
+			{"logprobs?", p.TopLogprobs},
+			{"responseMimeType?", when(p.Schema != nil, "application/json")},
+			{"responseJsonSchema?", p.Schema},
+		}},
+		{"tools?", when(p.Tool != nil, []fields{{{"functionDeclarations", p.Tool.listed("parameters")}}})},
 	}
-	if p.Schema != nil {
-		r.GenerationConfig.ResponseMIMEType, r.GenerationConfig.ResponseJSONSchema = "application/json", p.Schema
-	}
-	return encodeBody(p, r)
 }
 
 // geminiURL returns where to send requests for a model. Without alt=sse the

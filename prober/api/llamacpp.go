@@ -1,66 +1,34 @@
 package api
 
 import (
-	"encoding/json"
-	"net/url"
-
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-const llamacppPath = "/completion"
-
 // llamacpp is the own POST /completion of llama.cpp's server: no chat template
 // and no parser of reasoning between the engine and the reply.
 func llamacpp() Protocol {
+	at := server{"/completion", "/v1/models", "/v1"}
 	return Protocol{
-		Name: "llamacpp", Engine: LlamaCPP, Operation: OperationCompletion, ExactLength: true,
-		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL:    func(base *url.URL, _ string) *url.URL { return underLlamacpp(base, llamacppPath) },
-		Header: eventStreamHeader(),
-		Models: &ModelList{
-			URL:   func(base *url.URL) *url.URL { return underLlamacpp(base, "/v1"+modelsPath) },
-			Parse: ParseModels,
-		},
-		ModelOptional: true,
-		Body: func(p Params) ([]byte, error) {
-			return encodeBody(p, llamacppRequest{
-				Prompt: oneText(p), NPredict: p.OutputTokens, IgnoreEOS: p.ExactLength, Stream: true, NProbs: p.TopLogprobs,
-				JSONSchema: p.Schema,
-			})
+		Name: "llamacpp", Engine: LlamaCPP, Operation: OperationCompletion, ExactLength: true, Kind: Generation, Framing: stream.SSE,
+		URL: at.path("/completion"), Models: at.models("/v1/models", ParseModels), ModelOptional: true,
+		body: func(p Params) fields {
+			return fields{
+				{"prompt", oneText(p)},
+				{"n_predict", p.OutputTokens},
+				{"ignore_eos?", p.ExactLength},
+				{"temperature", 0},
+				{"stream", true},
+				{"n_probs?", p.TopLogprobs},
+				{"json_schema?", p.Schema},
+			}
 		},
 		MaxTokens: "n_predict", Structured: true,
 		// llamafile, and llama.cpp before December 2024, have no stop_type.
 		FinishOptional: true,
 		NewDecoder:     func() Decoder { return &llamacppDecoder{} },
-		Doc: Doc{
-			Title: "llama.cpp completion", Servers: "llama.cpp", Auth: "`http.authorization.credentials`",
-			FirstToken: "`content` with content", End: "`stop: true`",
-			Usage: "`tokens_predicted`, running in every event, and `tokens_evaluated`", Cached: "`timings.cache_n`",
-			ServerTimes:  "`timings`",
-			Length:       "exact",
-			Conversation: docOneText,
-			Model:        "`model` in the last event",
-			Logprobs:     "`completion_probabilities[0].top_logprobs`",
-			Structured:   "`json_schema`",
-		},
 	}
-}
-
-func underLlamacpp(base *url.URL, path string) *url.URL {
-	return fixed(base, path, llamacppPath, "/v1"+modelsPath, "/v1")
-}
-
-type llamacppRequest struct {
-	Prompt      string  `json:"prompt"`
-	NPredict    int     `json:"n_predict"`
-	IgnoreEOS   bool    `json:"ignore_eos,omitempty"`
-	Temperature float64 `json:"temperature"`
-	Stream      bool    `json:"stream"`
-	NProbs      int     `json:"n_probs,omitempty"`
-
-	JSONSchema json.RawMessage `json:"json_schema,omitempty"`
 }
 
 // llamacppDecoder decodes the events of llama.cpp.

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-	"net/url"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -10,107 +8,58 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-const (
-	ollamaChatPath     = "/api/chat"
-	ollamaGeneratePath = "/api/generate"
-	ollamaTagsPath     = "/api/tags"
-)
-
 // ollamaChat is Ollama's own POST /api/chat.
 func ollamaChat() Protocol {
-	p := ollama(ollamaChatPath)
-	p.Name, p.Operation = "ollama", OperationChat
-	p.Body = func(p Params) ([]byte, error) {
-		r := newOllamaRequest(p)
-		r.Messages, r.Tools = conversation(p), openAITools(p.Tool)
-		return encodeBody(p, r)
+	p := ollama("/api/chat")
+	p.Name, p.Operation, p.Tools = "ollama", OperationChat, true
+	p.body = func(p Params) fields {
+		return ollamaBody(p, fields{{"messages", conversation(p)}}, openAITools(p.Tool))
 	}
 	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).chatMaterial} }
-	p.Doc.Title = "Ollama chat"
-	p.Doc.FirstToken = "`message` with content, thinking or a tool call"
-	p.Tools, p.Doc.Tools = true, "`tools`; `message.tool_calls`, each whole"
 	return p
 }
 
 // ollamaGenerate is Ollama's own POST /api/generate: one prompt, which the
 // server puts into the model's template.
 func ollamaGenerate() Protocol {
-	p := ollama(ollamaGeneratePath)
+	p := ollama("/api/generate")
 	p.Name, p.Operation = "ollama-generate", OperationCompletion
-	p.Body = func(p Params) ([]byte, error) {
-		r := newOllamaRequest(p)
+	p.body = func(p Params) fields {
 		system, turns := systemApart(p)
-		r.System, r.Prompt = system, joined(turns)
-		return encodeBody(p, r)
+		return ollamaBody(p, fields{{"system?", system}, {"prompt?", joined(turns)}}, nil)
 	}
 	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).generateMaterial} }
-	p.Doc.Title = "Ollama generate"
-	p.Doc.Conversation = docOneText + "; what the system says in `system`"
-	p.Doc.FirstToken = "`response` or `thinking` with content"
 	return p
+}
+
+// ollamaServer is a server whose URL may be that of its other protocols, too.
+func ollamaServer() server {
+	return server{"/api/chat", "/api/generate", "/api/tags", "/api/embed", "/api", "/v1"}
 }
 
 // ollama is what both protocols share.
 func ollama(path string) Protocol {
 	return Protocol{
-		Engine: Ollama,
-		Kind:   Generation, Framing: stream.NDJSON, MediaTypes: []string{ndjsonType},
-		URL:    func(base *url.URL, _ string) *url.URL { return underOllama(base, path) },
-		Header: acceptHeader(ndjsonType), MaxTokens: "options.num_predict", Structured: true,
+		Engine: Ollama, Kind: Generation, Framing: stream.NDJSON,
+		URL: ollamaServer().path(path), Models: ollamaServer().models("/api/tags", parseOllamaModels),
+		MaxTokens: "options.num_predict", Structured: true,
 		// Ollama before May 2024 sends no done_reason, and neither do emulations that
 		// follow the examples of its documentation.
 		FinishOptional: true,
-		Models: &ModelList{
-			URL:   func(base *url.URL) *url.URL { return underOllama(base, ollamaTagsPath) },
-			Parse: parseOllamaModels,
-		},
-		Doc: Doc{
-			Servers: "Ollama", Auth: "`http.authorization.credentials`; none on a server of one's own",
-			End:          "`done: true`",
-			Usage:        "`prompt_eval_count`, `eval_count`; not of a reply with thoughts and a `format`, of which they count a part",
-			ServerTimes:  "`prompt_eval_duration`, `eval_duration`",
-			Length:       "a cap only",
-			Conversation: docMessages,
-			Model:        "`model`",
-			Logprobs:     "`logprobs[0].top_logprobs`, from version 0.12.11",
-			Structured:   "`format`",
-		},
 	}
 }
 
-// underOllama takes a base that ends in one of Ollama's paths, in its /api, or
-// in the /v1 of its other protocols.
-func underOllama(base *url.URL, path string) *url.URL {
-	return fixed(base, path, ollamaChatPath, ollamaGeneratePath, ollamaTagsPath, "/api/embed", "/api", "/v1")
-}
-
-// ollamaRequest is the body of both protocols: chat has Messages, generate has
-// System and Prompt.
-type ollamaRequest struct {
-	Model    string        `json:"model"`
-	Messages []chatMessage `json:"messages,omitempty"`
-	System   string        `json:"system,omitempty"`
-	Prompt   string        `json:"prompt,omitempty"`
-	Stream   bool          `json:"stream"`
-	Options  ollamaOptions `json:"options"`
-	// Ollama before 0.12.11 ignores these.
-	Logprobs    bool `json:"logprobs,omitempty"`
-	TopLogprobs int  `json:"top_logprobs,omitempty"`
-
-	Tools  []openAITool    `json:"tools,omitempty"`
-	Format json.RawMessage `json:"format,omitempty"`
-}
-
-type ollamaOptions struct {
-	NumPredict  int     `json:"num_predict"`
-	Temperature float64 `json:"temperature"`
-}
-
-func newOllamaRequest(p Params) ollamaRequest {
-	return ollamaRequest{
-		Model: p.Model, Stream: true, Options: ollamaOptions{NumPredict: p.OutputTokens},
-		Logprobs: p.TopLogprobs > 0, TopLogprobs: p.TopLogprobs, Format: p.Schema,
-	}
+// ollamaBody is the body of both protocols. Ollama before 0.12.11 ignores what it says of
+// log-probabilities.
+func ollamaBody(p Params, asked fields, tools []fields) fields {
+	return append(append(fields{{"model", p.Model}}, asked...), fields{
+		{"stream", true},
+		{"options", fields{{"num_predict", p.OutputTokens}, {"temperature", 0}}},
+		{"logprobs?", p.TopLogprobs > 0},
+		{"top_logprobs?", p.TopLogprobs},
+		{"tools?", tools},
+		{"format?", p.Schema},
+	}...)
 }
 
 // ollamaDecoder decodes the objects of both protocols, which differ in where
@@ -197,35 +146,6 @@ func parseOllamaModels(body []byte) ([]ModelInfo, error) {
 	return parseModelList(body, "models", func(m *fastjson.Value) ModelInfo {
 		return ModelInfo{ID: string(m.GetStringBytes("name")), MaxModelLen: Unknown}
 	})
-}
-
-const ollamaEmbedPath = "/api/embed"
-
-// ollamaEmbed is Ollama's native POST /api/embed.
-func ollamaEmbed() Protocol {
-	type request struct {
-		Model string   `json:"model"`
-		Input []string `json:"input"`
-	}
-	return Protocol{
-		Name: "ollama-embed", Engine: Ollama, Operation: OperationEmbeddings,
-		Kind: Embedding, Framing: stream.Whole, MediaTypes: []string{jsonType},
-		URL:    func(base *url.URL, _ string) *url.URL { return underOllama(base, ollamaEmbedPath) },
-		Header: acceptHeader(jsonType),
-		Models: &ModelList{
-			URL:   func(base *url.URL) *url.URL { return underOllama(base, ollamaTagsPath) },
-			Parse: parseOllamaModels,
-		},
-		Body: func(p Params) ([]byte, error) {
-			return encodeInputs(p, request{Model: p.Model, Input: p.Inputs})
-		},
-		NewDecoder: func() Decoder { return new(embeddingDecoder) },
-		Doc: Doc{
-			Title: "Ollama embed", Servers: "Ollama",
-			Auth: "`http.authorization.credentials` at the hosted service",
-			End:  "the end of the body", Usage: "`prompt_eval_count`", ServerTimes: "`total_duration` without `load_duration`",
-		},
-	}
 }
 
 // ollamaEmbedTimes reads Ollama's own timing of an embedding, in nanoseconds.

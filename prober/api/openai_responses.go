@@ -9,73 +9,40 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// responses is OpenAI Responses, POST /v1/responses.
+// responses is OpenAI Responses, POST /v1/responses. It asks for a reply that the server does not
+// keep, which it would by default; the token counts come unasked. Input is a text, or a list
+// of messages without those of the system, which are the instructions.
 func responses() Protocol {
 	return Protocol{
-		Name: "openai-responses", Operation: OperationChat,
-		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL: versioned(responsesPath), Header: eventStreamHeader(), Models: openAIModels(),
-		Body: func(p Params) ([]byte, error) {
-			r := responsesRequest{Model: p.Model, Input: p.Prompt, MaxOutputTokens: p.OutputTokens, Stream: true}
+		Name: "openai-responses", Operation: OperationChat, Kind: Generation, Framing: stream.SSE,
+		URL: versioned(responsesPath), Models: openAIModels(),
+		body: func(p Params) fields {
+			asked := fields{{"input", p.Prompt}}
 			if len(p.Messages) > 0 {
-				r.Instructions, r.Input = systemApart(p)
+				system, turns := systemApart(p)
+				asked = fields{{"instructions?", system}, {"input", turns}}
 			}
-			if t := p.Tool; t != nil {
-				r.Tools = []responsesTool{{"function", openAIFunction{t.Name, t.Description, t.Parameters}, false}}
-			}
-			if p.Schema != nil {
-				r.Text = &responsesText{responsesFormat{"json_schema", namedSchema{answerSchema, p.Schema, true}}}
-			}
-			return encodeBody(p, r)
+			return append(append(fields{{"model", p.Model}}, asked...), fields{
+				{"max_output_tokens", p.OutputTokens},
+				{"temperature", 0},
+				{"stream", true},
+				{"store", false},
+				{"tools?", responsesTools(p.Tool)},
+				{"text?", when(p.Schema != nil, fields{{"format", append(fields{{"type", "json_schema"}}, namedSchema(p.Schema)...)}})},
+			}...)
 		},
 		MaxTokens: "max_output_tokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return &responsesDecoder{} },
-		Doc: Doc{
-			Title: "OpenAI Responses", Servers: "OpenAI, Azure, vLLM, SGLang, TensorRT-LLM, Dynamo, llama.cpp, Ollama, LiteLLM",
-			Auth:       "as openai-chat",
-			FirstToken: "`response.*.delta` of text, reasoning, its summary, a refusal or a call of a tool; the name of a tool; an item that comes whole",
-			End:        "`response.completed`, `response.incomplete` or `response.failed`",
-			Usage:      "`response.usage`, always sent", Cached: "`input_tokens_details.cached_tokens`",
-			Reasoning: "`output_tokens_details.reasoning_tokens`", ServerTimes: "llama.cpp `timings`",
-			Length:       "a cap; OpenAI takes no less than 16 tokens",
-			Conversation: "`input`, what the system says in `instructions`",
-			Model:        "`response.model`",
-			Tools:        "`tools`; an item of type `function_call` and its `response.function_call_arguments.delta`", Structured: "`text.format` of type `json_schema`",
-		},
 	}
 }
 
-// responsesRequest asks for a reply that the server does not keep, which it
-// would by default. Input is a text, or a list of messages without those of the
-// system, which are Instructions. The token counts come unasked.
-type responsesRequest struct {
-	Model           string  `json:"model"`
-	Instructions    string  `json:"instructions,omitempty"`
-	Input           any     `json:"input"`
-	MaxOutputTokens int     `json:"max_output_tokens"`
-	Temperature     float64 `json:"temperature"`
-	Stream          bool    `json:"stream"`
-	Store           bool    `json:"store"`
-
-	Tools []responsesTool `json:"tools,omitempty"`
-	Text  *responsesText  `json:"text,omitempty"`
-}
-
-// responsesTool names a tool without a level between. Strict is true by default,
+// responsesTools names a tool without a level between. Strict is true by default,
 // which asks more of the schema.
-type responsesTool struct {
-	Type string `json:"type"`
-	openAIFunction
-	Strict bool `json:"strict"`
-}
-
-type responsesText struct {
-	Format responsesFormat `json:"format"`
-}
-
-type responsesFormat struct {
-	Type string `json:"type"`
-	namedSchema
+func responsesTools(t *Tool) []fields {
+	if t == nil {
+		return nil
+	}
+	return []fields{append(append(fields{{"type", "function"}}, t.listed("parameters")[0]...), field{"strict", false})}
 }
 
 // responsesDecoder decodes the events of Responses by their type.

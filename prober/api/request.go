@@ -3,22 +3,46 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// encodeBody writes the body of a request for generated tokens. It refuses one
-// without a cap on the answer, which some servers take as a request without
-// end.
-func encodeBody(p Params, body any) ([]byte, error) {
-	if p.OutputTokens < 1 {
-		return nil, fmt.Errorf("build request body: output tokens %d, want at least 1", p.OutputTokens)
+// fields are the members of a JSON object of a request, in their order. One whose key ends in
+// "?" is left out where its value is nil or the zero value of its type.
+type fields []field
+
+type field struct {
+	key   string
+	value any
+}
+
+// when returns a value for an optional field; nil unless it is wanted.
+func when(wanted bool, value any) any {
+	if wanted {
+		return value
 	}
-	return encodeJSON(body)
+	return nil
+}
+
+// Body builds the request's JSON body. It refuses a request for tokens without a cap on the
+// answer, which some servers take as one without end, and one about texts without any, which
+// servers answer with an error or with nothing.
+func (p Protocol) Body(asked Params) ([]byte, error) {
+	switch {
+	case p.Kind == Generation && asked.OutputTokens < 1:
+		return nil, fmt.Errorf("build request body: output tokens %d, want at least 1", asked.OutputTokens)
+	case (p.Kind == Embedding || p.Kind == Rerank) && len(asked.Inputs) == 0:
+		return nil, errors.New("build request body: no inputs")
+	}
+	return encodeJSON(p.body(asked))
 }
 
 // encodeJSON writes the body of any request.
@@ -26,10 +50,47 @@ func encodeJSON(body any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // so that the prompt's length on the wire is its own
-	if err := e.Encode(body); err != nil {
+	if err := encode(&b, e, body); err != nil {
 		return nil, fmt.Errorf("build request body: %w", err)
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return b.Bytes(), nil
+}
+
+// encode writes a value to b, other values than objects by e, which writes there too.
+func encode(b *bytes.Buffer, e *json.Encoder, v any) error {
+	switch v := v.(type) {
+	case fields:
+		return encodeList(b, e, "{}", slices.DeleteFunc(slices.Clone(v), field.isLeftOut))
+	case []fields:
+		return encodeList(b, e, "[]", v)
+	case field:
+		fmt.Fprintf(b, "%q:", strings.TrimSuffix(v.key, "?"))
+		return encode(b, e, v.value)
+	}
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - len("\n"))
+	return nil
+}
+
+func encodeList[T any](b *bytes.Buffer, e *json.Encoder, brackets string, list []T) error {
+	b.WriteByte(brackets[0])
+	for i, v := range list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := encode(b, e, v); err != nil {
+			return err
+		}
+	}
+	b.WriteByte(brackets[1])
+	return nil
+}
+
+func (f field) isLeftOut() bool {
+	v := reflect.ValueOf(f.value)
+	return strings.HasSuffix(f.key, "?") && (!v.IsValid() || v.IsZero())
 }
 
 // chatMessage is one message of a conversation, which OpenAI's protocols and
@@ -46,12 +107,6 @@ const (
 
 // blankLine separates messages that become one text.
 const blankLine = "\n\n"
-
-// What Doc.Conversation says of most protocols.
-const (
-	docMessages = "`messages`"
-	docOneText  = "one text: what the messages say, without roles, a blank line between them"
-)
 
 // conversation is what to ask where each message has a role: the messages, or
 // the prompt as the only one, of the user.
@@ -98,24 +153,25 @@ func joined(messages []chatMessage) string {
 	return strings.Join(contents, blankLine)
 }
 
-// The media types of streams.
-const (
-	eventStreamType = "text/event-stream"
-	ndjsonType      = "application/x-ndjson"
-)
-
-// eventStreamHeader is the header of a request that wants a stream of events.
-func eventStreamHeader() http.Header { return acceptHeader(eventStreamType) }
-
-// acceptHeader is the header of a request that wants a reply of one media
-// type. The encoding is named because a compressed stream arrives in blocks,
-// which hides when its parts were sent.
-func acceptHeader(mediaType string) http.Header {
-	return http.Header{
-		"Accept":          {mediaType},
-		"Accept-Encoding": {"identity"},
-		"Content-Type":    {"application/json"},
+// mediaTypes are the content types of good replies, by framing.
+func mediaTypes() []string {
+	return []string{
+		stream.SSE: "text/event-stream", stream.NDJSON: "application/x-ndjson",
+		stream.EventStream: "application/vnd.amazon.eventstream", stream.Whole: "application/json",
 	}
+}
+
+// MediaType is the content type of a good reply.
+func (p Protocol) MediaType() string { return mediaTypes()[p.Framing] }
+
+// Header returns what is added to the request. The encoding is named because a compressed
+// stream arrives in blocks, which hides when its parts were sent.
+func (p Protocol) Header() http.Header {
+	h := http.Header{"Accept": {p.MediaType()}, "Accept-Encoding": {"identity"}, "Content-Type": {"application/json"}}
+	if p.Version != "" {
+		h.Set("Anthropic-Version", p.Version)
+	}
+	return h
 }
 
 const (
@@ -140,10 +196,7 @@ func versioned(path string) func(*url.URL, string) *url.URL {
 
 // openAIModels is GET /v1/models.
 func openAIModels() *ModelList {
-	return &ModelList{
-		URL:   func(base *url.URL) *url.URL { return under(base, modelsPath) },
-		Parse: ParseModels,
-	}
+	return &ModelList{URL: func(base *url.URL) *url.URL { return under(base, modelsPath) }, Parse: ParseModels}
 }
 
 // under replaces the path of a known protocol in base, or extends base.
@@ -162,13 +215,22 @@ func under(base *url.URL, path string) *url.URL {
 	return withPath(base, root+path)
 }
 
-// fixed returns the URL of a path that has no version of its own choice. The
-// base may be a server, a server with a prefix, or end in path or in one of
-// known. A query stays.
-func fixed(base *url.URL, path string, known ...string) *url.URL {
-	root := rootOf(base)
-	root = strings.TrimSuffix(root, longestSuffix(root, append(known, path)))
-	return withPath(base, root+path)
+// server lists the paths, none of which has a version of the user's choice, that the URL of a
+// server may end in.
+type server []string
+
+// path returns a Protocol.URL. The base may be a server, a server with a prefix, or end in path
+// or in one of those of the server. A query stays.
+func (s server) path(path string) func(*url.URL, string) *url.URL {
+	return func(base *url.URL, _ string) *url.URL {
+		root := rootOf(base)
+		return withPath(base, strings.TrimSuffix(root, longestSuffix(root, append([]string{path}, s...)))+path)
+	}
+}
+
+// models returns how to ask for the models at a path.
+func (s server) models(path string, parse func([]byte) ([]ModelInfo, error)) *ModelList {
+	return &ModelList{URL: func(base *url.URL) *url.URL { return s.path(path)(base, "") }, Parse: parse}
 }
 
 // rootOf returns the escaped path of an URL without a slash at its end.

@@ -2,55 +2,29 @@ package api
 
 import (
 	"fmt"
-	"net/url"
+	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-const rerankPath = "/rerank"
-
 // rerank is POST /rerank as TEI has it, and POST /v1/rerank or /v2/rerank as
 // Jina, Cohere, vLLM, SGLang and llama.cpp have it.
 func rerank() Protocol {
 	return Protocol{
-		Name: "rerank", Operation: OperationRerank,
-		Kind: Rerank, Framing: stream.Whole, MediaTypes: []string{jsonType},
-		URL: rerankURL, Header: acceptHeader(jsonType),
-		Body:          rerankBody,
-		NewDecoder:    func() Decoder { return new(rerankDecoder) },
-		ModelOptional: true,
-		Usage:         teiUsage,
-		ServerTimes:   teiTimes,
-		Doc: Doc{
-			Title: "Rerank", Servers: "TEI at a URL without a version; Jina, Cohere (`…/v2`), vLLM, SGLang and llama.cpp at one with a version",
-			Auth: "`http.authorization.credentials`",
-			End:  "the end of the body", Usage: "`usage`, `meta.tokens.input_tokens`, TEI's header `x-compute-tokens`; not from SGLang",
-			ServerTimes: "TEI's headers `x-queue-time` and `x-inference-time`",
+		Name: "rerank", Operation: OperationRerank, Kind: Rerank, Framing: stream.Whole, ModelOptional: true,
+		URL: server{}.path("/rerank"), Usage: teiUsage, ServerTimes: teiTimes,
+		// Texts are texts at TEI and documents elsewhere. A path without a version may belong to
+		// either, and no server of those refuses the other name; services with a version in
+		// their path do.
+		body: func(p Params) fields {
+			return fields{{"model?", p.Model}, {"query", p.Prompt}, {"texts?", when(!hasVersion(p.Path), p.Inputs)}, {"documents", p.Inputs}}
 		},
+		NewDecoder: func() Decoder { return new(rerankDecoder) },
 	}
-}
-
-// rerankURL extends the base, be there a version in it or not.
-func rerankURL(base *url.URL, _ string) *url.URL { return fixed(base, rerankPath) }
-
-// rerankBody writes the texts to rank by the name that the dialect has for
-// them: texts at TEI, documents elsewhere. A path without a version may belong
-// to either, and no server of those refuses the other name; services with a
-// version in their path do.
-func rerankBody(p Params) ([]byte, error) {
-	type request struct {
-		Model     string   `json:"model,omitempty"`
-		Query     string   `json:"query"`
-		Texts     []string `json:"texts,omitempty"`
-		Documents []string `json:"documents"`
-	}
-	r := request{Model: p.Model, Query: p.Prompt, Documents: p.Inputs}
-	if !hasVersion(p.Path) {
-		r.Texts = p.Inputs
-	}
-	return encodeInputs(p, r)
 }
 
 // rerankDecoder decodes the one frame of a reply with scores: a bare array
@@ -59,19 +33,14 @@ type rerankDecoder struct {
 	frame
 	vectors Vectors // what Delta.Vectors points to
 	keep    bool
-	values  [][]float32
 }
 
 // KeepValues implements ValueDecoder.
 func (r *rerankDecoder) KeepValues() { r.keep = true }
 
-// Values implements ValueDecoder.
-func (r *rerankDecoder) Values() [][]float32 { return r.values }
-
 // Decode implements Decoder.
 func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 	*d = Delta{Tokens: Unknown}
-	r.values = nil
 	reply, err := parseJSON(&r.parser, data)
 	if err != nil {
 		return err
@@ -97,7 +66,7 @@ func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 		}
 	}
 	if scores = inOrder(scores, items, true); scores != nil {
-		r.values = [][]float32{scores}
+		d.Values = [][]float32{scores}
 	}
 	d.Vectors, d.Done = &r.vectors, true
 	r.setUsage(d, inputUsage(reply))
@@ -113,4 +82,36 @@ func firstNumber(values ...*fastjson.Value) *fastjson.Value {
 		}
 	}
 	return nil
+}
+
+// teiTimes reads the server's own timing, which TEI has in milliseconds. The
+// whole of an inference is Prefill: there is nothing to decode.
+func teiTimes(h http.Header) ServerTimes {
+	return ServerTimes{
+		Queue:   headerMilliseconds(h, "X-Queue-Time"),
+		Prefill: headerMilliseconds(h, "X-Inference-Time"),
+		Decode:  -1,
+	}
+}
+
+// headerMilliseconds reads a duration from a header; -1 is absent or not
+// believable.
+func headerMilliseconds(h http.Header, name string) time.Duration {
+	ms, err := strconv.ParseFloat(h.Get(name), 64)
+	if err != nil || !(ms >= 0 && ms <= float64(maxServerTime/time.Millisecond)) {
+		return -1
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}
+
+// teiUsage reads the number of tokens that were computed. A prompt has no other
+// count: text-embeddings-inference keeps no prefix cache.
+func teiUsage(h http.Header) *Usage {
+	n := remaining(h.Get("X-Compute-Tokens"))
+	if n == Unknown || n > maxCount {
+		return nil
+	}
+	u := noUsage()
+	u.Prompt = n
+	return &u
 }

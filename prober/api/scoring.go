@@ -1,16 +1,20 @@
 package api
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 
 	"github.com/valyala/fastjson"
+
+	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
 const (
 	// MaxScoringBody is how many bytes of a reply are worth reading for
-	// TextScoring.Parse, which refuses more. It refuses over 100,000 JSON values
-	// too, of which the wordiest server, vLLM, needs some 16 for a token.
+	// scores, which is refused if it has more, or over 100,000 JSON values, of which the wordiest server, vLLM, needs some 16 for a token.
 	MaxScoringBody = 8 << 20
 	// leastLogprob is the least believable log-probability; vLLM writes -9999
 	// for that of a token that cannot be.
@@ -20,19 +24,55 @@ const (
 	scoringTokens = 1
 )
 
-// scoringParser returns a TextScoring.Parse. Of a reply without an error, read
-// finds the log-probability of each of the text's tokens.
-func scoringParser(read func(reply *fastjson.Value) ([]*fastjson.Value, error)) func([]byte) ([]float64, error) {
-	return func(body []byte) ([]float64, error) {
-		scores, err := readScores(body, read)
-		if err != nil {
-			return nil, fmt.Errorf("read score of a text: %w", err)
-		}
-		return scores, nil
-	}
+// textScoring says how to ask for the log-probability of a given text, in one
+// reply that is not streamed.
+type textScoring struct {
+	url  func(base *url.URL, model string) *url.URL // nil is that of the protocol
+	body func(Params) fields
+	// read finds the log-probability of each of the text's tokens in a reply without an error.
+	read func(reply *fastjson.Value) ([]*fastjson.Value, error)
 }
 
-func readScores(body []byte, read func(*fastjson.Value) ([]*fastjson.Value, error)) ([]float64, error) {
+// Scored returns the protocol with which a server of p scores a text, Params.Prompt; false
+// where p has no way.
+func (p *Protocol) Scored() (*Protocol, bool) {
+	how, scored := p.scoring, *p
+	scored.Kind = Scoring
+	if how == nil {
+		return &scored, false
+	}
+	if how.url != nil {
+		scored.URL = how.url
+	}
+	scored.Framing, scored.body = stream.Whole, how.body
+	scored.NewDecoder = func() Decoder { return how }
+	return &scored, true
+}
+
+// Decode implements Decoder.
+func (s *textScoring) Decode(_ string, data []byte, d *Delta) (err error) {
+	*d = Delta{Tokens: Unknown, Done: true}
+	d.Logprobs, err = s.parse(data)
+	if e, ok := errors.AsType[*ServerError](err); ok {
+		*d = Delta{Tokens: Unknown, Err: e}
+		return nil
+	}
+	return err
+}
+
+// parse reads the log-probabilities of the text's tokens in nats, each from
+// -10,000 to 0 and at least one, the first token, which has none, left out.
+// An error is ErrProtocol, also where the server scored not all of the text,
+// or a *ServerError that the reply holds.
+func (s *textScoring) parse(body []byte) ([]float64, error) {
+	scores, err := s.scores(body)
+	if err != nil {
+		return nil, fmt.Errorf("read score of a text: %w", err)
+	}
+	return scores, nil
+}
+
+func (s *textScoring) scores(body []byte) ([]float64, error) {
 	if len(body) > MaxScoringBody {
 		return nil, fmt.Errorf("%w: reply of over %d bytes", ErrProtocol, MaxScoringBody)
 	}
@@ -44,7 +84,7 @@ func readScores(body []byte, read func(*fastjson.Value) ([]*fastjson.Value, erro
 	if e := errorIn(reply); e != nil {
 		return nil, e
 	}
-	values, err := read(reply)
+	values, err := s.read(reply)
 	if err != nil {
 		return nil, err
 	}
@@ -123,17 +163,8 @@ func openAITop(logprobs *fastjson.Value) []TokenLogprob {
 	if tokens == nil || tokens.Type() != fastjson.TypeObject {
 		return nil
 	}
-	first := tokens.GetObject()
 	var top []TokenLogprob
-	first.Visit(func(token []byte, p *fastjson.Value) { top = appendTop(top, string(token), p) })
-	slices.SortStableFunc(top, func(a, b TokenLogprob) int {
-		switch {
-		case a.Logprob > b.Logprob:
-			return -1
-		case a.Logprob < b.Logprob:
-			return 1
-		}
-		return 0
-	})
+	tokens.GetObject().Visit(func(token []byte, p *fastjson.Value) { top = appendTop(top, string(token), p) })
+	slices.SortStableFunc(top, func(a, b TokenLogprob) int { return cmp.Compare(b.Logprob, a.Logprob) })
 	return top
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -16,9 +17,9 @@ var scores = []float64{-2.5, -7.125, -0.75, -1.0625, -0.5}
 // TestScores reads replies of running servers, with a model of random weights, to
 // "The sky is blue.", and some that were composed from the sources of servers.
 func TestScores(t *testing.T) {
-	f := func(file string, s *TextScoring, want []float64) {
+	f := func(file string, s *textScoring, want []float64) {
 		t.Helper()
-		got, err := s.Parse(readCapture(t, file))
+		got, err := s.parse(readCapture(t, file))
 		if d := cmp.Diff(want, got); d != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", file, err, d)
 		}
@@ -44,9 +45,9 @@ func TestScores(t *testing.T) {
 // TestNoScores wants an error that says what is wrong, from replies that have
 // no score or none that can be believed.
 func TestNoScores(t *testing.T) {
-	f := func(s *TextScoring, body, want string) {
+	f := func(s *textScoring, body, want string) {
 		t.Helper()
-		got, err := s.Parse([]byte(body))
+		got, err := s.parse([]byte(body))
 		if got != nil || !isProtocolError(err) || !strings.HasPrefix(err.Error(), "read score of a text: ") || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%.200s: %v, %v; want %q", body, got, err, want)
 		}
@@ -90,7 +91,7 @@ func TestNoScores(t *testing.T) {
 func TestOddScores(t *testing.T) {
 	f := func(name, list, usage string, want []float64) {
 		t.Helper()
-		got, err := openAIScoring().Parse([]byte(`{"choices":[{"index":1},{"index":0,"logprobs":{"token_logprobs":` + list + `}}],"usage":` + usage + `,"error":null}`))
+		got, err := openAIScoring().parse([]byte(`{"choices":[{"index":1},{"index":0,"logprobs":{"token_logprobs":` + list + `}}],"usage":` + usage + `,"error":null}`))
 		if d := cmp.Diff(want, got); d != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, d)
 		}
@@ -102,9 +103,9 @@ func TestOddScores(t *testing.T) {
 }
 
 func TestScoringErrors(t *testing.T) {
-	f := func(s *TextScoring, body string, want ServerError) {
+	f := func(s *textScoring, body string, want ServerError) {
 		t.Helper()
-		got, err := s.Parse([]byte(body))
+		got, err := s.parse([]byte(body))
 		var e *ServerError
 		if got != nil || !errors.As(err, &e) || isProtocolError(err) || *e != want {
 			t.Errorf("%s: %v, %v; want %+v", body, got, err, want)
@@ -120,8 +121,9 @@ func TestScoringRequests(t *testing.T) {
 	f := func(api, base, wantURL, wantBody string) {
 		t.Helper()
 		p, _ := Lookup(api)
-		checkURL(t, api, p.Scoring.URL, base, wantURL)
-		if got, err := p.Scoring.Body("m", "a <b>"); string(got) != wantBody || err != nil {
+		p, _ = p.Scored()
+		checkURL(t, api, func(u *url.URL) *url.URL { return p.URL(u, "m") }, base, wantURL)
+		if got, err := p.Body(Params{Model: "m", Prompt: "a <b>"}); string(got) != wantBody || err != nil {
 			t.Errorf("%s: %s, %v; want %s", api, got, err, wantBody)
 		}
 	}
@@ -138,8 +140,8 @@ func TestScoringRequests(t *testing.T) {
 
 	for _, p := range protocols() {
 		has := p.Name == "openai-chat" || p.Name == "openai-completions" || p.Name == "sglang" || p.Name == "tgi"
-		if (p.Scoring != nil) != has {
-			t.Errorf("%s: scoring %v, want %t", p.Name, p.Scoring, has)
+		if _, ok := p.Scored(); ok != has {
+			t.Errorf("%s: scores %t, want %t", p.Name, ok, has)
 		}
 	}
 }
@@ -159,8 +161,8 @@ func FuzzScores(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		given := bytes.Clone(body)
-		for _, s := range []*TextScoring{openAIScoring(), sglangScoring(), tgiScoring()} {
-			got, err := s.Parse(body)
+		for _, s := range []*textScoring{openAIScoring(), sglangScoring(), tgiScoring()} {
+			got, err := s.parse(body)
 			if !bytes.Equal(body, given) {
 				t.Fatal("the input was changed")
 			}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"net/url"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -9,69 +8,32 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-const sglangPath = "/generate"
-
 // sglang is SGLang's own POST /generate: no chat template and no parser of
 // reasoning between the engine and the reply.
 func sglang() Protocol {
+	at := server{"/generate", "/v1/models", "/get_model_info", "/v1"}
 	return Protocol{
-		Name: "sglang", Engine: SGLang, Operation: OperationCompletion, ExactLength: true,
-		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL:    func(base *url.URL, _ string) *url.URL { return underSGLang(base, sglangPath) },
-		Header: eventStreamHeader(),
-		Models: &ModelList{
-			URL:   func(base *url.URL) *url.URL { return underSGLang(base, "/v1"+modelsPath) },
-			Parse: ParseModels,
-		},
-		ModelOptional: true,
-		Scoring:       sglangScoring(),
-		Body: func(p Params) ([]byte, error) {
-			r := sglangRequest{Text: oneText(p), Stream: true, SamplingParams: sglangSampling{MaxNewTokens: p.OutputTokens}}
-			r.SamplingParams.JSONSchema = string(p.Schema)
-			if p.TopLogprobs > 0 {
-				r.ReturnLogprob, r.TopLogprobsNum, r.ReturnText = true, p.TopLogprobs, true
+		Name: "sglang", Engine: SGLang, Operation: OperationCompletion, ExactLength: true, Kind: Generation, Framing: stream.SSE,
+		URL: at.path("/generate"), Models: at.models("/v1/models", ParseModels), ModelOptional: true, scoring: sglangScoring(),
+		body: func(p Params) fields {
+			return fields{
+				{"text", oneText(p)},
+				{"sampling_params", fields{
+					{"max_new_tokens", p.OutputTokens},
+					{"min_new_tokens?", p.exactly()},
+					{"ignore_eos?", p.ExactLength},
+					{"temperature", 0},
+					{"json_schema?", string(p.Schema)},
+				}},
+				{"stream", true},
+				{"return_logprob?", p.TopLogprobs > 0},
+				{"top_logprobs_num?", p.TopLogprobs},
+				{"return_text_in_logprobs?", p.TopLogprobs > 0},
 			}
-			if p.ExactLength {
-				r.SamplingParams.MinNewTokens, r.SamplingParams.IgnoreEOS = p.OutputTokens, true
-			}
-			return encodeBody(p, r)
 		},
 		MaxTokens: "sampling_params.max_new_tokens", Structured: true,
 		NewDecoder: func() Decoder { return &sglangDecoder{text: growingText{whole: true}} },
-		Doc: Doc{
-			Title: "SGLang generate", Servers: "SGLang", Auth: "`http.authorization.credentials`",
-			FirstToken: "`meta_info.completion_tokens` of 1 or more, or `text` with content", End: "`[DONE]`",
-			Usage: "`meta_info`, running in every event", Cached: "`meta_info.cached_tokens`", Reasoning: "`meta_info.reasoning_tokens`",
-			ServerTimes:  "`meta_info.queue_time` and others, on a server started with `--enable-metrics`",
-			Length:       "exact",
-			Conversation: docOneText,
-			Structured:   "`sampling_params.json_schema`",
-			Fingerprint:  "`meta_info.weight_version`, which names the weights where who loads them into the running server does",
-			Scoring:      "`/generate` with `return_logprob`",
-			Logprobs:     "`meta_info.output_top_logprobs[0]`",
-		},
 	}
-}
-
-func underSGLang(base *url.URL, path string) *url.URL {
-	return fixed(base, path, sglangPath, "/v1"+modelsPath, "/get_model_info", "/v1")
-}
-
-type sglangRequest struct {
-	Text           string         `json:"text"`
-	SamplingParams sglangSampling `json:"sampling_params"`
-	Stream         bool           `json:"stream"`
-	ReturnLogprob  bool           `json:"return_logprob,omitempty"`
-	TopLogprobsNum int            `json:"top_logprobs_num,omitempty"`
-	ReturnText     bool           `json:"return_text_in_logprobs,omitempty"`
-}
-
-type sglangSampling struct {
-	MaxNewTokens int     `json:"max_new_tokens"`
-	MinNewTokens int     `json:"min_new_tokens,omitempty"`
-	IgnoreEOS    bool    `json:"ignore_eos,omitempty"`
-	Temperature  float64 `json:"temperature"`
-	JSONSchema   string  `json:"json_schema,omitempty"`
 }
 
 // sglangDecoder decodes the events of SGLang, which hold the whole text so far
@@ -134,26 +96,18 @@ func (s *sglangDecoder) readServerTimes(meta *fastjson.Value, d *Delta) {
 	s.setServer(d, times)
 }
 
-// sglangScoring is POST /generate with the log-probabilities of the prompt from
+// sglangScoring has POST /generate return the log-probabilities of the prompt from
 // its first token on.
-func sglangScoring() *TextScoring {
-	return &TextScoring{
-		URL: func(base *url.URL) *url.URL { return underSGLang(base, sglangPath) },
-		Body: func(_, text string) ([]byte, error) {
-			return encodeJSON(sglangScoringRequest{
-				Text: text, SamplingParams: sglangSampling{MaxNewTokens: scoringTokens}, ReturnLogprob: true,
-			})
-		},
-		Parse: scoringParser(sglangScores),
-	}
-}
-
-type sglangScoringRequest struct {
-	Text            string         `json:"text"`
-	SamplingParams  sglangSampling `json:"sampling_params"`
-	ReturnLogprob   bool           `json:"return_logprob"`
-	LogprobStartLen int            `json:"logprob_start_len"`
-	Stream          bool           `json:"stream"`
+func sglangScoring() *textScoring {
+	return &textScoring{read: sglangScores, body: func(p Params) fields {
+		return fields{
+			{"text", p.Prompt},
+			{"sampling_params", fields{{"max_new_tokens", scoringTokens}, {"temperature", 0}}},
+			{"return_logprob", true},
+			{"logprob_start_len", 0},
+			{"stream", false},
+		}
+	}}
 }
 
 // sglangScores reads meta_info.input_token_logprobs, in which each token is a

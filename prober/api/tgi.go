@@ -1,82 +1,37 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/url"
 
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-const (
-	tgiPath       = "/generate"
-	tgiStreamPath = "/generate_stream"
-	tgiInfoPath   = "/info"
-)
+// tgiServer is text-generation-inference.
+func tgiServer() server { return server{"/generate_stream", "/info", "/generate", "/v1"} }
 
 // tgi is text-generation-inference's own POST /generate_stream.
 func tgi() Protocol {
 	return Protocol{
-		Name: "tgi", Engine: TGI, Operation: OperationCompletion,
-		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL:    func(base *url.URL, _ string) *url.URL { return underTGI(base, tgiStreamPath) },
-		Header: eventStreamHeader(),
-		Models: &ModelList{
-			URL:   func(base *url.URL) *url.URL { return underTGI(base, tgiInfoPath) },
-			Parse: parseTGIInfo,
-		},
-		ModelOptional: true,
-		Scoring:       tgiScoring(),
-		Body: func(p Params) ([]byte, error) {
+		Name: "tgi", Engine: TGI, Operation: OperationCompletion, Kind: Generation, Framing: stream.SSE,
+		URL: tgiServer().path("/generate_stream"), Models: tgiServer().models("/info", parseTGIInfo), ModelOptional: true, scoring: tgiScoring(),
+		body: func(p Params) fields {
 			// A temperature of 0 is refused; not to sample is the greedy way.
-			r := tgiRequest{oneText(p), tgiParameters{MaxNewTokens: p.OutputTokens, Details: true, TopNTokens: p.TopLogprobs}}
-			if p.Schema != nil {
-				r.Parameters.Grammar = &tgiGrammar{"json", p.Schema}
-			}
-			return encodeBody(p, r)
+			return fields{{"inputs", oneText(p)}, {"parameters", fields{
+				{"max_new_tokens", p.OutputTokens},
+				{"do_sample", false},
+				{"details", true},
+				{"top_n_tokens?", p.TopLogprobs},
+				{"grammar?", when(p.Schema != nil, fields{{"type", "json"}, {"value", p.Schema}})},
+			}}}
 		},
 		MaxTokens: "parameters.max_new_tokens", Structured: true,
 		// The reason is in the details, which are null where the request does not
 		// ask for them (request.omit), and where a server ignores that it does.
 		FinishOptional: true,
 		NewDecoder:     func() Decoder { return &tgiDecoder{} },
-		Doc: Doc{
-			Unmet: true,
-			Title: "text-generation-inference", Servers: "TGI", Auth: "`http.authorization.credentials`",
-			FirstToken: "the first event with a `token`", End: "`generated_text` with content",
-			Usage:        "`details.generated_tokens`, `details.input_length`; besides, each event is one token",
-			Length:       "a cap only",
-			Conversation: docOneText,
-			Logprobs:     "`top_tokens`",
-			Structured:   "`parameters.grammar` of type `json`",
-			Scoring:      "`/generate` with `decoder_input_details`, on a server started with `--enable-prefill-logprobs`",
-		},
 	}
-}
-
-func underTGI(base *url.URL, path string) *url.URL {
-	return fixed(base, path, tgiStreamPath, tgiInfoPath, tgiPath, "/v1")
-}
-
-type tgiRequest struct {
-	Inputs     string        `json:"inputs"`
-	Parameters tgiParameters `json:"parameters"`
-}
-
-type tgiParameters struct {
-	MaxNewTokens int  `json:"max_new_tokens"`
-	DoSample     bool `json:"do_sample"`
-	Details      bool `json:"details"`
-	TopNTokens   int  `json:"top_n_tokens,omitempty"`
-
-	Grammar *tgiGrammar `json:"grammar,omitempty"`
-}
-
-type tgiGrammar struct {
-	Type  string          `json:"type"`
-	Value json.RawMessage `json:"value"`
 }
 
 // tgiDecoder decodes the events of TGI, each of which is one token.
@@ -128,26 +83,12 @@ func parseTGIInfo(body []byte) ([]ModelInfo, error) {
 
 // tgiScoring is POST /generate with the details of the prompt, which no stream
 // has.
-func tgiScoring() *TextScoring {
-	return &TextScoring{
-		URL: func(base *url.URL) *url.URL { return underTGI(base, tgiPath) },
-		Body: func(_, text string) ([]byte, error) {
-			return encodeJSON(tgiScoringRequest{text, tgiScoringParameters{
-				tgiParameters{MaxNewTokens: scoringTokens, Details: true}, true,
-			}})
-		},
-		Parse: scoringParser(tgiScores),
-	}
-}
-
-type tgiScoringRequest struct {
-	Inputs     string               `json:"inputs"`
-	Parameters tgiScoringParameters `json:"parameters"`
-}
-
-type tgiScoringParameters struct {
-	tgiParameters
-	DecoderInputDetails bool `json:"decoder_input_details"`
+func tgiScoring() *textScoring {
+	return &textScoring{url: tgiServer().path("/generate"), read: tgiScores, body: func(p Params) fields {
+		return fields{{"inputs", p.Prompt}, {"parameters", fields{
+			{"max_new_tokens", scoringTokens}, {"do_sample", false}, {"details", true}, {"decoder_input_details", true},
+		}}}
+	}}
 }
 
 // tgiScores reads details.prefill, which has every token of the prompt or, on a

@@ -50,45 +50,23 @@ func wholeArguments(v *fastjson.Value) []byte {
 // answerSchema is the name of Params.Schema where a protocol wants one.
 const answerSchema = "answer"
 
-// openAITool is a tool in a request of OpenAI's chat completions, which others
-// share.
-type openAITool struct {
-	Type     string         `json:"type"`
-	Function openAIFunction `json:"function"`
-}
-
-type openAIFunction struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
-// openAITools returns the tools of a request; nil without.
-func openAITools(t *Tool) []openAITool {
+// listed returns a list of the tool, with the schema of its arguments under a key; nil without.
+func (t *Tool) listed(schema string) []fields {
 	if t == nil {
 		return nil
 	}
-	return []openAITool{{"function", openAIFunction{t.Name, t.Description, t.Parameters}}}
+	return []fields{{{"name", t.Name}, {"description", t.Description}, {schema, t.Parameters}}}
 }
 
-// namedSchema is a schema that the answer is to follow, as OpenAI's protocols and
-// others spell it.
-type namedSchema struct {
-	Name   string          `json:"name"`
-	Schema json.RawMessage `json:"schema"`
-	Strict bool            `json:"strict"`
-}
-
-// responseFormat is response_format of chat completions.
-type responseFormat struct {
-	Type       string      `json:"type"`
-	JSONSchema namedSchema `json:"json_schema"`
-}
-
-// jsonFormat returns the response_format that asks for a schema; nil without.
-func jsonFormat(schema json.RawMessage) *responseFormat {
-	if schema == nil {
+// openAITools returns the tools of a request of OpenAI's chat completions, whose form others share; nil without.
+func openAITools(t *Tool) []fields {
+	if t == nil {
 		return nil
 	}
-	return &responseFormat{"json_schema", namedSchema{answerSchema, schema, true}}
+	return []fields{{{"type", "function"}, {"function", t.listed("parameters")[0]}}}
+}
+
+// namedSchema is a schema that the answer is to follow, as OpenAI's protocols spell it.
+func namedSchema(schema json.RawMessage) fields {
+	return fields{{"name", answerSchema}, {"schema", schema}, {"strict", true}}
 }

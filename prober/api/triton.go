@@ -18,28 +18,29 @@ const (
 // triton is the generate extension of NVIDIA Triton and of KServe,
 // POST /v2/models/{model}/generate_stream. What a model takes and returns is
 // up to its back end; the request holds what those of vLLM and of TensorRT-LLM
-// understand, and the decoder reads what either returns.
+// understand, and the decoder reads what either returns. All but the prompt is in
+// parameters: Triton turns each into an input of the model if it has one of that name, else
+// into a parameter of the request. vLLM's back end fails over a parameter that vLLM does not know.
 func triton() Protocol {
 	return Protocol{
-		Name: "triton", Engine: Triton, Operation: OperationCompletion, ExactLength: true,
-		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL: tritonURL, Header: eventStreamHeader(),
+		Name: "triton", Engine: Triton, Operation: OperationCompletion, ExactLength: true, Kind: Generation, Framing: stream.SSE,
+		URL: tritonURL,
 		// TensorRT-LLM's last response is one like the others.
 		EndOfBody: true, FinishOptional: true,
-		Body:       tritonBody,
+		body: func(p Params) fields {
+			return fields{{"text_input", oneText(p)}, {"parameters", fields{
+				{"stream", true},
+				{"max_tokens", p.OutputTokens},
+				{"min_tokens?", p.exactly()},
+				{"temperature", 0},
+				{"exclude_input_in_output", true},
+				{"return_finish_reason", true},
+				{"return_num_input_tokens", true},
+				{"return_num_output_tokens", true},
+			}}}
+		},
 		MaxTokens:  "parameters.max_tokens",
 		NewDecoder: func() Decoder { return &tritonDecoder{} },
-		Doc: Doc{
-			Unmet: true,
-			Title: "Triton generate extension", Servers: "Triton with the vLLM or the TensorRT-LLM back end, KServe",
-			Auth:       "`http.authorization.credentials`",
-			FirstToken: "`text_output` with content", End: "the end of the body",
-			Usage:        "`num_input_tokens`, the sum of `num_output_tokens`; absent where the text is sent whole each time",
-			ServerTimes:  "TensorRT-LLM's time stamps, asked by `request.extra: {parameters: {return_perf_metrics: true}}`, which vLLM refuses",
-			Length:       "exact",
-			Conversation: docOneText,
-			Model:        "`model_name`", Fingerprint: "`model_version`",
-		},
 	}
 }
 
@@ -48,40 +49,10 @@ func triton() Protocol {
 func tritonURL(base *url.URL, model string) *url.URL {
 	root := rootOf(base)
 	if !strings.Contains(root, tritonModels) {
-		return fixed(base, tritonModels+url.PathEscape(model)+tritonStream, "/v2/models", "/v2")
+		return server{"/v2/models", "/v2"}.path(tritonModels+url.PathEscape(model)+tritonStream)(base, "")
 	}
 	root = strings.TrimSuffix(strings.TrimSuffix(root, tritonStream), "/generate")
 	return withPath(base, root+tritonStream)
-}
-
-// tritonRequest has all but the prompt in parameters: Triton turns each into
-// an input of the model if it has one of that name, else into a parameter of
-// the request. vLLM's back end fails over a parameter that vLLM does not know.
-type tritonRequest struct {
-	TextInput  string           `json:"text_input"`
-	Parameters tritonParameters `json:"parameters"`
-}
-
-type tritonParameters struct {
-	Stream                bool    `json:"stream"`
-	MaxTokens             int     `json:"max_tokens"`
-	MinTokens             int     `json:"min_tokens,omitempty"`
-	Temperature           float64 `json:"temperature"`
-	ExcludeInputInOutput  bool    `json:"exclude_input_in_output"`
-	ReturnFinishReason    bool    `json:"return_finish_reason"`
-	ReturnNumInputTokens  bool    `json:"return_num_input_tokens"`
-	ReturnNumOutputTokens bool    `json:"return_num_output_tokens"`
-}
-
-func tritonBody(p Params) ([]byte, error) {
-	r := tritonRequest{oneText(p), tritonParameters{
-		Stream: true, MaxTokens: p.OutputTokens, ExcludeInputInOutput: true,
-		ReturnFinishReason: true, ReturnNumInputTokens: true, ReturnNumOutputTokens: true,
-	}}
-	if p.ExactLength {
-		r.Parameters.MinTokens = p.OutputTokens
-	}
-	return encodeBody(p, r)
 }
 
 // tritonDecoder decodes the responses of either back end. A number of output

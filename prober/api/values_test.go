@@ -15,14 +15,14 @@ func decodeValues(t *testing.T, p Protocol, body string) [][]float32 {
 		t.Fatalf("%s keeps no values", p.Name)
 	}
 	var delta Delta
-	if err := d.Decode("", []byte(body), &delta); err != nil || d.Values() != nil {
-		t.Errorf("unasked: %v, %v", d.Values(), err)
+	if err := d.Decode("", []byte(body), &delta); err != nil || delta.Values != nil {
+		t.Errorf("unasked: %v, %v", delta.Values, err)
 	}
 	d.KeepValues()
 	if err := d.Decode("", []byte(body), &delta); err != nil {
 		t.Errorf("%s: %v", body, err)
 	}
-	return d.Values()
+	return delta.Values
 }
 
 func TestValuesOfEmbeddings(t *testing.T) {

@@ -33,7 +33,8 @@ func Workload() workload.Workload {
 				Has: func(p api.Protocol) bool { return p.Structured }, What: "answers by a JSON schema",
 			},
 		},
-		Estimate: func(*config.Endpoint, *config.Module) workload.Estimate { return new(Estimate) }, Metrics: metrics,
+		Estimate: func(*config.Endpoint, *config.Module) workload.Estimate { return new(Estimate) },
+		Finding:  new(Finding), Metrics: metrics,
 	}
 }
 
@@ -58,7 +59,7 @@ type promptSource struct {
 	rng     *rand.Rand
 }
 
-func newPromptSource(m *config.Module) (workload.Source, error) {
+func newPromptSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	a := &promptSource{
 		Question: workload.Question{Texts: []string{m.Prompt}, ID: workload.Hash(m.Prompt), Scripts: ScriptsOf(m.Prompt)},
 		outputs:  workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(),
@@ -102,7 +103,7 @@ func (d *deckSource) Next(int, int) workload.Question {
 }
 
 // newFileSource returns a source of the prompts of a file.
-func newFileSource(m *config.Module) (workload.Source, error) {
+func newFileSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	if len(m.Prompts) == 0 {
 		return nil, fmt.Errorf("prompts_file %q has no prompt", m.PromptsFile)
 	}
@@ -129,7 +130,7 @@ func questionOf(p *config.Prompt) workload.Question {
 }
 
 // newBuiltInSource returns a source of the built-in questions.
-func newBuiltInSource(m *config.Module) (workload.Source, error) {
+func newBuiltInSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	all := Questions()
 	return newDeckSource(m, len(all), nil, func(i int) workload.Question {
 		return workload.Question{
@@ -142,7 +143,7 @@ func newBuiltInSource(m *config.Module) (workload.Source, error) {
 // newToolSource returns a source of the question that asks for a call of a
 // function. A call that is not valid counts as such and is no failure: a small model
 // may be wrong.
-func newToolSource(m *config.Module) (workload.Source, error) {
+func newToolSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	tool := Tool()
 	expected, err := NewToolCheck(tool)
 	if err != nil {
@@ -153,7 +154,7 @@ func newToolSource(m *config.Module) (workload.Source, error) {
 
 // newStructuredSource returns a source of the question that asks for an answer in
 // JSON, likewise.
-func newStructuredSource(m *config.Module) (workload.Source, error) {
+func newStructuredSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	schema := StructuredSchema()
 	expected, err := NewSchemaCheck(schema)
 	if err != nil {

@@ -13,7 +13,16 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 )
+
+const ms = time.Millisecond
+
+type labOf = lab.Lab[*Estimate, *Finding]
+
+func newLab() *labOf {
+	return lab.New[*Estimate, *Finding](func() *Estimate { return new(Estimate) })
+}
 
 // writer composes answers of a language from the parts of its file.
 type writer struct {
@@ -92,7 +101,7 @@ func found(g *Estimate) *Finding {
 func watchAnswers(g *Estimate, results func(i int) *result.Result, n int) *Finding {
 	for i := range n {
 		r := *results(i)
-		r.Start = noon().Add(time.Duration(g.answers) * time.Minute)
+		r.Start = lab.Noon().Add(time.Duration(g.answers) * time.Minute)
 		g.observe(&r)
 	}
 	return found(g)
@@ -182,7 +191,7 @@ func TestIntegrityOfUsualFindings(t *testing.T) {
 			var s sign
 			for i := range 30 * 24 * 60 {
 				before := s.raised
-				s.observe(rng.Float64() < share, noon().Add(time.Duration(i)*time.Minute))
+				s.observe(rng.Float64() < share, lab.Noon().Add(time.Duration(i)*time.Minute))
 				if s.raised && !before {
 					alarms++
 				}
@@ -200,7 +209,7 @@ func TestIntegrityAlarm(t *testing.T) {
 	var g Estimate
 	token, clean := []result.Sign{result.SignToken}, []result.Sign(nil)
 	index := 3 // of special_token
-	at := noon()
+	at := lab.Noon()
 	observe := func(findings []result.Sign, n int) {
 		for range n {
 			g.observe(&result.Result{Inspected: true, Integrity: findings, Start: at})
@@ -256,15 +265,15 @@ func TestIntegrityLearns(t *testing.T) {
 // What is usual of the findings in answers is known after a restart: a share that rises
 // then is found at once. The counts of findings are those of the process.
 func TestIntegrityGoesOnAfterARestart(t *testing.T) {
-	inspected := func(l *lab, n int, findings ...result.Sign) (f *Finding) {
+	inspected := func(l *labOf, n int, findings ...result.Sign) (f *Finding) {
 		for range n {
-			f = l.run(with(probe(256, ms), func(r *result.Result) { r.Start, r.Inspected, r.Integrity = l.now, true, findings }))
+			f = l.Run(lab.With(lab.Probe(256, ms), func(r *result.Result) { r.Start, r.Inspected, r.Integrity = l.Now, true, findings }))
 		}
 		return f
 	}
 	l := newLab()
 	inspected(l, minAnswers)
-	l = l.nextProcess(t)
+	l = l.NextProcess(t)
 	if f := inspected(l, 1); f != nil {
 		t.Errorf("before the first finding: %+v", f)
 	}
@@ -273,7 +282,7 @@ func TestIntegrityGoesOnAfterARestart(t *testing.T) {
 	if s := f.Signs[token]; s.Since.IsZero() || s.Seen != 3 || s.Count != 3 || f.Answers != 4 {
 		t.Errorf("%+v of %d answers", s, f.Answers)
 	}
-	f = inspected(l.nextProcess(t), 1, result.SignToken)
+	f = inspected(l.NextProcess(t), 1, result.SignToken)
 	if s := f.Signs[token]; s.Since.IsZero() || s.Seen != 4 || s.Count != 1 || f.Answers != 1 {
 		t.Errorf("after another restart: %+v of %d answers", s, f.Answers)
 	}

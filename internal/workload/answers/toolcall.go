@@ -16,54 +16,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-const (
-	// maxCalls and maxCallBytes bound what is kept of the calls of one reply. What is
-	// past them is dropped.
-	maxCalls     = 16
-	maxCallBytes = 64 << 10
-)
-
-// Calls puts the calls of one reply together from the pieces of its frames. The
-// zero value is ready to use.
-type Calls struct {
-	indexes []int
-	calls   []workload.Call
-	bytes   int
-}
-
-// Add takes the pieces of the next frame. Arguments are joined. So are names, but
-// for one that repeats what is there: some servers name the function in every piece.
-func (c *Calls) Add(pieces []api.CallPiece) {
-	for _, p := range pieces {
-		call := c.at(p.Index)
-		if call == nil || c.bytes+len(p.Name)+len(p.Arguments) > maxCallBytes {
-			continue
-		}
-		c.bytes += len(p.Name) + len(p.Arguments)
-		if name := string(p.Name); name != call.Name {
-			call.Name += name
-		}
-		call.Arguments += string(p.Arguments)
-	}
-}
-
-// at returns the call of an index; nil where it is one too many.
-func (c *Calls) at(index int) *workload.Call {
-	for i, known := range c.indexes {
-		if known == index {
-			return &c.calls[i]
-		}
-	}
-	if len(c.calls) == maxCalls {
-		return nil
-	}
-	c.indexes, c.calls = append(c.indexes, index), append(c.calls, workload.Call{})
-	return &c.calls[len(c.calls)-1]
-}
-
-// List returns the calls in the order in which they began.
-func (c *Calls) List() []workload.Call { return c.calls }
-
 // ToolCheck judges whether an answer calls a function as it should. It never
 // changes and serves any number of probes at once.
 type ToolCheck struct {

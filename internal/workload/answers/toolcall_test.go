@@ -93,7 +93,7 @@ func answerIn(t *testing.T, name string, body io.Reader) workload.Answer {
 		t.Fatalf("no protocol %q", name)
 	}
 	var a workload.Answer
-	var calls Calls
+	var calls workload.Calls
 	var d api.Delta
 	for frames, decoder := stream.New(p.Framing, body, stream.DefaultLimits()), p.NewDecoder(); ; {
 		f, err := frames.Next()
@@ -174,7 +174,7 @@ func TestToolCheck(t *testing.T) {
 
 // TestCalls puts pieces together, within bounds.
 func TestCalls(t *testing.T) {
-	var c Calls
+	var c workload.Calls
 	piece := func(index int, name, arguments string) api.CallPiece {
 		return api.CallPiece{Index: index, Name: []byte(name), Arguments: []byte(arguments)}
 	}

@@ -10,12 +10,21 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
+const ms = time.Millisecond
+
+type labOf = lab.Lab[*Estimate, *Finding]
+
+func newLab() *labOf {
+	return lab.New[*Estimate, *Finding](func() *Estimate { return &Estimate{window: 96} })
+}
+
 // answer returns a probe that was answered with a hash.
 func answer(prompt, hash string) *result.Result {
-	return with(probe(256, ms), func(r *result.Result) {
+	return lab.With(lab.Probe(256, ms), func(r *result.Result) {
 		r.Length, r.Answer = 0, result.Answer{Prompt: prompt, Hash: hash}
 	})
 }
@@ -28,10 +37,10 @@ func TestAnswerChanges(t *testing.T) {
 		l := newLab()
 		for i, step := range strings.Fields(steps) {
 			for _, c := range step {
-				l.run(answer("p", string(c)))
+				l.Run(answer("p", string(c)))
 			}
-			if l.last == nil || l.last.Changes[SourceAnswer] != want[i] {
-				t.Errorf("%s: after step %d %+v, want %d changes", name, i+1, l.last, want[i])
+			if l.Last == nil || l.Last.Changes[SourceAnswer] != want[i] {
+				t.Errorf("%s: after step %d %+v, want %d changes", name, i+1, l.Last, want[i])
 			}
 		}
 	}
@@ -55,21 +64,21 @@ func TestChangesOfSeveralPrompts(t *testing.T) {
 	ask := func(rounds int, hash string, prompts int) {
 		for range rounds {
 			for i := range prompts {
-				l.run(answer(fmt.Sprint(i), hash))
+				l.Run(answer(fmt.Sprint(i), hash))
 			}
 		}
 	}
 	ask(10, "a", 30)
 	ask(4, "b", 30)
-	if n := l.last.Changes[SourceAnswer]; n != 0 {
+	if n := l.Last.Changes[SourceAnswer]; n != 0 {
 		t.Fatalf("%d changes after 4 new answers each", n)
 	}
-	before := l.now
+	before := l.Now
 	ask(16, "b", 30)
-	if f := l.last; f.Changes[SourceAnswer] != 1 || !f.LastChange[indexAnswer].Equal(before.Add(time.Second)) {
+	if f := l.Last; f.Changes[SourceAnswer] != 1 || !f.LastChange[indexAnswer].Equal(before.Add(time.Second)) {
 		t.Errorf("%d changes, the last at %v, want 1 at the fifth answer to the first prompt", f.Changes[SourceAnswer], f.LastChange[indexAnswer])
 	}
-	if f := l.last; f.Watched != [8]bool{indexAnswer: true} {
+	if f := l.Last; f.Watched != [8]bool{indexAnswer: true} {
 		t.Errorf("watched: %v", f.Watched)
 	}
 }
@@ -84,11 +93,11 @@ func TestPromptsAreBounded(t *testing.T) {
 				if i == maxPrompts {
 					h = hash
 				}
-				l.run(answer(fmt.Sprint(i), h))
+				l.Run(answer(fmt.Sprint(i), h))
 			}
 		}
 	}
-	if n, changes := len(l.estimate.named[indexAnswer].prompts), l.last.Changes[SourceAnswer]; n != maxPrompts || changes != 0 {
+	if n, changes := len(l.Estimate.named[indexAnswer].prompts), l.Last.Changes[SourceAnswer]; n != maxPrompts || changes != 0 {
 		t.Errorf("%d prompts, %d changes", n, changes)
 	}
 }
@@ -104,18 +113,18 @@ func TestNameChanges(t *testing.T) {
 			t.Helper()
 			for _, c := range names {
 				n++
-				l.run(with(probe(256, ms), func(r *result.Result) {
+				l.Run(lab.With(lab.Probe(256, ms), func(r *result.Result) {
 					r.Answer.Prompt = fmt.Sprint(n)
 					set(&r.Answer, string(c))
 				}))
 			}
-			if got := l.last.Changes[Sources()[index]]; got != want {
+			if got := l.Last.Changes[Sources()[index]]; got != want {
 				t.Errorf("%s: %d changes after %d, want %d", Sources()[index], got, n, want)
 			}
 		}
-		l.run(probe(256, ms))
-		if l.last != nil {
-			t.Errorf("a reply without names gives %+v", l.last)
+		l.Run(lab.Probe(256, ms))
+		if l.Last != nil {
+			t.Errorf("a reply without names gives %+v", l.Last)
 		}
 		say("abcdefghabcdefghabcdefgh", 0) // eight servers
 		say("hhhhhhhhaaaaaaa", 0)
@@ -124,8 +133,8 @@ func TestNameChanges(t *testing.T) {
 		say("z", 1)
 		var want [8]bool
 		want[index] = true
-		if l.last.Watched != want {
-			t.Errorf("watched: %v", l.last.Watched)
+		if l.Last.Watched != want {
+			t.Errorf("watched: %v", l.Last.Watched)
 		}
 	}
 }
@@ -185,7 +194,7 @@ func falseShifts(months int, deviation float64, kind noise) (events int) {
 		r := scored(0)
 		for range 43_200 {
 			r.Logprob.Mean = -2 + deviation*next()
-			s.observe(r, noon())
+			s.observe(r, lab.Noon())
 		}
 		events += int(s.count)
 	}
@@ -253,10 +262,10 @@ func TestShiftOfExactScores(t *testing.T) {
 		t.Helper()
 		l := newLab()
 		for range minBaseline {
-			l.run(scored(-2))
+			l.Run(scored(-2))
 		}
 		for n := range 1000 {
-			if l.run(scored(-2 + by)); l.last.Changes[SourceLogprob] > 0 {
+			if l.Run(scored(-2 + by)); l.Last.Changes[SourceLogprob] > 0 {
 				if n+1 != want {
 					t.Errorf("%v: a shift after %d scores, want %d", by, n+1, want)
 				}
@@ -281,9 +290,9 @@ func TestOutliersAreNoShift(t *testing.T) {
 		if i%6 == 5 {
 			mean = -9
 		}
-		l.run(scored(mean))
+		l.Run(scored(mean))
 	}
-	if n := l.last.Changes[SourceLogprob]; n != 0 {
+	if n := l.Last.Changes[SourceLogprob]; n != 0 {
 		t.Errorf("%d shifts", n)
 	}
 }
@@ -292,11 +301,11 @@ func TestOutliersAreNoShift(t *testing.T) {
 func TestShiftAfterShift(t *testing.T) {
 	l := newLab()
 	for i, level := range []float64{-2, -2.1, -2, -2.02} {
-		at := l.now
+		at := l.Now
 		for range 2 * minBaseline {
-			l.run(scored(level))
+			l.Run(scored(level))
 		}
-		f := l.last
+		f := l.Last
 		if f.Changes[SourceLogprob] != uint64(i) || *f.Logprob != level {
 			t.Fatalf("at level %v: %d shifts, score %v", level, f.Changes[SourceLogprob], *f.Logprob)
 		}
@@ -313,18 +322,18 @@ func TestWhatIsNoScore(t *testing.T) {
 		"not a number": func(r *result.Result) { r.Logprob.Mean = math.NaN() },
 		"infinite":     func(r *result.Result) { r.Logprob.Mean = math.Inf(-1) },
 	} {
-		if l := newLab(); l.run(with(scored(-2), change)) != nil {
-			t.Errorf("%s: %+v", name, l.last)
+		if l := newLab(); l.Run(lab.With(scored(-2), change)) != nil {
+			t.Errorf("%s: %+v", name, l.Last)
 		}
 	}
 	l := newLab()
-	if f := l.run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [8]bool{indexLogprob: true} || len(f.Changes) > 0 {
+	if f := l.Run(scored(-2.5)); f == nil || *f.Logprob != -2.5 || f.Watched != [8]bool{indexLogprob: true} || len(f.Changes) > 0 {
 		t.Errorf("one score: %+v", f)
 	}
-	lost := with(scored(-2.5), func(r *result.Result) {
+	lost := lab.With(scored(-2.5), func(r *result.Result) {
 		r.Kind, r.Outcome, r.Logprob = api.Scoring, result.Overloaded, result.Logprob{}
 	})
-	if f := l.run(lost); f != nil && f.Logprob != nil {
+	if f := l.Run(lost); f != nil && f.Logprob != nil {
 		t.Errorf("after a failure the score of before is still there: %v", *f.Logprob)
 	}
 }
@@ -334,14 +343,14 @@ func TestWhatIsNoScore(t *testing.T) {
 func TestScoresGoOnAfterARestart(t *testing.T) {
 	learnt := newLab()
 	for i := range 80 {
-		learnt.run(scored(-2 + 0.002*float64(i%5)))
+		learnt.Run(scored(-2 + 0.002*float64(i%5)))
 	}
 	shift := func(model string) uint64 {
-		next := learnt.nextProcess(t)
+		next := learnt.NextProcess(t)
 		for range 40 {
-			next.run(with(scored(-2.1), func(r *result.Result) { r.Model = model }))
+			next.Run(lab.With(scored(-2.1), func(r *result.Result) { r.Model = model }))
 		}
-		return next.last.Changes[SourceLogprob]
+		return next.Last.Changes[SourceLogprob]
 	}
 	if n := shift("m"); n != 1 {
 		t.Errorf("%d shifts after a restart, want 1", n)
@@ -352,11 +361,11 @@ func TestScoresGoOnAfterARestart(t *testing.T) {
 }
 
 func TestCanceledSaysNothing(t *testing.T) {
-	canceled := with(answer("p", "h"), func(r *result.Result) {
+	canceled := lab.With(answer("p", "h"), func(r *result.Result) {
 		r.Answer.Model, r.Answer.Fingerprint, r.Outcome = "m", "f", result.Canceled
 		r.Logprob = result.Logprob{Tokens: 10, Mean: -2}
 	})
-	if f := newLab().run(canceled); f != nil {
+	if f := newLab().Run(canceled); f != nil {
 		t.Errorf("findings %+v, want none", f)
 	}
 }

@@ -14,32 +14,32 @@ func TestDriftSurvivesARestart(t *testing.T) {
 	a, b := embedded([]float32{3, 4}, []float32{0, 1}), embedded([]float32{4, 3}, []float32{0, 1})
 	l := newLab()
 	for range 10 {
-		l.run(a)
+		l.Run(a)
 	}
-	l.run(b)
-	l = l.nextProcess(t)
+	l.Run(b)
+	l = l.NextProcess(t)
 	for range 3 {
-		l.run(b)
+		l.Run(b)
 	}
-	if n := l.last.Changes[SourceEmbedding]; n != 0 {
+	if n := l.Last.Changes[SourceEmbedding]; n != 0 {
 		t.Errorf("%d changes after the fourth answer in a row", n)
 	}
-	f := l.run(b)
+	f := l.Run(b)
 	if f.Changes[SourceEmbedding] != 1 {
 		t.Errorf("%d changes after the fifth answer in a row, want 1", f.Changes[SourceEmbedding])
 	}
 	changed := f.LastChange[indexEmbedding]
 	for range 10 {
-		l.run(b)
+		l.Run(b)
 	}
-	l = l.nextProcess(t)
-	f = l.run(b)
+	l = l.NextProcess(t)
+	f = l.Run(b)
 	wantDrift(t, "similarity", f.Drift.Similarity, 0.96)
 	if f.Changes[SourceEmbedding] != 0 || !f.LastChange[indexEmbedding].Equal(changed) {
 		t.Errorf("after the second restart %d changes, the last at %v, want %v", f.Changes[SourceEmbedding], f.LastChange[indexEmbedding], changed)
 	}
 	for range 5 {
-		f = l.run(a)
+		f = l.Run(a)
 	}
 	if f.Changes[SourceEmbedding] != 1 {
 		t.Errorf("%d changes on the way back, want 1", f.Changes[SourceEmbedding])
@@ -48,9 +48,9 @@ func TestDriftSurvivesARestart(t *testing.T) {
 
 func TestDriftOfScoresSurvivesARestart(t *testing.T) {
 	l := newLab()
-	l.run(ranked(0.9, 0.5, 0.1))
-	l = l.nextProcess(t)
-	f := l.run(ranked(0.5, 0.9, 0.1))
+	l.Run(ranked(0.9, 0.5, 0.1))
+	l = l.NextProcess(t)
+	f := l.Run(ranked(0.5, 0.9, 0.1))
 	wantDrift(t, "order", f.Drift.Order, 1.0/3)
 	if f.Watched != [8]bool{indexRerank: true} {
 		t.Errorf("watched: %v", f.Watched)
@@ -65,10 +65,10 @@ func TestDriftThatCannotBeRestored(t *testing.T) {
 	f := func(name, data string) {
 		t.Helper()
 		next := newLab()
-		if err := next.tracker.Restore(savedDriftOf(data)); err == nil || !strings.Contains(err.Error(), "drift") {
+		if err := next.Tracker.Restore(savedDriftOf(data)); err == nil || !strings.Contains(err.Error(), "drift") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if next.estimate.drift != nil {
+		if next.Estimate.drift != nil {
 			t.Errorf("%s is restored", name)
 		}
 	}
@@ -83,7 +83,7 @@ func TestDriftThatCannotBeRestored(t *testing.T) {
 	f("a change that was counted", `{`+good+`,"off":5}`)
 	f("an empty vector of use", `{`+good+`,"usual":[""]}`)
 	next := newLab()
-	if err := next.tracker.Restore(savedDriftOf(`{` + good + `}`)); err != nil {
+	if err := next.Tracker.Restore(savedDriftOf(`{` + good + `}`)); err != nil {
 		t.Errorf("a good one: %v", err)
 	}
 }
@@ -102,12 +102,12 @@ func TestDriftOfLongVectorsIsSaved(t *testing.T) {
 	}
 	l := newLab()
 	for range 10 {
-		l.run(embedded(long(0)...))
+		l.Run(embedded(long(0)...))
 	}
 	for range 5 {
-		l.run(embedded(long(2)...))
+		l.Run(embedded(long(2)...))
 	}
-	if f := l.nextProcess(t).run(embedded(long(0)...)); f.Drift == nil || *f.Drift.Similarity < 0.999999 {
+	if f := l.NextProcess(t).Run(embedded(long(0)...)); f.Drift == nil || *f.Drift.Similarity < 0.999999 {
 		t.Errorf("restored: %+v", f.Drift)
 	}
 }

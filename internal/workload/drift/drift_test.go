@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // embedded returns a probe whose reply has vectors of the reference texts.
 func embedded(vectors ...[]float32) *result.Result {
-	return with(probe(256, ms), func(r *result.Result) { r.Kind, r.Length, r.Values = api.Embedding, 0, vectors })
+	return lab.With(lab.Probe(256, ms), func(r *result.Result) { r.Kind, r.Length, r.Values = api.Embedding, 0, vectors })
 }
 
 // ranked returns a probe whose reply has scores of the reference texts.
 func ranked(scores ...float32) *result.Result {
-	return with(embedded(scores), func(r *result.Result) { r.Kind = api.Rerank })
+	return lab.With(embedded(scores), func(r *result.Result) { r.Kind = api.Rerank })
 }
 
 // wantDrift compares a value of Drift; NaN is not known.
@@ -42,8 +43,8 @@ func TestDriftOfVectors(t *testing.T) {
 	f := func(name string, second *result.Result, similarity, distance float64) {
 		t.Helper()
 		l := newLab()
-		l.run(embedded([]float32{3, 4}, []float32{0, 1}))
-		d := l.run(second).Drift
+		l.Run(embedded([]float32{3, 4}, []float32{0, 1}))
+		d := l.Run(second).Drift
 		if d == nil {
 			d = &Drift{}
 		}
@@ -61,7 +62,7 @@ func TestDriftOfVectors(t *testing.T) {
 	f("fewer vectors", embedded([]float32{3, 4}), unknown, unknown)
 	f("more than a number of 32 bits holds", embedded([]float32{float32(math.Inf(1)), 4}, []float32{0, 1}), unknown, unknown)
 	f("without an index of each", embedded(), unknown, unknown)
-	f("a failure", with(embedded([]float32{3, 4}, []float32{0, 1}), func(r *result.Result) { r.Outcome = result.HTTPError }), unknown, unknown)
+	f("a failure", lab.With(embedded([]float32{3, 4}, []float32{0, 1}), func(r *result.Result) { r.Outcome = result.HTTPError }), unknown, unknown)
 }
 
 // The rank correlation is that of scipy.stats.kendalltau, whose documentation has the
@@ -70,8 +71,8 @@ func TestDriftOfScores(t *testing.T) {
 	f := func(name string, first, second []float32, order, distance float64) {
 		t.Helper()
 		l := newLab()
-		l.run(ranked(first...))
-		d := l.run(ranked(second...)).Drift
+		l.Run(ranked(first...))
+		d := l.Run(ranked(second...)).Drift
 		wantDrift(t, name+": order", d.Order, order)
 		wantDrift(t, name+": distance", d.Distance, distance)
 		wantDrift(t, name+": similarity", d.Similarity, math.NaN())
@@ -91,7 +92,7 @@ func TestDriftChanges(t *testing.T) {
 	models := map[rune]*result.Result{
 		'a': embedded([]float32{3, 4, 0}), 'b': embedded([]float32{4, 3, 0}), 'c': embedded([]float32{0, 0, 5}),
 		'n': embedded([]float32{0.6, 0.8, 0}), 'd': embedded([]float32{3, 4}),
-		'x': with(embedded(), func(r *result.Result) { r.Outcome = result.HTTPError }),
+		'x': lab.With(embedded(), func(r *result.Result) { r.Outcome = result.HTTPError }),
 		// Off by 1.1 % and by 2.1 % of the norm.
 		'~': embedded([]float32{3.03, 4.045, 0}), '=': embedded([]float32{3, 4, 0.105}),
 	}
@@ -99,11 +100,11 @@ func TestDriftChanges(t *testing.T) {
 		t.Helper()
 		l := newLab()
 		for _, c := range answers {
-			l.run(models[c])
+			l.Run(models[c])
 		}
-		got := l.last.Changes[SourceEmbedding]
-		if got != want || l.last.Watched != [8]bool{indexEmbedding: true} || l.last.LastChange[indexEmbedding].IsZero() != (want == 0) {
-			t.Errorf("%s: %d changes, the last at %v, watched %v; want %d", name, got, l.last.LastChange[indexEmbedding], l.last.Watched, want)
+		got := l.Last.Changes[SourceEmbedding]
+		if got != want || l.Last.Watched != [8]bool{indexEmbedding: true} || l.Last.LastChange[indexEmbedding].IsZero() != (want == 0) {
+			t.Errorf("%s: %d changes, the last at %v, watched %v; want %d", name, got, l.Last.LastChange[indexEmbedding], l.Last.Watched, want)
 		}
 	}
 	f("always the same", 0, "aaaaaaaaaaaaaaaaaaaaaaaa")
@@ -122,20 +123,20 @@ func TestDriftChanges(t *testing.T) {
 	// After a change Drift still compares with the first answer.
 	l := newLab()
 	for _, c := range "aaaaaaaaaabbbbbbbbbbbbbbbbbbbbb" {
-		l.run(models[c])
+		l.Run(models[c])
 	}
-	wantDrift(t, "after a change", l.last.Drift.Similarity, 0.96)
-	if f := l.run(with(embedded([]float32{1}), func(r *result.Result) { r.Model = "another" })); f.Changes[SourceEmbedding] != 0 || *f.Drift.Similarity != 1 {
+	wantDrift(t, "after a change", l.Last.Drift.Similarity, 0.96)
+	if f := l.Run(lab.With(embedded([]float32{1}), func(r *result.Result) { r.Model = "another" })); f.Changes[SourceEmbedding] != 0 || *f.Drift.Similarity != 1 {
 		t.Errorf("a model of another name: %+v, %+v", f, f.Drift)
 	}
 	l = newLab()
 	for range 10 {
-		l.run(ranked(0.9, 0.5, 0.1))
+		l.Run(ranked(0.9, 0.5, 0.1))
 	}
 	for range 5 {
-		l.run(ranked(0.5, 0.9, 0.1))
+		l.Run(ranked(0.5, 0.9, 0.1))
 	}
-	if f := l.last; len(f.Changes) != 1 || f.Changes[SourceRerank] != 1 || f.Watched != [8]bool{indexRerank: true} {
+	if f := l.Last; len(f.Changes) != 1 || f.Changes[SourceRerank] != 1 || f.Watched != [8]bool{indexRerank: true} {
 		t.Errorf("scores: %+v", f)
 	}
 }
@@ -161,7 +162,7 @@ func noisyAnswers(seed uint64, n int, median, share, apart float64) uint64 {
 		if i == 0 {
 			d.first = r.Values
 		}
-		d.observe(r, noon().Add(time.Duration(i)*time.Minute))
+		d.observe(r, lab.Noon().Add(time.Duration(i)*time.Minute))
 	}
 	return d.count
 }

@@ -20,17 +20,17 @@ func Workload() workload.Workload {
 	return workload.Workload{
 		Kinds: []workload.Kind{
 			{
-				Key: "reference_logprob", New: func(*config.Module) (workload.Source, error) { return referenceSource{}, nil },
+				Key: "reference_logprob", New: func(*config.Endpoint, *config.Module) (workload.Source, error) { return referenceSource{}, nil },
 				Answers: true, Scores: true, Tokens: workload.Short,
 			},
 			{
-				Key: "track_model", New: func(m *config.Module) (workload.Source, error) {
+				Key: "track_model", New: func(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 					return newTrackSource(m.TrackedAnswers() / asksPerDay), nil
 				},
 				Answers: true, Tokens: func(*config.Module, func(string) int) int { return 1 + workload.TemplateTokens },
 			},
 			{
-				Key: "reference_texts", New: func(*config.Module) (workload.Source, error) { return textsSource{}, nil },
+				Key: "reference_texts", New: func(*config.Endpoint, *config.Module) (workload.Source, error) { return textsSource{}, nil },
 				Texts: true, Tokens: func(_ *config.Module, count func(string) int) (n int) {
 					for _, text := range ReferenceTexts() {
 						n += count(ReferenceQuery + text)
@@ -39,7 +39,7 @@ func Workload() workload.Workload {
 				},
 			},
 		},
-		Estimate: estimateOf, Metrics: metrics,
+		Estimate: estimateOf, Finding: new(Finding), Metrics: metrics,
 	}
 }
 

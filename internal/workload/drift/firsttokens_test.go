@@ -275,9 +275,9 @@ func TestFirstTokensGoOnAfterARestart(t *testing.T) {
 func TestFirstTokensGoOn(t *testing.T) {
 	t.Parallel()
 	l := newLab()
-	l.run(newFirstTokenServer(10, true).ask(1))
-	if next := l.nextProcess(t); len(next.estimate.first.samples) != 1 {
-		t.Errorf("%+v restored, want one answer", next.estimate.first)
+	l.Run(newFirstTokenServer(10, true).ask(1))
+	if next := l.NextProcess(t); len(next.Estimate.first.samples) != 1 {
+		t.Errorf("%+v restored, want one answer", next.Estimate.first)
 	}
 }
 

@@ -49,6 +49,9 @@ type trackSource struct {
 	seen    []string // the first token to each word; "" before the first
 	flips   []bool   // that another one came
 	set     []int    // the words to ask; nil during the search
+	// gives means that the server answers requests for log-probabilities, and refuses that it
+	// refuses them.
+	gives, refuses bool
 }
 
 // newTrackSource returns a source of so many prompts.
@@ -64,10 +67,43 @@ func (b *trackSource) Next(int, int) workload.Question {
 	i := b.index()
 	b.asked++
 	word := trackWords()[i]
-	return workload.Question{
+	q := workload.Question{
 		Texts: []string{word}, ID: workload.Hash(word), Output: 1, Exact: true,
 		First: func(f *result.FirstToken) { b.learn(i, f) },
 	}
+	if b.refuses {
+		return q
+	}
+	without := q
+	without.Instead = true // the refusal is no failure of the endpoint
+	without.Next = func(asked workload.Asked) *workload.Question {
+		b.refuses = asked.Result.Outcome == result.Success
+		return nil
+	}
+	q.TopLogprobs = topLogprobs
+	q.Next = func(asked workload.Asked) *workload.Question {
+		b.gives = b.gives || asked.Result.Outcome == result.Success
+		if b.gives || !mayRefuse(asked.Result.Outcome) {
+			return nil
+		}
+		return &without
+	}
+	return q
+}
+
+// topLogprobs is how many of the likeliest first tokens are asked for; the hosted
+// services that give fewest allow five.
+const topLogprobs = 5
+
+// mayRefuse reports whether a failure may be that of a server that gives no
+// log-probabilities: llama-cpp-python ends the reply before it has begun, others answer
+// with an error.
+func mayRefuse(o result.Outcome) bool {
+	switch o {
+	case result.HTTPError, result.StreamError, result.ProtocolError, result.Empty, result.Truncated:
+		return true
+	}
+	return false
 }
 
 // index returns which word to ask.

@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -15,7 +16,16 @@ import (
 // Bursts is the workload of requests that start together, or one after the other as those of
 // users do: how many an endpoint carries.
 func Bursts() workload.Workload {
-	return workload.Workload{Estimate: burstEstimateOf, Metrics: burstMetrics}
+	return workload.Workload{Rounds: rounds, Estimate: burstEstimateOf, Finding: new(BurstFinding), Metrics: burstMetrics}
+}
+
+func rounds(m *config.Module) []workload.Round {
+	var all []workload.Round
+	rng := workload.NewRand()
+	for _, n := range m.Concurrency {
+		all = append(all, workload.Round{Size: n, Offsets: func() []time.Duration { return arrivals(m.Arrivals, n, time.Duration(m.Timeout), rng) }})
+	}
+	return all
 }
 
 func burstEstimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
@@ -260,4 +270,50 @@ func underLoad(level []*result.Result) bool {
 		}
 	}
 	return true
+}
+
+// arrivals returns at which time from the first each of n requests is to start; nil
+// is all at once.
+func arrivals(a *config.Arrivals, n int, most time.Duration, rng *rand.Rand) []time.Duration {
+	if a == nil {
+		return nil
+	}
+	if a.Process == config.ArrivalRecorded {
+		return recorded(a.Profile, n, most, rng)
+	}
+	return poisson(n, a.Rate, most, rng)
+}
+
+// recorded returns n arrivals that follow each other in the profile, from the first of
+// them. Which is drawn from all such stretches that do not take longer than most; nil
+// where there is none.
+func recorded(profile config.Profile, n int, most time.Duration, rng *rand.Rand) []time.Duration {
+	var firsts []int
+	for i, span := range profile.Spans(n) {
+		if span <= most {
+			firsts = append(firsts, i)
+		}
+	}
+	if len(firsts) == 0 {
+		return nil
+	}
+	first := firsts[rng.IntN(len(firsts))]
+	all := make([]time.Duration, n)
+	for i := range all {
+		all[i] = profile[first+i] - profile[first]
+	}
+	return all
+}
+
+// poisson draws n arrivals of a Poisson process, the first of them at 0: the times
+// between two are exponentially distributed with the mean 1/rate, in seconds. One
+// that would be later than most is at most.
+func poisson(n int, rate float64, most time.Duration, rng *rand.Rand) []time.Duration {
+	all := make([]time.Duration, n)
+	at := 0.0
+	for i := 1; i < n; i++ {
+		at = min(at+rng.ExpFloat64()/rate, most.Seconds())
+		all[i] = time.Duration(at * float64(time.Second))
+	}
+	return all
 }

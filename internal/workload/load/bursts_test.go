@@ -7,39 +7,23 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 )
 
-// burstLab is an estimate of bursts on a clock that the test sets.
-type burstLab struct {
-	now     time.Time
-	tracker *workload.Tracker
-	last    *BurstFinding
-}
-
-// newBurstLab returns one with an objective of TTFT; 0 is none.
-func newBurstLab(ttft time.Duration) *burstLab {
-	l := &burstLab{now: noon()}
-	l.tracker = workload.NewTracker(func() time.Time { return l.now }, func() []workload.Estimate {
-		return []workload.Estimate{&BurstEstimate{objectives: &series.Objectives{TTFT: ttft}}}
+// newBurstLab returns an estimate of bursts with an objective of TTFT; 0 is none.
+func newBurstLab(ttft time.Duration) *lab.Lab[*BurstEstimate, *BurstFinding] {
+	return lab.New[*BurstEstimate, *BurstFinding](func() *BurstEstimate {
+		return &BurstEstimate{objectives: &series.Objectives{TTFT: ttft}}
 	})
-	return l
-}
-
-// run observes a run, a second after the one before.
-func (l *burstLab) run(results ...*result.Result) *BurstFinding {
-	l.now = l.now.Add(time.Second)
-	l.last, _ = workload.In[*BurstFinding](l.tracker.Observe(results))
-	return l.last
 }
 
 // request returns one of a burst of n, sent so long after noon, with 100 output
 // tokens in the two seconds after its first. Its connection took 1 ms + 2 ms + 4 ms
 // to set up.
 func request(n int, sent, ttft time.Duration) *result.Result {
-	r := probe(256, ttft)
+	r := lab.Probe(256, ttft)
 	r.Concurrency, r.Tokens.Output = n, 100
-	r.Sent = noon().Add(sent)
+	r.Sent = lab.Noon().Add(sent)
 	r.Timing.Phases = [result.NumPhases]time.Duration{result.PhaseDNS: ms, result.PhaseConnect: 2 * ms, result.PhaseTLS: 4 * ms}
 	r.Timing.Duration = 7*ms + ttft + 2*time.Second
 	return r
@@ -67,11 +51,11 @@ func TestBursts(t *testing.T) {
 	f := func(name string, want Burst, run ...*result.Result) {
 		t.Helper()
 		l := newBurstLab(0)
-		l.run(run...)
-		if l.last == nil || len(l.last.Bursts) != 1 || l.last.Knee != nil {
-			t.Fatalf("%s: %+v", name, l.last)
+		l.Run(run...)
+		if l.Last == nil || len(l.Last.Bursts) != 1 || l.Last.Knee != nil {
+			t.Fatalf("%s: %+v", name, l.Last)
 		}
-		got := l.last.Bursts[0]
+		got := l.Last.Bursts[0]
 		if !near(got.TokensPerSecond, want.TokensPerSecond) {
 			t.Errorf("%s: %v tokens/s, want %v", name, got.TokensPerSecond, want.TokensPerSecond)
 		}
@@ -87,14 +71,14 @@ func TestBursts(t *testing.T) {
 	// The one that failed started the burst, and its tokens do not count.
 	f("one failed", Burst{2, 1, 100 / 2.5, 20 * ms}, failed(request(2, 0, 9*time.Second), result.TimeoutTotal), request(2, 20*ms, 480*ms))
 	f("one without a connection", Burst{2, 1, 100 / 2.5, 0},
-		with(failed(request(2, 0, 0), result.ConnectError), sentNever), request(2, 20*ms, 500*ms))
+		lab.With(failed(request(2, 0, 0), result.ConnectError), sentNever), request(2, 20*ms, 500*ms))
 	f("all failed", Burst{2, 2, 0, ms}, failed(request(2, 0, 0), result.Overloaded), failed(request(2, ms, 0), result.Overloaded))
-	f("none connected", Burst{1, 1, 0, -1}, with(failed(request(1, 0, 0), result.DNSError), sentNever))
+	f("none connected", Burst{1, 1, 0, -1}, lab.With(failed(request(1, 0, 0), result.DNSError), sentNever))
 	f("a count that is not reported", Burst{2, 0, 0, 0},
-		request(2, 0, 500*ms), with(request(2, 0, 500*ms), func(r *result.Result) { r.Tokens.Output = -1 }))
+		request(2, 0, 500*ms), lab.With(request(2, 0, 500*ms), func(r *result.Result) { r.Tokens.Output = -1 }))
 	f("a count of events", Burst{1, 0, 0, 0},
-		with(request(1, 0, 500*ms), func(r *result.Result) { r.Tokens.Source = result.TokensFromEvents }))
-	f("phases that were not", Burst{1, 0, 100 / 2.5, 0}, with(request(1, 0, 500*ms), func(r *result.Result) {
+		lab.With(request(1, 0, 500*ms), func(r *result.Result) { r.Tokens.Source = result.TokensFromEvents }))
+	f("phases that were not", Burst{1, 0, 100 / 2.5, 0}, lab.With(request(1, 0, 500*ms), func(r *result.Result) {
 		r.Timing.Phases = [result.NumPhases]time.Duration{result.Absent, result.Absent, result.Absent}
 		r.Timing.Duration -= 7 * ms
 	}))
@@ -102,18 +86,18 @@ func TestBursts(t *testing.T) {
 
 func TestLatestBursts(t *testing.T) {
 	l := newBurstLab(time.Second)
-	l.run(append(append(level(1, 100*ms), level(4, 200*ms)...), level(16, 2*time.Second)...)...)
-	if f := l.last; len(f.Bursts) != 3 || f.Bursts[1].Concurrency != 4 || !near(f.Bursts[1].TokensPerSecond, 400/2.2) || f.Knee == nil {
+	l.Run(append(append(level(1, 100*ms), level(4, 200*ms)...), level(16, 2*time.Second)...)...)
+	if f := l.Last; len(f.Bursts) != 3 || f.Bursts[1].Concurrency != 4 || !near(f.Bursts[1].TokensPerSecond, 400/2.2) || f.Knee == nil {
 		t.Fatalf("three levels: %+v", f)
 	}
-	l.run()
-	l.run(probe(256, ms))
-	if len(l.last.Bursts) != 3 || l.last.Knee == nil {
-		t.Errorf("a run without bursts: %+v", l.last)
+	l.Run()
+	l.Run(lab.Probe(256, ms))
+	if len(l.Last.Bursts) != 3 || l.Last.Knee == nil {
+		t.Errorf("a run without bursts: %+v", l.Last)
 	}
-	l.run(level(1, 100*ms)...)
-	if len(l.last.Bursts) != 1 || l.last.Knee != nil {
-		t.Errorf("a shorter run: %+v", l.last)
+	l.Run(level(1, 100*ms)...)
+	if len(l.Last.Bursts) != 1 || l.Last.Knee != nil {
+		t.Errorf("a shorter run: %+v", l.Last)
 	}
 }
 
@@ -127,8 +111,8 @@ func TestKnee(t *testing.T) {
 			run = append(run, v...)
 		}
 		got := 0
-		if l.run(run...); l.last.Knee != nil {
-			got = l.last.Knee.Concurrency
+		if l.Run(run...); l.Last.Knee != nil {
+			got = l.Last.Knee.Concurrency
 		}
 		if got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
@@ -166,12 +150,12 @@ func TestKnee(t *testing.T) {
 	f("and one for that reason among others", 0, level(4, ms, result.RateLimited, result.TLSError))
 
 	l := newBurstLab(0)
-	if l.run(level(4, time.Hour)...); l.last.Knee != nil {
-		t.Errorf("without an objective: %+v", l.last.Knee)
+	if l.Run(level(4, time.Hour)...); l.Last.Knee != nil {
+		t.Errorf("without an objective: %+v", l.Last.Knee)
 	}
 	l = newBurstLab(objective)
-	l.run(append(level(1, ms), level(4, 2*objective)...)...)
-	if k := l.last.Knee; !near(k.TokensPerSecond, 100) { // 400 tokens in 2 s + 2 s
+	l.Run(append(level(1, ms), level(4, 2*objective)...)...)
+	if k := l.Last.Knee; !near(k.TokensPerSecond, 100) { // 400 tokens in 2 s + 2 s
 		t.Errorf("%v tokens/s at the knee, want 100", k.TokensPerSecond)
 	}
 }
@@ -179,9 +163,9 @@ func TestKnee(t *testing.T) {
 // A wrong answer is no failure of the server under load.
 func TestWrongAnswersInBursts(t *testing.T) {
 	l := newBurstLab(300 * ms)
-	l.run(level(4, 100*ms, result.CheckFailed, result.CheckFailed, result.CheckFailed)...)
-	if b := l.last.Bursts[0]; b.Failed != 0 || b.TokensPerSecond == 0 || l.last.Knee != nil {
-		t.Errorf("%+v, knee %+v; want none failed, some tokens and no knee", b, l.last.Knee)
+	l.Run(level(4, 100*ms, result.CheckFailed, result.CheckFailed, result.CheckFailed)...)
+	if b := l.Last.Bursts[0]; b.Failed != 0 || b.TokensPerSecond == 0 || l.Last.Knee != nil {
+		t.Errorf("%+v, knee %+v; want none failed, some tokens and no knee", b, l.Last.Knee)
 	}
 }
 
@@ -191,8 +175,8 @@ func TestCarried(t *testing.T) {
 	f := func(name string, objective time.Duration, want *Burst, levels ...[]*result.Result) {
 		t.Helper()
 		l := newBurstLab(objective)
-		l.run(slices.Concat(levels...)...)
-		got := l.last.MaxGood
+		l.Run(slices.Concat(levels...)...)
+		got := l.Last.MaxGood
 		if (got == nil) != (want == nil) || got != nil && (got.Concurrency != want.Concurrency || !near(got.TokensPerSecond, want.TokensPerSecond)) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
@@ -208,8 +192,8 @@ func TestCarried(t *testing.T) {
 
 func TestCanceledBurstSaysNothing(t *testing.T) {
 	l := newBurstLab(time.Second)
-	l.run(request(1, 0, time.Millisecond))
-	f := l.run(with(request(1, 0, 9*time.Second), func(r *result.Result) { r.Outcome = result.Canceled }))
+	l.Run(request(1, 0, time.Millisecond))
+	f := l.Run(lab.With(request(1, 0, 9*time.Second), func(r *result.Result) { r.Outcome = result.Canceled }))
 	if f == nil || f.Knee != nil || f.Bursts[0].Failed != 0 {
 		t.Errorf("a canceled burst counts: %+v", f)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 )
 
 // talkOf returns the results of a conversation, each of a prompt of 1,000 tokens.
@@ -19,12 +20,12 @@ func talkOf(affinity result.Affinity, turns ...*result.Result) []*result.Result 
 }
 
 // turnNumber returns what is known of a turn; nil for nothing.
-func (l *lab) turnNumber(affinity result.Affinity, number int) *Turn {
-	if l.last == nil {
+func turnNumber(l *labOf, affinity result.Affinity, number int) *Turn {
+	if l.Last == nil {
 		return nil
 	}
-	for i := range l.last.Turns {
-		if t := &l.last.Turns[i]; t.Affinity == affinity && t.Number == number {
+	for i := range l.Last.Turns {
+		if t := &l.Last.Turns[i]; t.Affinity == affinity && t.Number == number {
 			return t
 		}
 	}
@@ -34,20 +35,20 @@ func (l *lab) turnNumber(affinity result.Affinity, number int) *Turn {
 func TestTurns(t *testing.T) {
 	l := newLab()
 	run := func(second int, replica string) {
-		turns := talkOf(result.AffinitySession, cached(probe(1000, 200*ms), 0), cached(probe(1000, 50*ms), second), cached(probe(3000, 60*ms), 1500))
+		turns := talkOf(result.AffinitySession, cached(lab.Probe(1000, 200*ms), 0), cached(lab.Probe(1000, 50*ms), second), cached(lab.Probe(3000, 60*ms), 1500))
 		turns[2].Turn.Replica = replica
-		l.run(turns...)
+		l.Run(turns...)
 	}
 	for i := range 5 {
 		run(100*(i+1), "a")
 	}
-	if l.last != nil && l.last.Turns != nil {
-		t.Fatalf("5 conversations give %+v", l.last.Turns)
+	if l.Last != nil && l.Last.Turns != nil {
+		t.Fatalf("5 conversations give %+v", l.Last.Turns)
 	}
 	run(600, "b")
 	expect := func(number int, hits, ttft, same float64) {
 		t.Helper()
-		got := l.turnNumber(result.AffinitySession, number)
+		got := turnNumber(l, result.AffinitySession, number)
 		if got == nil || got.HitRatio == nil || !near(*got.HitRatio, hits) || got.TTFT == nil || !near(*got.TTFT, ttft) {
 			t.Fatalf("turn %d: %+v", number, got)
 		}
@@ -58,15 +59,15 @@ func TestTurns(t *testing.T) {
 	expect(1, 0, 0.2, -1)
 	expect(2, 0.35, 0.05, 1)      // 100 to 600 of 1,000
 	expect(3, 0.5, 0.06, 5.0/6.0) // the last one went to b
-	if got := l.turnNumber(result.AffinityNone, 1); got != nil {
+	if got := turnNumber(l, result.AffinityNone, 1); got != nil {
 		t.Errorf("without a session: %+v", got)
 	}
-	if l.last.HitRatio != nil || l.last.Benefit != nil {
-		t.Errorf("turns counted as pairs or warm probes: %+v", l.last)
+	if l.Last.HitRatio != nil || l.Last.Benefit != nil {
+		t.Errorf("turns counted as pairs or warm probes: %+v", l.Last)
 	}
-	l.now = l.now.Add(pairReach)
-	if l.run(); len(l.last.Turns) > 0 {
-		t.Errorf("after a day: %+v", l.last)
+	l.Now = l.Now.Add(pairReach)
+	if l.Run(); len(l.Last.Turns) > 0 {
+		t.Errorf("after a day: %+v", l.Last)
 	}
 }
 
@@ -74,14 +75,14 @@ func TestTurns(t *testing.T) {
 func TestTurnsByAffinity(t *testing.T) {
 	l := newLab()
 	for range 70 {
-		l.run(talkOf(result.AffinitySession, cached(probe(1000, 200*ms), 0), cached(probe(1000, 50*ms), 0))...)
-		l.run(talkOf(result.AffinityNone, cached(probe(1000, 200*ms), 0), cached(probe(1000, 200*ms), 250))...)
+		l.Run(talkOf(result.AffinitySession, cached(lab.Probe(1000, 200*ms), 0), cached(lab.Probe(1000, 50*ms), 0))...)
+		l.Run(talkOf(result.AffinityNone, cached(lab.Probe(1000, 200*ms), 0), cached(lab.Probe(1000, 200*ms), 250))...)
 	}
 	for range 60 {
-		l.run(talkOf(result.AffinitySession, cached(probe(1000, 200*ms), 0), cached(probe(1000, 50*ms), 900))...)
+		l.Run(talkOf(result.AffinitySession, cached(lab.Probe(1000, 200*ms), 0), cached(lab.Probe(1000, 50*ms), 900))...)
 	}
 	for affinity, want := range map[result.Affinity]float64{result.AffinitySession: 0.9, result.AffinityNone: 0.25} {
-		if got := l.turnNumber(affinity, 2); got == nil || got.HitRatio == nil || !near(*got.HitRatio, want) {
+		if got := turnNumber(l, affinity, 2); got == nil || got.HitRatio == nil || !near(*got.HitRatio, want) {
 			t.Errorf("%s: %+v, want %v", affinity, got, want)
 		}
 	}
@@ -91,13 +92,13 @@ func TestTurnsByAffinity(t *testing.T) {
 func TestTurnsBeforeAFailure(t *testing.T) {
 	l := newLab()
 	for range minPairs {
-		failed := with(probe(1000, ms), func(r *result.Result) { r.Outcome = result.RateLimited })
-		l.run(talkOf(result.AffinityNone, cached(probe(1000, 200*ms), 0), cached(probe(1000, 50*ms), 500), failed)...)
+		failed := lab.With(lab.Probe(1000, ms), func(r *result.Result) { r.Outcome = result.RateLimited })
+		l.Run(talkOf(result.AffinityNone, cached(lab.Probe(1000, 200*ms), 0), cached(lab.Probe(1000, 50*ms), 500), failed)...)
 	}
-	if got := l.turnNumber(result.AffinityNone, 2); got == nil || !near(*got.HitRatio, 0.5) {
+	if got := turnNumber(l, result.AffinityNone, 2); got == nil || !near(*got.HitRatio, 0.5) {
 		t.Errorf("turn 2: %+v", got)
 	}
-	if got := l.turnNumber(result.AffinityNone, 3); got != nil {
+	if got := turnNumber(l, result.AffinityNone, 3); got != nil {
 		t.Errorf("the turn that failed: %+v", got)
 	}
 }
@@ -108,9 +109,9 @@ func TestTurnsWithoutHits(t *testing.T) {
 		t.Helper()
 		l := newLab()
 		for range minPairs {
-			l.run(talkOf(result.AffinityNone, cached(probe(1000, 200*ms), 0), cached(probe(1000, second), hits))...)
+			l.Run(talkOf(result.AffinityNone, cached(lab.Probe(1000, 200*ms), 0), cached(lab.Probe(1000, second), hits))...)
 		}
-		got := l.turnNumber(result.AffinityNone, 2)
+		got := turnNumber(l, result.AffinityNone, 2)
 		if got == nil || got.TTFT == nil || (got.HitRatio != nil) != want {
 			t.Errorf("%s: %+v, want a ratio: %t", what, got, want)
 		}

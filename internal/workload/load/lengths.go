@@ -22,10 +22,14 @@ import (
 func Lengths() workload.Workload {
 	return workload.Workload{
 		Kinds: []workload.Kind{{
-			New: func(m *config.Module) (workload.Source, error) { return newSource(m), nil }, Texts: true, Answers: true,
+			New: func(e *config.Endpoint, m *config.Module) (workload.Source, error) {
+				s := newSource(m)
+				s.related.sticky = e.Request.StickyHeader != ""
+				return s, nil
+			}, Texts: true, Answers: true,
 		}},
 		Estimate: func(_ *config.Endpoint, m *config.Module) workload.Estimate { return &Estimate{module: m} },
-		Metrics:  metrics,
+		Finding:  new(Finding), Metrics: metrics,
 	}
 }
 
@@ -224,10 +228,11 @@ type source struct {
 	learnt  bool         // the server has counted a prompt
 	later   int          // tokens that the later turns of a conversation add
 	traffic *trafficDraw // nil where lengths are those of the module
+	related related
 }
 
 func newSource(m *config.Module) *source {
-	a := &source{prefix: Prefix(m.Prefix), outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(), later: m.TurnsBefore(m.Turns)}
+	a := &source{prefix: Prefix(m.Prefix), outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(), later: m.TurnsBefore(m.Turns), related: related{module: m}}
 	a.prompts = NewPrompts(workload.LengthsOf(m.InputTokens), a.prefix, a.rng)
 	if m.Traffic != nil {
 		a.traffic = newTrafficDraw(m, a.rng)
@@ -270,7 +275,7 @@ func (a *source) Next(texts, context int) workload.Question {
 			return nil
 		}
 	}
-	return q
+	return a.related.begin(q)
 }
 
 // truncates is why prompts of a length are not asked, of which the server made c.

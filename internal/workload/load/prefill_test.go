@@ -8,10 +8,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
+
+const ms = time.Millisecond
+
+type labOf = lab.Lab[*Estimate, *Finding]
+
+func newLab() *labOf {
+	return lab.New[*Estimate, *Finding](func() *Estimate { return &Estimate{module: new(config.Module)} })
+}
+
+// cached lets a reply report how much of the prompt was cached.
+func cached(r *result.Result, n int) *result.Result {
+	r.Tokens.Cached = n
+	return r
+}
+
+func warm(r *result.Result) *result.Result {
+	r.Prefix = "warm"
+	return r
+}
+
+// near reports whether two numbers are equal but for rounding.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
 // server is a server whose true prefill is known.
 type server struct {
@@ -35,19 +59,19 @@ func (s *server) ask(length int) *result.Result {
 	if s.random.Float64() < s.outliers {
 		seconds *= 3
 	}
-	return probe(length, time.Duration(seconds*float64(time.Second)))
+	return lab.Probe(length, time.Duration(seconds*float64(time.Second)))
 }
 
 // fitted returns the estimate from n probes of the lengths in turn.
 func (s *server) fitted(n int, lengths ...int) *Prefill {
 	l := newLab()
 	for i := range n {
-		l.run(s.ask(lengths[i%len(lengths)]))
+		l.Run(s.ask(lengths[i%len(lengths)]))
 	}
-	if l.last == nil {
+	if l.Last == nil {
 		return nil
 	}
-	return l.last.Prefill
+	return l.Last.Prefill
 }
 
 func TestPrefillOfExactSamples(t *testing.T) {
@@ -75,10 +99,10 @@ func TestPrefillCountsUncachedTokens(t *testing.T) {
 	for range 15 { // pairs of 4000 tokens, of which the second time 3968 are cached
 		second := warm(s.ask(32))
 		second.Tokens.Prompt += 3968
-		l.run(s.ask(4000), cached(second, 3968))
+		l.Run(s.ask(4000), cached(second, 3968))
 	}
-	if l.last == nil || l.last.Prefill == nil || math.Abs(l.last.Prefill.TokensPerSecond.Value/10_000-1) > 1e-4 {
-		t.Errorf("%+v, want 10000 tokens/s", l.last)
+	if l.Last == nil || l.Last.Prefill == nil || math.Abs(l.Last.Prefill.TokensPerSecond.Value/10_000-1) > 1e-4 {
+		t.Errorf("%+v, want 10000 tokens/s", l.Last)
 	}
 }
 
@@ -100,10 +124,10 @@ func TestWhatIsNoSample(t *testing.T) {
 	} {
 		s, l := newServer(1), newLab()
 		for i := range 60 {
-			l.run(with(s.ask([]int{256, 1024, 4096}[i%3]), change))
+			l.Run(lab.With(s.ask([]int{256, 1024, 4096}[i%3]), change))
 		}
-		if l.last != nil && l.last.Prefill != nil {
-			t.Errorf("%s: %+v", name, l.last.Prefill)
+		if l.Last != nil && l.Last.Prefill != nil {
+			t.Errorf("%s: %+v", name, l.Last.Prefill)
 		}
 	}
 }
@@ -142,11 +166,11 @@ func TestPrefillIsAbsent(t *testing.T) {
 func TestOneLongerPromptIsNoCurve(t *testing.T) {
 	for seed := range uint64(200) {
 		s, l := newServer(seed), newLab()
-		l.run(s.ask(5240))
+		l.Run(s.ask(5240))
 		for i := range 29 {
-			l.run(s.ask([]int{256, 4096}[i%2]))
+			l.Run(s.ask([]int{256, 4096}[i%2]))
 		}
-		if l.last == nil || l.last.Prefill == nil {
+		if l.Last == nil || l.Last.Prefill == nil {
 			t.Fatalf("no estimate from data set %d", seed)
 		}
 	}
@@ -167,25 +191,25 @@ func TestPrefillWindow(t *testing.T) {
 	l, s := newLab(), newServer(1)
 	expect := func(what string, samples int) {
 		t.Helper()
-		l.run()
-		if got := len(l.estimate.prefill.samples); got != samples {
+		l.Run()
+		if got := len(l.Estimate.prefill.samples); got != samples {
 			t.Errorf("%s: %d samples, want %d", what, got, samples)
 		}
 	}
 	for i := range 300 {
-		l.run(s.ask([]int{256, 4096}[i%2]))
+		l.Run(s.ask([]int{256, 4096}[i%2]))
 	}
 	expect("at most", 240)
-	l.now = l.now.Add(time.Hour - 200*time.Second)
+	l.Now = l.Now.Add(time.Hour - 200*time.Second)
 	expect("of the last hour", 198)
-	l.now = l.now.Add(time.Hour)
+	l.Now = l.Now.Add(time.Hour)
 	expect("where the hour has none", 30)
-	if l.last.Prefill == nil {
+	if l.Last.Prefill == nil {
 		t.Error("the rest says nothing")
 	}
-	l.now = l.now.Add(5 * time.Hour)
-	if expect("after seven hours", 0); l.last != nil {
-		t.Errorf("nothing says %+v", l.last)
+	l.Now = l.Now.Add(5 * time.Hour)
+	if expect("after seven hours", 0); l.Last != nil {
+		t.Errorf("nothing says %+v", l.Last)
 	}
 }
 
@@ -359,21 +383,21 @@ func TestSlopeScattersAsTheorySays(t *testing.T) {
 // An ordinary module has no findings.
 func TestNothing(t *testing.T) {
 	l := newLab()
-	if f := l.run(); f != nil {
+	if f := l.Run(); f != nil {
 		t.Errorf("no results give %+v", f)
 	}
 	for range 300 {
-		if f := l.run(probe(256, 20*time.Millisecond)); f != nil {
+		if f := l.Run(lab.Probe(256, 20*time.Millisecond)); f != nil {
 			t.Fatalf("a single length gives %+v", f)
 		}
 	}
-	if n := cap(l.estimate.prefill.samples); n != 0 {
+	if n := cap(l.Estimate.prefill.samples); n != 0 {
 		t.Errorf("%d samples of a single length are kept", n)
 	}
 }
 
 func TestCanceledSaysNothing(t *testing.T) {
-	if f := newLab().run(with(cached(probe(256, time.Second), 256), func(r *result.Result) { r.Outcome = result.Canceled })); f != nil {
+	if f := newLab().Run(lab.With(cached(lab.Probe(256, time.Second), 256), func(r *result.Result) { r.Outcome = result.Canceled })); f != nil {
 		t.Errorf("findings %+v, want none", f)
 	}
 }

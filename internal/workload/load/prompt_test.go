@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 )
 
 // tokenizer counts a prompt as tokens = overhead + ratio × words + noise.
@@ -37,7 +38,7 @@ func shortest(p Prefix) int { return newBuilder(1, p, newRand(1)).next().Words }
 
 // see has a builder learn the server's count of its next prompt.
 func (b *builder) see(s tokenizer) Verdict {
-	v, _ := b.learn(Count{b.words, s.count(b.words)}, noon())
+	v, _ := b.learn(Count{b.words, s.count(b.words)}, lab.Noon())
 	return v
 }
 
@@ -191,14 +192,14 @@ func TestAnotherTokenizer(t *testing.T) {
 func TestCountThatDoesNotFollow(t *testing.T) {
 	for _, second := range []int{450, 440, 458} {
 		b := newBuilder(500, Warm, nil)
-		b.learn(Count{400, 450}, noon())
-		if v, _ := b.learn(Count{464, second}, noon()); v != Truncated {
+		b.learn(Count{400, 450}, lab.Noon())
+		if v, _ := b.learn(Count{464, second}, lab.Noon()); v != Truncated {
 			t.Errorf("%d tokens of 464 words after 450 of 400: verdict %d, want truncated", second, v)
 		}
 	}
 	b := newBuilder(500, Warm, nil)
-	b.learn(Count{400, 450}, noon())
-	if v, _ := b.learn(Count{463, 458}, noon()); v != Short {
+	b.learn(Count{400, 450}, lab.Noon())
+	if v, _ := b.learn(Count{463, 458}, lab.Noon()); v != Short {
 		t.Errorf("verdict %d, want short", v)
 	}
 }
@@ -208,7 +209,7 @@ func TestAbsurdCountsAreIgnored(t *testing.T) {
 		t.Helper()
 		b := newBuilder(500, Warm, nil)
 		before := b.next().Words
-		if v, taken := b.learn(Count{words, tokens}, noon()); taken || v != Whole {
+		if v, taken := b.learn(Count{words, tokens}, lab.Noon()); taken || v != Whole {
 			t.Errorf("learn(%d, %d) took the count", words, tokens)
 		}
 		if after := b.next().Words; after != before {
@@ -231,7 +232,7 @@ func TestAbsurdCountsAreIgnored(t *testing.T) {
 // token allows, once. What it says of that one cannot be, so that it is not believed
 // for a while.
 func TestConstantHighCount(t *testing.T) {
-	b, now, short := newBuilder(8000, Cold, newRand(1)), noon(), 0
+	b, now, short := newBuilder(8000, Cold, newRand(1)), lab.Noon(), 0
 	const runs = 200 // 400 minutes
 	for range runs {
 		if b.words < (8000-1024)/6 {
@@ -262,7 +263,7 @@ func TestBoundedForALyingServer(t *testing.T) {
 				t.Fatalf("%d words for %d tokens", b.words, target)
 			}
 			count := rapid.OneOf(rapid.IntRange(-1, 10*b.words), rapid.Int()).Draw(t, "count")
-			b.learn(Count{b.words, count}, noon())
+			b.learn(Count{b.words, count}, lab.Noon())
 		}
 	})
 }
@@ -307,7 +308,7 @@ func TestTruncatingServer(t *testing.T) {
 		for context := 100; context < target*93/100; context += 97 {
 			s := limited{tokenizer{overhead: 30, ratio: ratio}, context, context}
 			b := newBuilder(target, Cold, newRand(1))
-			whole, asked, longest := watch(b, s, runs, noon())
+			whole, asked, longest := watch(b, s, runs, lab.Noon())
 			if len(whole) > 1 || len(whole) == 1 && whole[0] < target*5/6 {
 				t.Fatalf("%+v: prompts of %v tokens were taken for %d", s, whole, target)
 			}
@@ -326,14 +327,14 @@ func TestTruncatingServer(t *testing.T) {
 func TestServerNoLongerTruncates(t *testing.T) {
 	b := newBuilder(8000, Paired, newRand(1))
 	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 4096, 4096}
-	if whole, asked, _ := watch(b, s, 7, noon()); len(whole) > 0 || asked != 2 {
+	if whole, asked, _ := watch(b, s, 7, lab.Noon()); len(whole) > 0 || asked != 2 {
 		t.Fatalf("%d prompts in 14 minutes, whole ones %v, want two that are none", asked, whole)
 	}
 	if b.truncated != (Count{4444, 4096}) { // 8000 / 1.8
 		t.Errorf("truncated %+v", b.truncated)
 	}
 	s.context = 16384
-	whole, _, _ := watch(b, s, 5, noon().Add(20*time.Minute))
+	whole, _, _ := watch(b, s, 5, lab.Noon().Add(20*time.Minute))
 	if len(whole) != 4 || whole[0] < 7900 || whole[3] < 7900 || whole[3] > 8100 {
 		t.Errorf("prompts of %v tokens, want four of about 8000 after one that shows the words", whole)
 	}
@@ -347,7 +348,7 @@ func TestServerNoLongerTruncates(t *testing.T) {
 func TestContextJustLargeEnough(t *testing.T) {
 	b := newBuilder(8000, Cold, newRand(1))
 	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 8192, 4098}
-	whole, asked, _ := watch(b, s, 10, noon())
+	whole, asked, _ := watch(b, s, 10, lab.Noon())
 	if asked != 10 || len(whole) != 8 || whole[0] < 7800 || whole[7] > 8192 {
 		t.Errorf("%d prompts, whole ones of %v tokens, want eight of about 8000", asked, whole)
 	}
@@ -357,9 +358,9 @@ func TestContextJustLargeEnough(t *testing.T) {
 func TestServerBeginsToTruncate(t *testing.T) {
 	b := newBuilder(8000, Cold, newRand(1))
 	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 16384, 16384}
-	watch(b, s, 5, noon())
+	watch(b, s, 5, lab.Noon())
 	s.context, s.kept = 7000, 7000
-	if whole, asked, _ := watch(b, s, 20, noon()); len(whole) > 0 || asked > 8 {
+	if whole, asked, _ := watch(b, s, 20, lab.Noon()); len(whole) > 0 || asked > 8 {
 		t.Errorf("%d prompts, of which those of %v tokens were taken for 8000", asked, whole)
 	}
 }

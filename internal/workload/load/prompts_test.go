@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 )
 
 func TestDrawByWeight(t *testing.T) {
@@ -57,7 +58,7 @@ func TestSecondLengthStartsFromTheFirst(t *testing.T) {
 		if p.Words != words || s.count(words) != tokens {
 			t.Fatalf("%d words are %d tokens, want %d words of %d", p.Words, s.count(p.Words), words, tokens)
 		}
-		m.Learn(p, tokens, noon())
+		m.Learn(p, tokens, lab.Noon())
 	}
 	if got, want := m.Like(second).Words, 3333; got != want { // 4000 / 1.2
 		t.Errorf("%d words, want %d", got, want)
@@ -84,7 +85,7 @@ func TestLengthsLearnFromEachOther(t *testing.T) {
 		m := NewPrompts(lengths, rapid.SampledFrom([]Prefix{Cold, Warm, Paired}).Draw(t, "prefix"), newRand(1))
 		for i, l := range lengths {
 			p := m.Like(Prompt{Target: l.Tokens})
-			m.Learn(p, s.count(p.Words), noon())
+			m.Learn(p, s.count(p.Words), lab.Noon())
 			if off := math.Abs(float64(s.count(m.Like(p).Words)-l.Tokens)) / float64(l.Tokens); i > 0 && off > 0.05 {
 				t.Errorf("%d tokens: %.1f %% off after one count", l.Tokens, off*100)
 			}
@@ -116,7 +117,7 @@ func TestMixReachesEachLength(t *testing.T) {
 					t.Fatalf("%d tokens: %.1f %% off after %d counts", p.Target, off*100, counts[p.Target])
 				}
 			}
-			m.Learn(p, s.count(p.Words), noon())
+			m.Learn(p, s.count(p.Words), lab.Noon())
 			counts[p.Target]++
 		}
 	})
@@ -125,9 +126,9 @@ func TestMixReachesEachLength(t *testing.T) {
 func TestLearnIgnoresStrangers(t *testing.T) {
 	m := NewPrompts([]workload.Length{{Tokens: 300, Weight: 1}, {Tokens: 600, Weight: 1}}, Warm, newRand(1))
 	before := [2]int{m.Like(Prompt{Target: 300}).Words, m.Like(Prompt{Target: 600}).Words}
-	m.Learn(Prompt{Words: 200, Target: 400}, 300, noon()) // no length of this mix
-	m.Learn(Prompt{Words: 200, Target: 300}, 0, noon())   // no count
-	m.Learn(Prompt{}, 300, noon())                        // no prompt
+	m.Learn(Prompt{Words: 200, Target: 400}, 300, lab.Noon()) // no length of this mix
+	m.Learn(Prompt{Words: 200, Target: 300}, 0, lab.Noon())   // no count
+	m.Learn(Prompt{}, 300, lab.Noon())                        // no prompt
 	if after := [2]int{m.Like(Prompt{Target: 300}).Words, m.Like(Prompt{Target: 600}).Words}; after != before {
 		t.Errorf("%v words became %v", before, after)
 	}
@@ -148,19 +149,19 @@ func TestRestingIsOfOneLength(t *testing.T) {
 	m := NewPrompts([]workload.Length{{Tokens: 500, Weight: 1}, {Tokens: 8000, Weight: 1}}, Cold, newRand(1))
 	short, long := Prompt{Target: 500}, Prompt{Target: 8000}
 	for i := range 2 {
-		if _, resting := m.Resting(long, noon()); resting {
+		if _, resting := m.Resting(long, lab.Noon()); resting {
 			t.Fatalf("resting after %d truncated prompts", i)
 		}
-		if v := m.Learn(m.Like(long), 2050, noon()); v != Truncated {
+		if v := m.Learn(m.Like(long), 2050, lab.Noon()); v != Truncated {
 			t.Errorf("verdict %d, want truncated", v)
 		}
 	}
 	for after, want := range map[time.Duration]bool{0: true, 15*time.Minute - 1: true, 15 * time.Minute: false} {
-		if c, resting := m.Resting(long, noon().Add(after)); resting != want || c.Tokens != 2050 {
+		if c, resting := m.Resting(long, lab.Noon().Add(after)); resting != want || c.Tokens != 2050 {
 			t.Errorf("after %s: resting %t for %+v, want %t", after, resting, c, want)
 		}
 	}
-	if _, resting := m.Resting(short, noon()); resting {
+	if _, resting := m.Resting(short, lab.Noon()); resting {
 		t.Error("the other length rests too")
 	}
 }

@@ -12,36 +12,88 @@ import (
 // chat is OpenAI Chat Completions, POST /v1/chat/completions.
 func chat() Protocol {
 	return Protocol{
-		Name: "openai-chat", Operation: OperationChat,
-		Kind: Generation, Framing: stream.SSE, MediaTypes: []string{eventStreamType},
-		URL: versioned(chatPath), Header: eventStreamHeader(), Models: openAIModels(), Scoring: openAIScoring(),
-		Body: func(p Params) ([]byte, error) {
-			r := newOpenAIRequest(p)
-			r.Messages, r.Tools, r.ResponseFormat = conversation(p), openAITools(p.Tool), jsonFormat(p.Schema)
-			if p.TopLogprobs > 0 {
-				r.Logprobs, r.TopLogprobs = true, p.TopLogprobs
-			}
-			return encodeBody(p, r)
+		Name: "openai-chat", Operation: OperationChat, Kind: Generation, Framing: stream.SSE,
+		URL: versioned(chatPath), Models: openAIModels(), scoring: openAIScoring(),
+		body: func(p Params) fields {
+			return append(openAIBody(p, field{"messages", conversation(p)}), fields{
+				{"logprobs?", p.TopLogprobs > 0},
+				{"top_logprobs?", p.TopLogprobs},
+				{"tools?", openAITools(p.Tool)},
+				{"response_format?", when(p.Schema != nil, fields{{"type", "json_schema"}, {"json_schema", namedSchema(p.Schema)}})},
+			}...)
 		},
 		MaxTokens: "max_tokens", Tools: true, Structured: true,
 		// Snowflake Cortex sends no finish_reason at all, OpenCode Zen sends null up
 		// to the end for some models, and so do gateways in front of Gemini.
 		FinishOptional: true,
 		NewDecoder:     func() Decoder { return &openAIDecoder{material: (*openAIDecoder).chatMaterial} },
-		Doc: Doc{
-			Title: "OpenAI Chat Completions", Servers: "vLLM, SGLang, TensorRT-LLM, llama.cpp, Ollama, TGI, Triton, LMDeploy, KServe, gateways and most hosted services",
-			Auth:       "`http.authorization.credentials`; Azure `http.http_headers: {api-key: {secrets: [...]}}`",
-			FirstToken: "`choices[0].delta` with content (a text or a list of parts), reasoning by any of its names, refusal or a tool call; encrypted reasoning is none", End: "`[DONE]`",
-			Usage: "`usage`, asked by `stream_options.include_usage`", Cached: "`prompt_tokens_details.cached_tokens`, own fields of DeepSeek, Together, Moonshot, Databricks and llama.cpp",
-			Reasoning: "`completion_tokens_details.reasoning_tokens`; added to the output where `total_tokens` shows that it is counted apart (xAI)", ServerTimes: "vLLM `metrics`, llama.cpp `timings`, Groq `usage`",
-			Length:       "exact on vLLM, SGLang, TensorRT-LLM and llama.cpp; a cap elsewhere",
-			Conversation: docMessages,
-			Model:        "`model`", Fingerprint: "`system_fingerprint`, where the server has one: OpenAI, Azure, Groq, DeepSeek, vLLM, llama.cpp, TGI",
-			Scoring:  docEcho,
-			Logprobs: "`logprobs.content[0].top_logprobs`",
-			Tools:    "`tools`; `delta.tool_calls`, or `delta.function_call`", Structured: "`response_format` of type `json_schema`",
-		},
 	}
+}
+
+// completions is the legacy OpenAI Completions, POST /v1/completions: no chat
+// template and no parser of reasoning between the engine and the reply.
+func completions() Protocol {
+	return Protocol{
+		Name: "openai-completions", Operation: OperationCompletion, Kind: Generation, Framing: stream.SSE,
+		URL: versioned(completionsPath), Models: openAIModels(), scoring: openAIScoring(),
+		body: func(p Params) fields {
+			return append(openAIBody(p, field{"prompt?", oneText(p)}), field{"logprobs?", p.TopLogprobs})
+		},
+		MaxTokens:  "max_tokens",
+		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).completionMaterial} },
+	}
+}
+
+// openAIBody is what the bodies of both protocols share. Temperature 0 asks for the
+// same answer every time. The token counts are always asked for, as defaults differ by
+// server. Only parameters that the original service knows are
+// always sent: some servers refuse a request for one unknown key.
+func openAIBody(p Params, asked field) fields {
+	return fields{
+		{"model", p.Model},
+		asked,
+		{"max_tokens", p.OutputTokens},
+		{"min_tokens?", p.exactly()},
+		{"ignore_eos?", p.ExactLength},
+		{"temperature", 0},
+		{"stream", true},
+		{"stream_options", fields{{"include_usage", true}, {"continuous_usage_stats?", p.ContinuousUsage}}},
+	}
+}
+
+// completionMaterial reads choices[].text.
+func (o *openAIDecoder) completionMaterial(choice *fastjson.Value, d *Delta) {
+	d.Text = choice.GetStringBytes("text")
+}
+
+// openAIScoring is POST /v1/completions with echo: the reply has the prompt
+// before the answer, and the log-probabilities of both.
+func openAIScoring() *textScoring {
+	return &textScoring{url: versioned(completionsPath), read: openAIScores, body: func(p Params) fields {
+		return fields{
+			{"model", p.Model},
+			{"prompt", p.Prompt},
+			{"max_tokens", scoringTokens},
+			{"temperature", 0},
+			{"echo", true},
+			{"logprobs", 1},
+			{"stream", false},
+		}
+	}}
+}
+
+// openAIScores separates the prompt from the answer by the counts in usage:
+// text_offset is -1 at SGLang, and elsewhere counts what is no part of the
+// text, as the beginning of text. A server that ignores echo has those of
+// the answer alone.
+func openAIScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
+	all := firstChoice(reply).GetArray("logprobs", "token_logprobs")
+	prompt, answer := count(reply.Get("usage", "prompt_tokens")), count(reply.Get("usage", "completion_tokens"))
+	scored := len(all) - max(answer, 0)
+	if err := checkScored(scored, prompt); err != nil {
+		return nil, err
+	}
+	return all[:scored], nil
 }
 
 // chatMaterial reads choices[].delta. Its content is a text, or a list of parts.
@@ -116,51 +168,6 @@ func isSummary(detail *fastjson.Value) bool {
 		}
 	}
 	return false
-}
-
-// openAIRequest is the body of both OpenAI protocols: chat has Messages,
-// completions have Prompt.
-type openAIRequest struct {
-	Model         string        `json:"model"`
-	Messages      []chatMessage `json:"messages,omitempty"`
-	Prompt        string        `json:"prompt,omitempty"`
-	MaxTokens     int           `json:"max_tokens"`
-	MinTokens     int           `json:"min_tokens,omitempty"`
-	IgnoreEOS     bool          `json:"ignore_eos,omitempty"`
-	Temperature   float64       `json:"temperature"`
-	Stream        bool          `json:"stream"`
-	StreamOptions streamOptions `json:"stream_options"`
-	Logprobs      any           `json:"logprobs,omitempty"` // a boolean for chat, a number for completions
-	TopLogprobs   int           `json:"top_logprobs,omitempty"`
-
-	Tools          []openAITool    `json:"tools,omitempty"`
-	ResponseFormat *responseFormat `json:"response_format,omitempty"`
-}
-
-// streamOptions asks for the token counts. Defaults differ by server, hence
-// IncludeUsage is always sent.
-type streamOptions struct {
-	IncludeUsage         bool `json:"include_usage"`
-	ContinuousUsageStats bool `json:"continuous_usage_stats,omitempty"`
-}
-
-// newOpenAIRequest fills what both protocols share. Temperature 0 asks for the
-// same answer every time. Only parameters that the original service knows are
-// always sent: some servers refuse a request for one unknown key.
-func newOpenAIRequest(p Params) openAIRequest {
-	r := openAIRequest{
-		Model:     p.Model,
-		MaxTokens: p.OutputTokens,
-		Stream:    true,
-		StreamOptions: streamOptions{
-			IncludeUsage:         true,
-			ContinuousUsageStats: p.ContinuousUsage,
-		},
-	}
-	if p.ExactLength {
-		r.MinTokens, r.IgnoreEOS = p.OutputTokens, true
-	}
-	return r
 }
 
 // openAIDecoder decodes the chunks of both OpenAI protocols, which differ in

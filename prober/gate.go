@@ -1,0 +1,121 @@
+package prober
+
+import (
+	"sync"
+	"time"
+)
+
+// gate holds the requests of a burst, each written up to its first byte on a
+// ready connection, until all of them are. Then they are sent one right after
+// the other by one goroutine: waking one for each would take longer than the
+// requests may be apart. A request that fails before is not waited for, and
+// none is for longer than the patience after the first.
+type gate struct {
+	patience time.Duration
+
+	mu      sync.Mutex
+	missing int      // requests that are neither ready nor failed
+	ready   []func() // what sends those that are
+	open    bool
+	timer   *time.Timer // runs from the first that came
+	opened  time.Time
+}
+
+func newGate(requests int, patience time.Duration) *gate {
+	return &gate{missing: requests, patience: patience}
+}
+
+// slot is the right of one request to pass the gate, once.
+type slot struct {
+	gate    *gate
+	once    sync.Once
+	arrival *arrivalSlot // nil where it is sent when the gate opens
+}
+
+// arrivalSlot is a request that is sent some time after the gate opens.
+type arrivalSlot struct {
+	offset  time.Duration
+	ended   <-chan struct{} // nothing is waited for any more
+	planned time.Time       // when it was to be sent, once the gate is open
+}
+
+// wait waits until it is time, in the goroutine of the request, so that it delays
+// no other. A request whose connection came later than planned is planned for then.
+func (a *arrivalSlot) wait(opened, came time.Time) {
+	a.planned = opened.Add(a.offset)
+	if a.planned.Before(came) {
+		a.planned = came
+	}
+	t := time.NewTimer(time.Until(a.planned))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-a.ended:
+	}
+}
+
+func (g *gate) slot() *slot { return &slot{gate: g} }
+
+// pass means that the request is ready, and returns when it is sent.
+func (s *slot) pass(send func()) {
+	sent, came := make(chan struct{}), time.Now()
+	s.gate.add(func() {
+		defer close(sent)
+		if s.arrival == nil {
+			send()
+		}
+	})
+	s.leave()
+	<-sent
+	if s.arrival != nil {
+		s.arrival.wait(s.gate.opened, came)
+		send()
+	}
+}
+
+// leave takes the request out of those that the others wait for.
+func (s *slot) leave() { s.once.Do(s.gate.came) }
+
+// add keeps a request until the gate opens, or sends it when it has.
+func (g *gate) add(send func()) {
+	g.mu.Lock()
+	open := g.open
+	if !open {
+		g.ready = append(g.ready, send)
+	}
+	g.mu.Unlock()
+	if open {
+		send()
+	}
+}
+
+// came counts a request, ready or failed. The last one opens the gate.
+func (g *gate) came() {
+	g.mu.Lock()
+	g.missing--
+	last := g.missing == 0
+	if g.timer == nil {
+		g.timer = time.AfterFunc(g.patience, g.release)
+	}
+	g.mu.Unlock()
+	if last {
+		g.release()
+	}
+}
+
+// release opens the gate, for good, and sends what waits.
+func (g *gate) release() {
+	g.mu.Lock()
+	waiting := g.ready
+	if !g.open {
+		g.opened = time.Now()
+	}
+	g.ready, g.open = nil, true
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.mu.Unlock()
+	for _, send := range waiting {
+		send()
+	}
+}
