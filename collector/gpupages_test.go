@@ -2,6 +2,7 @@ package collector
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,30 +90,38 @@ func TestGPUsOfAPage(t *testing.T) {
 // writePagesReference writes what is read of each exporter.
 func writePagesReference(t *testing.T, b *strings.Builder) {
 	t.Helper()
-	exporters, err := page.GPUExporters()
+	mappings, err := page.NewMappings(page.Accelerators, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := mappings.Names()
 	b.WriteString("\n### The exporters that are known\n\n| `software` | exporter | `vendor` | set-up |\n| --- | --- | --- | --- |\n")
-	for _, e := range exporters {
-		fmt.Fprintf(b, "| `%s` | %s | `%s` | %s |\n", e.Name, e.Title, e.Vendor, e.Setup)
+	for _, name := range names {
+		e := mappings.Exporter(name)
+		fmt.Fprintf(b, "| `%s` | %s | `%s` | %s |\n", name, e.Title, e.Vendor, e.Setup)
 	}
 	b.WriteString("\n")
-	for _, e := range exporters {
-		if e.Notes != "" {
+	for _, name := range names {
+		if e := mappings.Exporter(name); e.Notes != "" {
 			fmt.Fprintf(b, "- **%s.** %s\n", e.Title, e.Notes)
 		}
 	}
 	b.WriteString("\n### Readings by exporter\n\nThe series that each reading is from. An empty field is a reading that the exporter does not have, and that is then absent.\n\n| `inference_gpu_` |")
-	for _, e := range exporters {
-		fmt.Fprintf(b, " `%s` |", e.Name)
+	for _, name := range names {
+		fmt.Fprintf(b, " `%s` |", name)
 	}
-	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(exporters)) + "\n")
+	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(names)) + "\n")
 	for _, i := range gpu.Readings() {
 		row, any := "| `"+string(i.Kind)+"` |", false
-		for _, e := range exporters {
-			row += " " + codes(strings.Join(e.Series[i.Kind], ", ")) + " |"
-			any = any || len(e.Series[i.Kind]) > 0
+		for _, name := range names {
+			var series []string
+			for _, s := range mappings.Exporter(name).Readings[i.Kind] {
+				if !slices.Contains(series, s.Series) {
+					series = append(series, s.Series)
+				}
+			}
+			row += " " + codes(strings.Join(series, ", ")) + " |"
+			any = any || len(series) > 0
 		}
 		if any {
 			b.WriteString(row + "\n")

@@ -67,7 +67,7 @@ func sections(cfg *config.Config) []section {
 // checkEngines finds mappings of engines that cannot be used, and references to
 // an engine without one.
 func checkEngines(cfg *config.Config) []*config.Error {
-	known, mistakes := page.Check(cfg.Engines)
+	known, mistakes := page.Check(page.Servers, cfg.Engines)
 	for _, e := range sections(cfg) {
 		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
 			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q%s", name, config.Hint(name, "known", known)))
@@ -78,7 +78,7 @@ func checkEngines(cfg *config.Config) []*config.Error {
 
 // checkGateways does the same for the mappings of gateways.
 func checkGateways(cfg *config.Config) []*config.Error {
-	known, mistakes := page.CheckGateways(cfg.GatewayMappings)
+	known, mistakes := page.Check(page.Gateways, cfg.GatewayMappings)
 	for _, name := range slices.Sorted(maps.Keys(cfg.Gateways)) {
 		if software := cfg.Gateways[name].Software; software != "" && !slices.Contains(known, software) {
 			mistakes = append(mistakes, &config.Error{
@@ -217,7 +217,7 @@ func checkHardware(cfg *config.Config) []*config.Error {
 // checkGPUPages finds pages of GPUs of an exporter that nobody knows.
 func checkGPUPages(cfg *config.Config) []*config.Error {
 	var mistakes []*config.Error
-	known := page.GPUExporterNames()
+	known, _ := page.Check(page.Accelerators, nil) // a test holds that there are no mistakes
 	for _, name := range slices.Sorted(maps.Keys(cfg.GPUs.Pages)) {
 		software := cfg.GPUs.Pages[name].Software
 		if software != "" && !slices.Contains(known, software) {

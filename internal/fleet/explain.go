@@ -185,7 +185,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		return nil, err
 	}
 	defer p.Close()
-	mappings, err := page.NewMappings(nil)
+	mappings, err := page.NewMappings(page.Servers, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -188,7 +188,7 @@ func (f *Fleet) prepare(p Plan) (next *snapshot, fresh []*connections, err error
 	}()
 	next.hashes = moduleHashes(next.modules)
 	if next.mappings == nil || !reflect.DeepEqual(next.engines, before.engines) {
-		if next.mappings, err = page.NewMappings(next.engines); err != nil {
+		if next.mappings, err = page.NewMappings(page.Servers, next.engines); err != nil {
 			return next, nil, err
 		}
 	}

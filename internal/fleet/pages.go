@@ -150,7 +150,7 @@ func (f *Fleet) newGateways(cfg *config.Config) (next named, err error) {
 	before := f.active.Load()
 	mappings := before.gateways.mappings
 	if mappings == nil || !reflect.DeepEqual(before.gatewayMappings, cfg.GatewayMappings) {
-		if mappings, err = page.NewGatewayMappings(cfg.GatewayMappings); err != nil {
+		if mappings, err = page.NewMappings(page.Gateways, cfg.GatewayMappings); err != nil {
 			return named{}, err
 		}
 	}

@@ -2,8 +2,9 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -13,9 +14,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
-// accelerators says how to read GPUs and other accelerators from the page of one exporter, into
+// Exporter says how to read GPUs and other accelerators from the page of one exporter, into
 // the snapshots of package gpu. It is immutable.
-type accelerators struct {
+type Exporter struct {
 	// Title is the name of the exporter in texts, Vendor of what it shows.
 	Title  string     `yaml:"title"`
 	Vendor gpu.Vendor `yaml:"vendor"`
@@ -34,11 +35,9 @@ type accelerators struct {
 	Parts []gpu.Kind `yaml:"parts"`
 	// Readings are the sources of each kind, the better one first; the first that a
 	// device has counts for each value of the label of the kind.
-	Readings map[gpu.Kind][]*readingSource `yaml:"readings"`
+	Readings map[gpu.Kind][]*ExporterSource `yaml:"readings"`
 	// XIDs are the series of critical errors.
 	XIDs xidSeries `yaml:"xids"`
-
-	targets map[string][]readingTarget // by name of the series
 }
 
 // identity has the labels that identify a device, as templates: each {LABEL} is its
@@ -63,8 +62,8 @@ type blank struct {
 	To   float64 `yaml:"to"`
 }
 
-// readingSource is where to find a reading on a page.
-type readingSource struct {
+// ExporterSource is where to find a reading on a page.
+type ExporterSource struct {
 	// Series is the name of the samples, without the prefix.
 	Series string `yaml:"series"`
 	// Plus are series whose values are added; without one of them there is no value.
@@ -76,7 +75,7 @@ type readingSource struct {
 	Device *identity `yaml:"device"`
 	// As is the value of the label of the kind.
 	As string `yaml:"as"`
-	// Scale is what the value is multiplied with to be in base units. Default: 1.
+	// Scale is what the value is multiplied with to be in base units; 0 is 1.
 	Scale float64 `yaml:"scale"`
 	// Combine is how several samples of a device make one value, `max` or `sum`.
 	// Default: max.
@@ -98,101 +97,122 @@ type xidSeries struct {
 	Recent string `yaml:"recent"`
 }
 
-// readingTarget is what the samples of a series are for.
-type readingTarget struct {
-	kind   gpu.Kind
-	source int // index among the sources of the kind
-	term   int // 0 for the series itself, then those under plus
+// deviceSource is what the samples of a source of accelerators are.
+type deviceSource struct {
+	*ExporterSource
+	parts bool   // may be of a part of a device
+	xids  bool   // is of critical errors: their number or,
+	byXID string // where this is the name of a label, how many of a number there were
 }
 
-// The two kinds of targets that are no readings.
-const (
-	xidLast   gpu.Kind = "xid last"
-	xidRecent gpu.Kind = "xid recent"
-)
+// deviceReading is how to work out a reading from the results of sources, which are added.
+type deviceReading struct {
+	*ExporterSource
+	terms []int
+}
 
-// newAcceleratorMappings returns the built-in mappings of exporters of GPUs and other
-// accelerators.
-func newAcceleratorMappings() (*Mappings, error) {
-	all, err := readBuiltIn("mappings/accelerators", func(data []byte, file string) (*accelerators, error) {
-		a := new(accelerators)
-		d := yaml.NewDecoder(bytes.NewReader(data))
-		d.KnownFields(true)
-		if err := d.Decode(a); err != nil {
-			return nil, fmt.Errorf("decode %s: %w", file, err)
+// compileExporter makes the mapping of an exporter ready to read pages with.
+func (c *mapping) compileExporter() {
+	a := c.exporter
+	c.readings = map[gpu.Kind][]deviceReading{}
+	for kind, sources := range a.Readings {
+		for _, s := range sources {
+			r := deviceReading{ExporterSource: s}
+			for _, series := range append([]string{s.Series}, s.Plus...) {
+				r.terms = append(r.terms, c.addDevices(series, deviceSource{ExporterSource: s, parts: slices.Contains(a.Parts, kind)}))
+			}
+			c.readings[kind] = append(c.readings[kind], r)
 		}
-		a.compile()
-		return a, nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	found := map[string]*config.Mapping{}
-	for name, a := range all {
-		e := &config.Mapping{Sentinels: slices.Clone(a.Sentinels), Setup: a.Setup, Notes: a.Notes}
-		if a.Prefix != "" {
-			for _, s := range a.Sentinels {
-				e.Sentinels = append(e.Sentinels, a.Prefix+s)
+	if a.XIDs.Last != "" {
+		c.addDevices(a.XIDs.Last, deviceSource{ExporterSource: new(ExporterSource), xids: true})
+	}
+	if a.XIDs.Recent != "" {
+		c.addDevices(a.XIDs.Recent, deviceSource{ExporterSource: new(ExporterSource), xids: true, byXID: "xid"})
+	}
+}
+
+// addDevices adds a source of the samples of a series and returns its index.
+func (c *mapping) addDevices(series string, d deviceSource) int {
+	i := c.addSource(series, source{labels: sortedLabels(d.Labels), max: d.Combine != config.CombineSum, device: &d})
+	if prefix := c.exporter.Prefix; prefix != "" {
+		c.findNumber(plain(prefix+series), i, 1)
+	}
+	return i
+}
+
+// value returns what a sample of a source counts as; false where that is nothing.
+func (d *deviceSource) value(v float64) (float64, bool) {
+	known := !d.DropZero || v != 0
+	if known && d.Values != nil {
+		v, known = d.Values[v]
+	}
+	if d.Positive && v > 0 {
+		v = 1
+	}
+	return v * cmp.Or(d.Scale, 1), known
+}
+
+// readingsOf works out the readings of a device or a part, in the order of gpu.Readings.
+func (c *mapping) readingsOf(results []yield) []gpu.Reading {
+	var all []gpu.Reading
+	for _, info := range gpu.Readings() {
+		start := len(all)
+		add := func(label string, v float64) {
+			if !slices.ContainsFunc(all[start:], func(r gpu.Reading) bool { return r.Label == label }) {
+				all = append(all, gpu.Reading{Kind: info.Kind, Label: label, Value: v})
 			}
 		}
-		found[name] = e
-	}
-	m, err := newMappings("accelerators", found, nil, false)
-	if err != nil {
-		return nil, err
-	}
-	m.accelerators = true
-	for name, one := range m.byName {
-		one.mapping = func() *mapping { return &mapping{name: name, config: one.config, accelerators: all[name]} }
-	}
-	return m, nil
-}
-
-// GPUExporterNames returns the names of the exporters of accelerators that are known, sorted.
-func GPUExporterNames() []string {
-	all, err := newAcceleratorMappings()
-	if err != nil {
-		return nil // a test holds that there is none
-	}
-	return all.Names()
-}
-
-// compile fills the index of the series.
-func (m *accelerators) compile() {
-	m.targets = map[string][]readingTarget{}
-	add := func(series string, t readingTarget) {
-		if series != "" {
-			m.targets[series] = append(m.targets[series], t)
-		}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(m.Readings)) {
-		for i, s := range m.Readings[kind] {
-			if s.Scale == 0 {
-				s.Scale = 1
+		for _, r := range c.readings[info.Kind] {
+			sum, known := 0.0, true
+			for _, term := range r.terms {
+				if known = known && results[term].values != nil; known {
+					sum += results[term].values[0]
+				}
 			}
-			for term, series := range append([]string{s.Series}, s.Plus...) {
-				add(series, readingTarget{kind, i, term})
+			switch {
+			case !known || math.IsInf(sum, 0):
+			case len(r.Bits) == 0:
+				add(r.As, sum)
+			default:
+				for label, bit := range r.Bits {
+					add(label, float64(min(uint64(sum)&bit, 1)))
+				}
 			}
 		}
+		slices.SortFunc(all[start:], func(a, b gpu.Reading) int { return strings.Compare(a.Label, b.Label) })
 	}
-	add(m.XIDs.Last, readingTarget{kind: xidLast})
-	add(m.XIDs.Recent, readingTarget{kind: xidRecent})
+	return all
 }
 
-// find returns what the samples of a name are for.
-func (m *accelerators) find(name string) []readingTarget {
-	if t := m.targets[name]; t != nil || m.Prefix == "" {
-		return t
+// parseExporter returns the mapping of a file, and what pages are recognised by.
+func parseExporter(data []byte, file string) (*Exporter, *config.Mapping, error) {
+	e := new(Exporter)
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(e); err != nil {
+		return nil, nil, fmt.Errorf("decode %s: %w", file, err)
 	}
-	bare, ok := strings.CutPrefix(name, m.Prefix)
-	if !ok {
-		return nil
+	m := &config.Mapping{Sentinels: slices.Clone(e.Sentinels)}
+	if e.Prefix != "" {
+		for _, s := range e.Sentinels {
+			m.Sentinels = append(m.Sentinels, e.Prefix+s)
+		}
 	}
-	return m.targets[bare]
+	return e, m, nil
+}
+
+// Exporter returns how the pages of an exporter of accelerators are read; nil for other software. It
+// is not to be changed.
+func (m *Mappings) Exporter(name string) *Exporter {
+	if one := m.byName[name]; one != nil {
+		return one.exporter
+	}
+	return nil
 }
 
 // isBlank reports whether a value stands for an unknown one.
-func (m *accelerators) isBlank(v float64) bool {
+func (m *Exporter) isBlank(v float64) bool {
 	return slices.ContainsFunc(m.Blanks, func(b blank) bool { return v >= b.From && v <= b.To })
 }
 
@@ -202,6 +222,9 @@ type labelTemplate string
 // of returns the text with the values of labels; "" where one is missing or empty.
 func (t labelTemplate) of(get func(name string) string) string {
 	rest := string(t)
+	if n := len(rest) - 1; strings.IndexByte(rest, '{') == 0 && strings.IndexByte(rest, '}') == n {
+		return get(rest[1:n]) // as most are
+	}
 	var text strings.Builder
 	for {
 		before, after, found := strings.Cut(rest, "{")
@@ -222,7 +245,7 @@ func (t labelTemplate) of(get func(name string) string) string {
 // kinds returns the kinds of readings that any of the devices has, and those that the
 // software can show and none of them has: its page has no series of them, as it is
 // configured or of that hardware. Both are sorted.
-func (m *accelerators) kinds(devices []gpu.DeviceSnapshot) (reads, missing []string) {
+func (m *Exporter) kinds(devices []gpu.DeviceSnapshot) (reads, missing []string) {
 	has := map[gpu.Kind]bool{}
 	for i := range devices {
 		for _, r := range devices[i].Readings {
@@ -245,37 +268,4 @@ func (m *accelerators) kinds(devices []gpu.DeviceSnapshot) (reads, missing []str
 	slices.Sort(reads)
 	slices.Sort(missing)
 	return reads, missing
-}
-
-// GPUExporter describes an exporter whose pages are read, for the documentation.
-type GPUExporter struct {
-	// Name is that of the mapping, Title that of the software.
-	Name, Title  string
-	Vendor       gpu.Vendor
-	Setup, Notes string
-	// Series are the series of each kind that is read, in the order of the mapping.
-	Series map[gpu.Kind][]string
-}
-
-// GPUExporters returns the exporters that are known, sorted by name. An error is one of the
-// built-in mappings.
-func GPUExporters() ([]GPUExporter, error) {
-	mappings, err := newAcceleratorMappings()
-	if err != nil {
-		return nil, err
-	}
-	var all []GPUExporter
-	for _, name := range mappings.Names() {
-		m := mappings.byName[name].mapping().accelerators
-		e := GPUExporter{Name: name, Title: m.Title, Vendor: m.Vendor, Setup: m.Setup, Notes: m.Notes, Series: map[gpu.Kind][]string{}}
-		for kind, sources := range m.Readings {
-			for _, s := range sources {
-				if !slices.Contains(e.Series[kind], s.Series) {
-					e.Series[kind] = append(e.Series[kind], s.Series)
-				}
-			}
-		}
-		all = append(all, e)
-	}
-	return all, nil
 }

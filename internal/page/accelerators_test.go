@@ -35,7 +35,7 @@ type goldenDevice struct {
 
 func acceleratorMappings(t testing.TB) *Mappings {
 	t.Helper()
-	all, err := newAcceleratorMappings()
+	all, err := NewMappings(Accelerators, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAcceleratorMappings(t *testing.T) {
 		infos[i.Kind] = i
 	}
 	for name, one := range acceleratorMappings(t).byName {
-		m := one.mapping().accelerators
+		m := one.exporter
 		if m.Title == "" || m.Setup == "" || len(m.Sentinels) == 0 || m.Device.UUID == "" {
 			t.Errorf("%s: title, setup, sentinels or UUID are missing", name)
 		}

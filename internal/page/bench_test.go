@@ -88,7 +88,7 @@ func vllmPage(ranks, n int) []byte {
 
 func builtInMappings(tb testing.TB) *Mappings {
 	tb.Helper()
-	m, err := NewMappings(nil)
+	m, err := NewMappings(Servers, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func BenchmarkScrape500(b *testing.B) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		w.Write(page)
 	})
-	mappings, err := NewMappings(nil)
+	mappings, err := NewMappings(Servers, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
 // startTime is the series of the time at which the process of a server started.
@@ -40,6 +41,7 @@ type source struct {
 	itemsOf   string  // the label with a list whose items are counted; "" is none
 	max       bool    // the largest of several samples counts, not the sum
 	requests  *config.MappingRequests
+	device    *deviceSource // of accelerators
 	// spelled is the source whose samples decide in which way the name is
 	// spelled on this page: the source itself but for ended requests, where
 	// it is the first of the sources of one name.
@@ -91,9 +93,10 @@ type cacheHits struct {
 
 // mapping is a config.Mapping made ready to read pages with. It is immutable.
 type mapping struct {
-	name         string
-	config       *config.Mapping
-	accelerators *accelerators // instead of all that follows; nil of servers and gateways
+	name     string
+	config   *config.Mapping
+	readings map[gpu.Kind][]deviceReading // of accelerators, instead of values and what follows
+	exporter *Exporter                    // of accelerators
 
 	targets  map[string][]target // by plain series name
 	families map[string][]family // by plain name in a TYPE line
@@ -123,16 +126,21 @@ type mapping struct {
 
 // compile makes a mapping ready. What is wrong in it for a page shows when the
 // page is read. Lengths are those of requests.
-func compile(name string, e *config.Mapping, lengths bool) *mapping {
+func compile(one *software, lengths bool) *mapping {
+	e := one.config
 	c := &mapping{
-		name: name, config: e,
-		targets: map[string][]target{}, families: map[string][]family{},
+		name: one.name, config: e, exporter: one.exporter,
+		targets: map[string][]target{}, families: map[string][]family{}, start: -1,
 		labels: sortedLabels(e.Labels), copies: slices.Sorted(slices.Values(e.Copies)),
 		values:     map[config.Quantity][]*number{},
 		histograms: map[config.Quantity][]*distribution{},
 		finishes:   config.Finishes(), roles: config.Roles(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
 	}
 	c.copiesAndLE = slices.Sorted(slices.Values(append([]string{"le"}, e.Copies...)))
+	if c.exporter != nil {
+		c.compileExporter()
+		return c
+	}
 	c.start = c.addSource(startTime, source{max: true})
 	for q, sources := range e.Values {
 		for i := range sources {

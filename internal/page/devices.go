@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"maps"
-	"math"
 	"net"
 	"net/url"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
@@ -25,163 +23,132 @@ const (
 	maxXIDsADevice = 64             // different ones
 )
 
-// devices are the accelerators of a page.
-type devices struct {
-	mapping *accelerators
-	host    string // of the page, "" is this machine
-	all     []*device
-	byID    map[string]*device
-	tooMany bool
-}
-
 // device is a device on its way into a snapshot.
 type device struct {
 	gpu.DeviceSnapshot
+	id     string
 	driver string
-	own    values
-	parts  map[int]*devicePart
+	parts  int                // how many there are
 	xids   map[uint64]float64 // how many of late, by number
 	last   float64            // number of the latest one; negative is unknown
 }
 
-// devicePart is a part of a device, such as a MIG device.
+// devicePart is a part of a device, such as a MIG device, or all of it.
 type devicePart struct {
+	*device
+	number  int // of the part; negative is the whole
 	profile string
-	own     values
 }
 
-// slot is a place for a number: a term of a source.
-type slot struct {
-	readingTarget
-	bit string // a label of Bits
-}
-
-// values are the numbers of a device or a part.
-type values map[slot]float64
-
-// readDevices reads the accelerators of a page.
-func (r *Reader) readDevices(p *page, c *mapping, at time.Time, host string) (*Snapshot, error) {
-	d := &devices{mapping: c.accelerators, host: host, byID: map[string]*device{}}
-	wants := func(name []byte) bool { return len(c.accelerators.find(string(name))) > 0 }
-	err := p.walk(wants, func(ls labels.Labels, value float64) {
-		for _, t := range c.accelerators.find(ls.Get(model.MetricNameLabel)) {
-			d.add(t, ls, value)
-		}
-	})
+// deviceOf returns the number of the device, or the part of one, that a sample is of, and what the
+// sample counts as. It is not ok for one of none. A sample of critical errors is taken in here.
+func (s *scratch) deviceOf(c *mapping, src *deviceSource, ls labels.Labels, v float64) (owner int32, value float64, ok bool) {
+	a := c.exporter
+	if a.isBlank(v) {
+		return 0, 0, false
+	}
+	if value, ok = src.value(v); !ok {
+		return 0, 0, false
+	}
+	d := s.device(a, cmp.Or(src.Device, &a.Device), ls)
 	switch {
-	case err != nil:
-		return nil, err
-	case d.tooMany:
-		return nil, pageErrorf(ReasonTooLarge, "more than %d devices", maxDevices)
-	case !r.shown.names.Admit(maps.Keys(d.byID), maxDeviceNames, at):
-		return nil, pageErrorf(ReasonTooLarge, "more than %d devices within an hour", maxDeviceNames)
+	case d == nil:
+		return 0, 0, false
+	case src.xids:
+		d.addXID(src.byXID, ls, v)
+		return 0, 0, false
 	}
-	return &Snapshot{Engine: c.name, At: at, PrefixCacheRatio: -1, Devices: d.snapshots(&r.xids, at), Driver: d.driver()}, nil
-}
-
-// add takes in a sample.
-func (p *devices) add(t readingTarget, ls labels.Labels, v float64) {
-	m := p.mapping
-	if !(v >= 0) || math.IsInf(v, 0) || m.isBlank(v) {
-		return
+	number := -1
+	if src.parts {
+		number = numberAtEnd(a.Device.Part.of(ls.Get))
 	}
-	if t.kind == xidLast || t.kind == xidRecent {
-		p.addXID(t, ls, v)
-		return
+	key := d.id
+	if number >= 0 {
+		key += "\xff" + strconv.Itoa(number)
 	}
-	s := m.Readings[t.kind][t.source]
-	for name, want := range s.Labels {
-		if ls.Get(name) != want {
-			return
+	if s.parts[key] == nil {
+		if number >= 0 && d.parts == maxParts {
+			return 0, 0, false
 		}
+		s.parts[key] = &devicePart{d, number, a.Device.Profile.of(ls.Get)}
+		d.parts += min(1, number+1)
 	}
-	if s.DropZero && v == 0 {
-		return
-	}
-	if s.Values != nil {
-		known := false
-		if v, known = s.Values[v]; !known {
-			return
-		}
-	}
-	if s.Positive && v > 0 {
-		v = 1
-	}
-	d := p.device(cmp.Or(s.Device, &m.Device), ls)
-	if d == nil {
-		return
-	}
-	into := d.valuesOf(m, t.kind, ls)
-	if into == nil {
-		return
-	}
-	if len(s.Bits) == 0 {
-		into.add(slot{readingTarget: t}, v*s.Scale, s.Combine)
-		return
-	}
-	for label, bit := range s.Bits {
-		set := 0.0
-		if uint64(v)&bit != 0 {
-			set = 1
-		}
-		into.add(slot{t, label}, set, s.Combine)
-	}
-}
-
-func (v values) add(s slot, x float64, combine string) {
-	old, there := v[s]
-	switch {
-	case !there:
-		v[s] = x
-	case combine == "sum":
-		v[s] = old + x
-	default:
-		v[s] = max(old, x)
-	}
-}
-
-// addXID takes in a sample of critical errors.
-func (p *devices) addXID(t readingTarget, ls labels.Labels, v float64) {
-	d := p.device(&p.mapping.Device, ls)
-	if d == nil {
-		return
-	}
-	if t.kind == xidLast {
-		d.last = max(d.last, v)
-		return
-	}
-	number, err := strconv.ParseUint(ls.Get("xid"), 10, 64)
-	if _, seen := d.xids[number]; err == nil && number > 0 && (seen || len(d.xids) < maxXIDsADevice) {
-		d.xids[number] = max(d.xids[number], v)
-	}
+	return s.owner(key), value, true
 }
 
 // device returns the device of a sample; nil for a sample of none.
-func (p *devices) device(by *identity, ls labels.Labels) *device {
+func (s *scratch) device(a *Exporter, by *identity, ls labels.Labels) *device {
 	uuid, pci, index := by.UUID.of(ls.Get), by.PCIBusID.of(ls.Get), by.Index.of(ls.Get)
 	id := cmp.Or(uuid, pci, index)
 	if id == "" {
 		return nil
 	}
-	host := cmp.Or(by.Host.of(ls.Get), p.host)
-	d := p.byID[host+"\xff"+id]
+	host := cmp.Or(by.Host.of(ls.Get), s.host)
+	key := host + "\xff" + id
+	d := s.devices[key]
 	if d == nil {
-		if len(p.all) == maxDevices {
-			p.tooMany = true
+		if len(s.devices) > maxDevices { // an error in any case
 			return nil
+		}
+		if s.devices == nil {
+			s.devices, s.parts = map[string]*device{}, map[string]*devicePart{}
 		}
 		d = &device{
 			DeviceSnapshot: gpu.DeviceSnapshot{
-				Vendor: p.mapping.Vendor, Host: host, UUID: cmp.Or(uuid, pci, host+"/"+id), PCIBusID: pci, Index: numberAtEnd(index), Minor: -1, Up: true,
+				Vendor: a.Vendor, Host: host, UUID: cmp.Or(uuid, pci, host+"/"+id), PCIBusID: pci, Index: numberAtEnd(index), Minor: -1, Up: true,
 			},
-			own: values{}, parts: map[int]*devicePart{}, xids: map[uint64]float64{}, last: -1,
+			id: key, xids: map[uint64]float64{}, last: -1,
 		}
-		p.all = append(p.all, d)
-		p.byID[host+"\xff"+id] = d
+		s.devices[key] = d
 	}
 	d.Name = cmp.Or(d.Name, by.Name.of(ls.Get))
 	d.driver = cmp.Or(d.driver, by.Driver.of(ls.Get))
 	return d
+}
+
+// addXID takes in a sample of critical errors.
+func (d *device) addXID(by string, ls labels.Labels, v float64) {
+	if by == "" {
+		d.last = max(d.last, v)
+		return
+	}
+	number, err := strconv.ParseUint(ls.Get(by), 10, 64)
+	if _, seen := d.xids[number]; err == nil && number > 0 && (seen || len(d.xids) < maxXIDsADevice) {
+		d.xids[number] = max(d.xids[number], v)
+	}
+}
+
+// readDevices makes a snapshot of the samples of the accelerators of a page, in the order of hosts
+// and indices.
+func (r *Reader) readDevices(c *mapping, s *scratch, p *page, at time.Time) (*Snapshot, *PageError) {
+	switch {
+	case len(s.devices) > maxDevices:
+		return nil, pageErrorf(ReasonTooLarge, "more than %d devices", maxDevices)
+	case !r.shown.names.Admit(maps.Keys(s.devices), maxDeviceNames, at):
+		return nil, pageErrorf(ReasonTooLarge, "more than %d devices within an hour", maxDeviceNames)
+	}
+	for key, samples := range s.byOwner() {
+		s.again(c, samples)
+		if err := s.assemble(p, c); err != nil {
+			return nil, err
+		}
+		s.gauges(c)
+		switch part := s.parts[key]; {
+		case part.number < 0:
+			part.Readings = c.readingsOf(s.results)
+		default:
+			part.MIG = append(part.MIG, gpu.MIGSnapshot{Profile: part.profile, GPUInstance: part.number, Readings: c.readingsOf(s.results)})
+		}
+	}
+	snap := &Snapshot{Engine: c.name, At: at, PrefixCacheRatio: -1}
+	for _, d := range slices.SortedFunc(maps.Values(s.devices), func(a, b *device) int {
+		return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.Index, b.Index), strings.Compare(a.UUID, b.UUID))
+	}) {
+		slices.SortFunc(d.MIG, func(a, b gpu.MIGSnapshot) int { return cmp.Compare(a.GPUInstance, b.GPUInstance) })
+		d.XIDs = r.xids.add(d, at)
+		snap.Devices, snap.Driver = append(snap.Devices, d.DeviceSnapshot), cmp.Or(snap.Driver, d.driver)
+	}
+	return snap, nil
 }
 
 // hostOf returns the host of a page that does not name its own; "" is this machine.
@@ -201,95 +168,6 @@ func numberAtEnd(text string) int {
 		return -1
 	}
 	return n
-}
-
-// valuesOf returns where the values of a sample go: to a part where the sample is of
-// one and the kind is its own, else to the device; nil is a part too many.
-func (d *device) valuesOf(m *accelerators, kind gpu.Kind, ls labels.Labels) values {
-	name := m.Device.Part.of(ls.Get)
-	id := numberAtEnd(name)
-	if id < 0 || !slices.Contains(m.Parts, kind) {
-		return d.own
-	}
-	if d.parts[id] == nil {
-		if len(d.parts) == maxParts {
-			return nil
-		}
-		d.parts[id] = &devicePart{profile: m.Device.Profile.of(ls.Get), own: values{}}
-	}
-	return d.parts[id].own
-}
-
-// snapshots returns the devices, in the order of hosts and indices.
-func (p *devices) snapshots(x *xidWatch, now time.Time) []gpu.DeviceSnapshot {
-	slices.SortFunc(p.all, func(a, b *device) int {
-		return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.Index, b.Index), strings.Compare(a.UUID, b.UUID))
-	})
-	var all []gpu.DeviceSnapshot
-	for _, d := range p.all {
-		d.Readings = p.mapping.readings(d.own)
-		for id, part := range d.parts {
-			d.MIG = append(d.MIG, gpu.MIGSnapshot{Profile: part.profile, GPUInstance: id, Readings: p.mapping.readings(part.own)})
-		}
-		slices.SortFunc(d.MIG, func(a, b gpu.MIGSnapshot) int { return cmp.Compare(a.GPUInstance, b.GPUInstance) })
-		d.XIDs = x.add(d, now)
-		all = append(all, d.DeviceSnapshot)
-	}
-	return all
-}
-
-// driver returns the version of the driver that the page shows.
-func (p *devices) driver() string {
-	for _, d := range p.all {
-		if d.driver != "" {
-			return d.driver
-		}
-	}
-	return ""
-}
-
-// readings returns the readings of a device or a part, in the order of gpu.Readings.
-func (m *accelerators) readings(own values) []gpu.Reading {
-	var all []gpu.Reading
-	for _, info := range gpu.Readings() {
-		start := len(all)
-		for i, s := range m.Readings[info.Kind] {
-			for label, v := range s.results(own, readingTarget{kind: info.Kind, source: i}) {
-				known := slices.ContainsFunc(all[start:], func(r gpu.Reading) bool { return r.Label == label })
-				if !known {
-					all = append(all, gpu.Reading{Kind: info.Kind, Label: label, Value: v})
-				}
-			}
-		}
-		slices.SortFunc(all[start:], func(a, b gpu.Reading) int { return strings.Compare(a.Label, b.Label) })
-	}
-	return all
-}
-
-// results returns what a source yields, by label.
-func (s *readingSource) results(own values, t readingTarget) map[string]float64 {
-	results := map[string]float64{}
-	for label := range s.Bits {
-		if v, there := own[slot{t, label}]; there {
-			results[label] = v
-		}
-	}
-	if len(s.Bits) > 0 {
-		return results
-	}
-	sum := 0.0
-	for t.term = range len(s.Plus) + 1 {
-		v, there := own[slot{readingTarget: t}]
-		if !there {
-			return nil
-		}
-		sum += v
-	}
-	if math.IsInf(sum, 0) {
-		return nil
-	}
-	results[s.As] = sum
-	return results
 }
 
 // xidWatch counts the critical errors of the devices of one page from one reading to

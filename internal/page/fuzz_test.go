@@ -42,7 +42,7 @@ requests: [{series: done, by: [reason], as: {stop: stop}}]
 // snapshot holds no number that cannot be, and what did not change on the page
 // does not change in the snapshot.
 func FuzzRead(f *testing.F) {
-	m, err := newMappings("engines", nil, map[string]*config.Mapping{"acme": parseMapping(f, fuzzMapping)}, false)
+	m, err := mappingsOf(nil, map[string]*config.Mapping{"acme": parseMapping(f, fuzzMapping)})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -15,21 +14,6 @@ import (
 // maxBackends is how many backends of a gateway are read one by one. Those of a page
 // with more are read together only.
 const maxBackends = 100
-
-// NewGatewayMappings returns the built-in mappings of gateways with own ones added, as
-// NewMappings does for engines.
-func NewGatewayMappings(own map[string]*config.Mapping) (*Mappings, error) {
-	return gateways().mappings(own)
-}
-
-// CheckGateways returns what Check does, for mappings of gateways.
-func CheckGateways(own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
-	return gateways().check(own)
-}
-
-func gateways() role {
-	return role{"gateway_mappings", "mappings/gateways", config.GatewaySoftware}
-}
 
 // readiness is how to find whether a backend is ready.
 type readiness struct {
@@ -56,32 +40,12 @@ func (c *mapping) backendOf(ls labels.Labels) string {
 	return ""
 }
 
-// noteBackend keeps of which backend the samples with a set of labels are.
-func (s *scratch) noteBackend(c *mapping, set uint64, ls labels.Labels) {
-	if len(c.config.Backend) == 0 {
-		return
-	}
-	if _, known := s.backends[set]; known {
-		return
-	}
-	if s.backends == nil {
-		s.backends = map[uint64]string{}
-	}
-	s.backends[set] = strings.Clone(c.backendOf(ls)) // not a part of the page
-}
-
-// byBackend returns the samples of each backend, in their order; nil where the page
-// has none, or too many.
+// byBackend returns the samples of each backend; nil where the page has none, or too many.
 func (s *scratch) byBackend(c *mapping) map[string][]sample {
-	if len(s.backends) == 0 {
+	if len(s.owners) == 0 {
 		return nil
 	}
-	parts := map[string][]sample{}
-	for _, sm := range s.samples {
-		if name := s.backends[sm.set]; name != "" {
-			parts[name] = append(parts[name], sm)
-		}
-	}
+	parts := s.byOwner()
 	if len(parts) > maxBackends {
 		c.dropGone(parts)
 	}

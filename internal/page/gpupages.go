@@ -97,7 +97,7 @@ func (r *gpuPages) log(before, now []GPUPageStatus) {
 		switch {
 		case j >= 0 && before[j].State == st.State && before[j].Reason == st.Reason && before[j].Devices == st.Devices:
 		case st.State == Up:
-			reads, missing := r.mappings.byName[st.Software].mapping().accelerators.kinds(st.Snapshot.Devices)
+			reads, missing := r.mappings.Exporter(st.Software).kinds(st.Snapshot.Devices)
 			r.logger.Info("reading GPUs from a page", "server", st.Server, "software", st.Software, "gpus", st.Devices, "reads", reads, "not_on_page", missing)
 		default:
 			r.logger.Warn("cannot read GPUs from a page", "server", st.Server, "reason", st.Reason, "err", st.Err)
@@ -119,7 +119,7 @@ type GPUPages struct {
 // NewGPUPages returns what no pages show. An error is one of the built-in mappings.
 func NewGPUPages(o GPUPageOptions) (*GPUPages, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	mappings, err := newAcceleratorMappings()
+	mappings, err := NewMappings(Accelerators, nil)
 	if err != nil {
 		return nil, err
 	}

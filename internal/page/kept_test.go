@@ -120,7 +120,7 @@ func backendsPage(first, n int) []byte {
 
 // A gateway may replace all its backends, and not with each reading.
 func TestBackendsThatChange(t *testing.T) {
-	m, err := NewGatewayMappings(nil)
+	m, err := NewMappings(Gateways, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestKeptMemoryIsShared(t *testing.T) {
 // BenchmarkReadLinear reports how much longer the reading of ten times as much takes.
 func BenchmarkReadLinear(b *testing.B) {
 	engines := builtInMappings(b)
-	gateways, err := NewGatewayMappings(nil)
+	gateways, err := NewMappings(Gateways, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 // The lengths of requests are on the pages of real servers, and are read where they are
 // asked for.
 func TestLengthsOfRequests(t *testing.T) {
-	m, err := NewMappings(nil)
+	m, err := NewMappings(Servers, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

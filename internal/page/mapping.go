@@ -35,106 +35,135 @@ type Mappings struct {
 	memory    memory         // of large pages, shared by all endpoints
 	bounds    *sharedBounds  // of the histograms of all servers
 
-	accelerators bool // are on the pages, instead of servers or gateways
-
+	role        Role
 	withLengths func() *Mappings
 }
 
-// software is an engine or a gateway. Its mapping is made ready when a page needs it: most
-// software is on no page of a fleet.
+// software is a server, a gateway or an exporter of accelerators. Its mapping is made ready when a
+// page needs it: most software is on no page of a fleet.
 type software struct {
-	name    string
-	config  *config.Mapping
-	mapping func() *mapping
+	name     string
+	config   *config.Mapping
+	exporter *Exporter // of accelerators
+	builtIn  bool
+	mapping  func() *mapping
 }
 
-// NewMappings returns the built-in mappings with own ones added. An own mapping
+// Role is what software is of whose pages are read: the folder of its mappings.
+type Role string
+
+// The roles.
+const (
+	Servers      Role = "servers"
+	Gateways     Role = "gateways"
+	Accelerators Role = "accelerators"
+)
+
+// section returns the section of a configuration with mappings of the role.
+func (r Role) section() string {
+	return map[Role]string{Servers: "engines", Gateways: "gateway_mappings"}[r]
+}
+
+// NewMappings returns the built-in mappings of a role with own ones added. An own mapping
 // with the name of a built-in one changes what it writes: the maps of the two
 // are merged by key, lists and scalars replaced. The error is a join of what
 // Check finds.
-func NewMappings(own map[string]*config.Mapping) (*Mappings, error) { return servers().mappings(own) }
+func NewMappings(r Role, own map[string]*config.Mapping) (*Mappings, error) {
+	all, mistakes := r.software(own)
+	if len(mistakes) > 0 {
+		return nil, errors.Join(mistakes...)
+	}
+	return newMappings(r, all, false), nil
+}
 
-// Check returns the names of the engines that have a mapping, sorted, own ones
+// Check returns the names of the software of a role that has a mapping, sorted, own ones
 // included, and the mistakes in own ones.
-func Check(own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
-	return servers().check(own)
-}
-
-// role is what software is of whose pages are read.
-type role struct {
-	section string // of the configuration, with own mappings
-	folder  string // of built-in ones
-	of      config.Software
-}
-
-func servers() role { return role{"engines", "mappings/servers", config.ServerSoftware} }
-
-func (r role) parse(data []byte, name string) (*config.Mapping, error) {
-	return config.ParseMapping(data, name, r.of)
-}
-
-func (r role) mappings(own map[string]*config.Mapping) (*Mappings, error) {
-	base, err := readBuiltIn(r.folder, r.parse)
-	if err != nil {
-		return nil, err
+func Check(r Role, own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
+	all, errs := r.software(own)
+	for _, err := range errs {
+		e, ok := errors.AsType[*config.Error](err)
+		if !ok {
+			e = &config.Error{Path: r.section(), Msg: err.Error()}
+		}
+		mistakes = append(mistakes, e)
 	}
-	return newMappings(r.section, base, own, false)
+	return slices.Sorted(maps.Keys(all)), mistakes
 }
 
-func (r role) check(own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
-	base, err := readBuiltIn(r.folder, r.parse)
+// software returns all software of a role by name, and what is wrong with it.
+func (r Role) software(own map[string]*config.Mapping) (all map[string]*software, mistakes []error) {
+	all, err := r.readBuiltIn()
 	if err != nil {
-		mistakes = append(mistakes, &config.Error{Path: r.section, Msg: err.Error()})
+		mistakes = append(mistakes, err)
 	}
-	all := mergeAll(base, own)
-	return slices.Sorted(maps.Keys(all)), append(mistakes, withoutSentinels(r.section, all)...)
+	return all, append(mistakes, r.addOwn(all, own)...)
 }
 
-// readBuiltIn returns the mappings of a directory; the name of a file is that of
-// its software.
-func readBuiltIn[T any](dir string, parse func(data []byte, name string) (T, error)) (map[string]T, error) {
+// addOwn adds own mappings to all software of a role and returns what is wrong then.
+func (r Role) addOwn(all map[string]*software, own map[string]*config.Mapping) (mistakes []error) {
+	for name, e := range own {
+		if base := all[name]; base != nil {
+			base.config = merge(base.config, e)
+		} else {
+			all[name] = &software{name: name, config: e}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if len(all[name].config.Sentinels) == 0 { // no page is recognised by it
+			mistakes = append(mistakes, &config.Error{
+				Path: config.Key(r.section(), name),
+				Msg:  "no sentinels; a new mapping needs series that no other engine has",
+			})
+		}
+	}
+	return mistakes
+}
+
+// readBuiltIn returns the software with a built-in mapping, whose name is that of the file.
+func (r Role) readBuiltIn() (map[string]*software, error) {
+	all := map[string]*software{}
+	dir := "mappings/" + string(r)
 	files, err := builtIn.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("list built-in mappings: %w", err)
+		return all, fmt.Errorf("list built-in mappings: %w", err)
 	}
-	all := map[string]T{}
 	for _, f := range files {
 		file := path.Join(dir, f.Name())
 		data, err := builtIn.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("read built-in mapping: %w", err)
+			return all, fmt.Errorf("read built-in mapping: %w", err)
 		}
-		e, err := parse(data, file)
+		one := &software{name: strings.TrimSuffix(f.Name(), ".yml"), builtIn: true}
+		switch r {
+		case Accelerators:
+			one.exporter, one.config, err = parseExporter(data, file)
+		case Gateways:
+			one.config, err = config.ParseMapping(data, file, config.GatewaySoftware)
+		default:
+			one.config, err = config.ParseMapping(data, file, config.ServerSoftware)
+		}
 		if err != nil {
-			return nil, err
+			return all, err
 		}
-		all[strings.TrimSuffix(f.Name(), ".yml")] = e
+		all[one.name] = one
 	}
 	return all, nil
 }
 
-// newMappings returns the mappings of a section, which read the lengths of requests too, or not.
-func newMappings(section string, base, own map[string]*config.Mapping, lengths bool) (*Mappings, error) {
-	engines := mergeAll(base, own)
-	var errs []error
-	for _, e := range withoutSentinels(section, engines) {
-		errs = append(errs, e)
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	m := &Mappings{byName: map[string]*software{}, sentinels: map[string]int{}, memory: newMemory(), bounds: newSharedBounds()}
-	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		e := engines[name]
-		one := &software{name, e, sync.OnceValue(func() *mapping { return compile(name, e, lengths) })}
-		m.byName[name] = one
-		m.ranked = append(m.ranked, one)
+// newMappings returns the mappings of software, which read the lengths of requests too, or not.
+func newMappings(r Role, all map[string]*software, lengths bool) *Mappings {
+	m := &Mappings{role: r, byName: map[string]*software{}, sentinels: map[string]int{}, memory: newMemory(), bounds: newSharedBounds()}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		one := *all[name]
+		one.mapping = sync.OnceValue(func() *mapping { return compile(&one, lengths) })
+		m.byName[name] = &one
+		m.ranked = append(m.ranked, &one)
 	}
 	rank := func(c *software) int {
 		switch {
 		case c.config.Fallback:
 			return 2
-		case base[c.name] != nil:
+		case c.builtIn:
 			return 1
 		}
 		return 0
@@ -148,45 +177,16 @@ func newMappings(section string, base, own map[string]*config.Mapping, lengths b
 	m.pages = m.commonPages()
 	m.scratch.New = func() any { return new(scratch) }
 	m.withLengths = sync.OnceValue(func() *Mappings {
-		with, _ := newMappings(section, base, own, true) // as good as these
+		with := newMappings(r, all, true)
 		with.memory, with.bounds = m.memory, m.bounds
 		return with
 	})
-	return m, nil
+	return m
 }
 
 // WithLengths returns the same mappings for readers that read the lengths of requests
 // too, which takes memory for each server.
 func (m *Mappings) WithLengths() *Mappings { return m.withLengths() }
-
-// mergeAll returns base with own mappings added.
-func mergeAll(base, own map[string]*config.Mapping) map[string]*config.Mapping {
-	engines := maps.Clone(base)
-	if engines == nil {
-		engines = map[string]*config.Mapping{}
-	}
-	for name, e := range own {
-		if base[name] != nil {
-			e = merge(base[name], e)
-		}
-		engines[name] = e
-	}
-	return engines
-}
-
-// withoutSentinels reports the mappings of a section that no page is recognised by.
-func withoutSentinels(section string, engines map[string]*config.Mapping) []*config.Error {
-	var mistakes []*config.Error
-	for _, name := range slices.Sorted(maps.Keys(engines)) {
-		if len(engines[name].Sentinels) == 0 {
-			mistakes = append(mistakes, &config.Error{
-				Path: config.Key(section, name),
-				Msg:  "no sentinels; a new mapping needs series that no other engine has",
-			})
-		}
-	}
-	return mistakes
-}
 
 // merge returns base with what e writes.
 func merge(base, e *config.Mapping) *config.Mapping {

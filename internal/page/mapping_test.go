@@ -14,6 +14,18 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
+// mappingsOf returns mappings of servers with others in the place of the built-in ones.
+func mappingsOf(builtIn, own map[string]*config.Mapping) (*Mappings, error) {
+	all := map[string]*software{}
+	for name, e := range builtIn {
+		all[name] = &software{name: name, config: e, builtIn: true}
+	}
+	if mistakes := Servers.addOwn(all, own); len(mistakes) > 0 {
+		return nil, errors.Join(mistakes...)
+	}
+	return newMappings(Servers, all, false), nil
+}
+
 func TestMerge(t *testing.T) {
 	base := parseMapping(t, `
 sentinels: ["a:up"]
@@ -63,7 +75,7 @@ requests: [{series: done}]
 		{"scalars", "setup: s\nnotes: n\nmodel_label: l", func(e *config.Mapping) { e.Setup, e.Notes, e.ModelLabel = "s", "n", "l" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m, err := newMappings("engines", map[string]*config.Mapping{"acme": base}, map[string]*config.Mapping{"acme": parseMapping(t, tc.own)}, false)
+			m, err := mappingsOf(map[string]*config.Mapping{"acme": base}, map[string]*config.Mapping{"acme": parseMapping(t, tc.own)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +92,7 @@ requests: [{series: done}]
 }
 
 func TestNoSentinels(t *testing.T) {
-	_, err := NewMappings(map[string]*config.Mapping{"acme": parseMapping(t, "values: {requests_running: [{series: run}]}")})
+	_, err := NewMappings(Servers, map[string]*config.Mapping{"acme": parseMapping(t, "values: {requests_running: [{series: run}]}")})
 	var ce *config.Error
 	if !errors.As(err, &ce) || ce.Path != "engines.acme" {
 		t.Errorf("error %v, want one of engines.acme.sentinels", err)
@@ -94,7 +106,7 @@ func TestPages(t *testing.T) {
 		"nested": parseMapping(t, "sentinels: [c]\npages: [/v1/metrics]"),
 		"json":   parseMapping(t, "sentinels: [d]\npages: [/prometheus/metrics]"),
 	}
-	m, err := newMappings("engines", engines, nil, false)
+	m, err := mappingsOf(engines, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +263,7 @@ func moved(t *testing.T, page []byte, series string) []byte {
 func TestMappingsAreCovered(t *testing.T) {
 	m, pages := mappings(t, nil), goldenPages(t)
 	alone := func(e *config.Mapping) *Mappings { // without those that are built in
-		only, err := newMappings("engines", nil, map[string]*config.Mapping{"probe": e}, false)
+		only, err := mappingsOf(nil, map[string]*config.Mapping{"probe": e})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 
@@ -127,43 +126,6 @@ func (p *page) each(series, typ func() *PageError) *PageError {
 			return failed
 		}
 	}
-}
-
-// walk calls visit for each sample whose name is wanted. Series that are on the page twice,
-// and wanted histograms and summaries, are errors.
-func (p *page) walk(wants func(name []byte) bool, visit func(ls labels.Labels, value float64)) *PageError {
-	seen := map[uint64]bool{} // hashes of wanted series
-	return p.each(func() *PageError {
-		text, _, value := p.parser.Series()
-		name := seriesName(text)
-		if !wants(name) {
-			return nil
-		}
-		if len(text) > maxSeriesBytes {
-			return pageErrorf(ReasonTooLarge, "series %s has more than %d bytes", quoted(name), maxSeriesBytes)
-		}
-		if len(seen) == maxMappedSamples {
-			return pageErrorf(ReasonTooLarge, "more than %d samples that are read", maxMappedSamples)
-		}
-		var ls labels.Labels
-		p.parser.Labels(&ls)
-		hash := ls.Hash()
-		if seen[hash] {
-			return pageErrorf(ReasonDuplicate, "series %s is on the page twice", p.at(p.offset(text)))
-		}
-		seen[hash] = true
-		visit(ls, value)
-		return nil
-	}, func() *PageError {
-		name, typ := p.parser.Type()
-		switch typ {
-		case model.MetricTypeHistogram, model.MetricTypeGaugeHistogram, model.MetricTypeSummary:
-			if wants(name) {
-				return pageErrorf(ReasonType, "series %s is a %s, and a number is wanted", quoted(name), typ)
-			}
-		}
-		return nil
-	})
 }
 
 // only returns a page with the lines alone whose names the mapping has, made in buf: most of the

@@ -134,7 +134,7 @@ func TestRecognise(t *testing.T) {
 		engines[name] = parseMapping(t, text)
 	}
 	own := map[string]*config.Mapping{"zeta": parseMapping(t, "sentinels: ['zeta:up', shared]")}
-	m, err := newMappings("engines", engines, own, false)
+	m, err := mappingsOf(engines, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ type pageLab struct {
 
 func newPageLab(t *testing.T, mapping string) *pageLab {
 	t.Helper()
-	m, err := newMappings("engines", nil, map[string]*config.Mapping{"acme": parseMapping(t, mapping)}, false)
+	m, err := mappingsOf(nil, map[string]*config.Mapping{"acme": parseMapping(t, mapping)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,14 +66,8 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 		return nil, err
 	}
 	c, names := r.mappings.recognise(text, w.Engine)
-	if r.mappings.accelerators {
-		if c == nil || w.Engine != "" && c.name != w.Engine {
-			if err := unmapped(p, names); err != nil {
-				return nil, err
-			}
-			return nil, pageErrorf(ReasonUnmapped, "no series of %s", cmp.Or(w.Engine, "any known exporter of GPUs"))
-		}
-		return r.readDevices(p, c, at, w.Host)
+	if c != nil && c.exporter != nil && w.Engine != "" && c.name != w.Engine {
+		c = nil // configured, or not read at all
 	}
 	// A new release may have renamed the sentinel. The other names of a fallback
 	// prove nothing.
@@ -85,7 +79,10 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 			return nil, err
 		}
 		m := r.mappings.byName[cmp.Or(w.Engine, w.Found)]
-		if m == nil || len(m.mapping().expected) > 0 {
+		switch {
+		case r.mappings.role == Accelerators:
+			return nil, pageErrorf(ReasonUnmapped, "no series of %s", cmp.Or(w.Engine, "any known exporter of GPUs"))
+		case m == nil, len(m.mapping().expected) > 0:
 			return nil, pageErrorf(ReasonFormat, "page without series")
 		}
 		c = m.mapping()
@@ -96,9 +93,17 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 			r.mappings.scratch.Put(s)
 		}
 	}()
+	s.host = w.Host
 	filtered, p, err := s.gatherOf(p, c, w.Model)
 	if err != nil {
 		return nil, err
+	}
+	if c.exporter != nil {
+		snap, err := r.readDevices(c, s, p, at)
+		if err != nil {
+			return nil, err
+		}
+		return snap, nil
 	}
 	backends := s.byBackend(c)
 	if !r.shown.names.Admit(maps.Keys(backends), maxShownBackends, at) {

@@ -18,6 +18,7 @@ type sample struct {
 	spelling uint8
 	model    modelMatch
 	offset   int32   // in the page
+	owner    int32   // the backend or device that it is of, as owner numbers it; 0 is the server
 	set      uint64  // hash of the labels, without copies and le
 	series   uint64  // hash of name and labels
 	le       float64 // of a bucket
@@ -242,7 +243,15 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 		}
 	}
 	sm.set, s.hash = ls.HashWithoutLabels(s.hash, without...)
-	s.noteBackend(c, sm.set, ls)
+	switch name := c.backendOf(ls); {
+	case src.device != nil:
+		var ok bool
+		if sm.owner, value, ok = s.deviceOf(c, src.device, ls, value); !ok {
+			return sm, false
+		}
+	case name != "":
+		sm.owner = s.owner(name)
+	}
 	sm.source, sm.part, sm.value = int32(t.source), t.part, value
 	if src.requests != nil {
 		sm.source += int32(c.finish(src.requests, ls))
@@ -328,7 +337,39 @@ type scratch struct {
 	role     string    // of the server, as in a snapshot
 	results  []yield   // by source
 	cells    []cell
-	backends map[uint64]string // of a gateway, by the set of a sample
+
+	owners  map[string]int32 // numbers of the backends or parts of devices
+	host    string           // of the page
+	devices map[string]*device
+	parts   map[string]*devicePart // by owner
+}
+
+// owner returns the number of a backend or a part of a device, from 1 on.
+func (s *scratch) owner(key string) int32 {
+	if n, known := s.owners[key]; known {
+		return n
+	}
+	if s.owners == nil {
+		s.owners = map[string]int32{}
+	}
+	n := int32(len(s.owners) + 1)
+	s.owners[strings.Clone(key)] = n // not a part of the page
+	return n
+}
+
+// byOwner returns the samples of each owner, in their order.
+func (s *scratch) byOwner() map[string][]sample {
+	all := make([][]sample, len(s.owners)+1)
+	for _, sm := range s.samples {
+		all[sm.owner] = append(all[sm.owner], sm)
+	}
+	byKey := map[string][]sample{}
+	for key, n := range s.owners {
+		if len(all[n]) > 0 {
+			byKey[key] = all[n]
+		}
+	}
+	return byKey
 }
 
 // maxKept is for how many samples a scratch may have room to be used again.
@@ -338,7 +379,9 @@ const maxKept = 16 << 10
 func (s *scratch) reset(c *mapping) {
 	s.samples, s.wrong, s.series, s.numbers = s.samples[:0], s.wrong[:0], s.series[:0], s.numbers[:0]
 	s.models, s.role = models{}, ""
-	clear(s.backends)
+	clear(s.owners)
+	clear(s.devices)
+	clear(s.parts)
 	s.spelling = sized(s.spelling, len(c.sources))
 	for i := range s.spelling {
 		s.spelling[i] = math.MaxUint8
