@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -42,7 +43,7 @@ type Process struct {
 }
 
 // Start starts a program: a name to look up, or a path from the current folder, though it
-// runs in another. It is killed when ctx ends.
+// runs in another. It is killed when ctx ends or this program, also by the time-out of a test.
 func Start(ctx context.Context, o Options, path string, args ...string) (*Process, error) {
 	if strings.ContainsRune(path, filepath.Separator) {
 		whole, err := filepath.Abs(path)
@@ -60,15 +61,21 @@ func Start(ctx context.Context, o Options, path string, args ...string) (*Proces
 	p.log = log.Name()
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = o.Dir, log, log
 	p.cmd.Env = append(os.Environ(), o.Env...)
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	p.cmd.Cancel = func() error { return p.Signal(syscall.SIGKILL) }
-	if err := p.cmd.Start(); err != nil {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // Pdeathsig counts from the thread that started the process
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.exited)
-	}()
 	return p, nil
 }
 

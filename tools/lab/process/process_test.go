@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -38,6 +39,41 @@ func TestPathFromHere(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// What was started ends with a program that is killed, as one is by the time-out of its tests.
+func TestNothingOutlivesTheProgram(t *testing.T) {
+	const here = "PROCESS_TEST_CHILD"
+	if os.Getenv(here) != "" {
+		child, err := Start(t.Context(), Options{Dir: t.TempDir()}, "sleep", "1000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("child", child.PID())
+		<-child.Exited()
+		return
+	}
+	program, err := Start(t.Context(), Options{Dir: t.TempDir(), Env: []string{here + "=1"}}, os.Args[0], "-test.run=^"+t.Name()+"$")
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := program.Find(t.Context(), regexp.MustCompile(`child (\d+)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(look) {
+		// A process that ended may wait for the one that adopted it.
+		stat, err := os.ReadFile("/proc/" + child + "/stat")
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the child outlives the program that started it")
+		}
 	}
 }
 
