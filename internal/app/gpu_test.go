@@ -78,7 +78,7 @@ endpoints: [{name: sim, url: %s}]
 			got.Has("inference_gpu_info")
 	})
 	scrapes := 0
-	got := d.until(t, "more scrapes while it hangs", func(metricsPage) bool { scrapes++; return scrapes == 50 })
+	got := d.until(t, "more scrapes while it hangs", func(metricsPage) bool { scrapes++; return scrapes == 20 })
 	if ok := got.Sum("inference_probe_results_total", "endpoint", "sim", "outcome", "success"); ok != got.Probes("sim") {
 		t.Errorf("%v probes of %v succeeded", ok, got.Probes("sim"))
 	}
@@ -100,7 +100,7 @@ type watchedProgram struct{ *program }
 func (d *watchedProgram) until(t *testing.T, what string, wanted func(metricsPage) bool) metricsPage {
 	t.Helper()
 	first, slowest, inARow := -1.0, time.Duration(0), 0
-	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(10 * time.Millisecond) {
+	for begin := time.Now(); time.Since(begin) < patience; time.Sleep(100 * time.Millisecond) {
 		sent := time.Now()
 		_, body := d.get("/metrics")
 		took := time.Since(sent)
