@@ -216,12 +216,12 @@ func TestReloadChangesEverything(t *testing.T) {
 	})
 }
 
-// Reloads leave nothing behind: a thousand in make hostile, 300 otherwise.
+// Reloads leave nothing behind: a thousand in make hostile, a hundred otherwise.
 func TestThousandReloads(t *testing.T) {
 	t.Parallel() // in a process of its own
 	last := 1100
 	if os.Getenv("INFERENCE_EXPORTER_HOSTILE") == "" {
-		last = 400
+		last = 200
 	}
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	text := func(i int) string {
