@@ -67,7 +67,7 @@ func benchStore(n int) *Probes {
 	p := NewProbes(time.Now)
 	for i := range n {
 		tg := benchTarget(i)
-		p.SetEndpoint(tg.info())
+		p.OpenEndpoint(tg.info())
 		p.Findings(tg.findings())
 		s := p.Open(tg.SeriesID, tg.options())
 		for range benchResultsPerSeries {
@@ -319,7 +319,7 @@ func benchServers(n int) *Servers {
 	s := NewServers()
 	for i := range n / 10 {
 		id, statuses := benchEndpoint(i)
-		s.Set(id, statuses)
+		s.Open(id).Set(id.Model, statuses)
 	}
 	return s
 }
@@ -341,6 +341,7 @@ func BenchmarkWriteServers(b *testing.B) {
 	servers := benchServers(n)
 	page := NewExposition(prometheus.NewRegistry(), servers)
 	id, statuses := benchEndpoint(0)
+	first := servers.of(id.Endpoint)
 	for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
 		b.Run(fmt.Sprintf("%s/%d", formatName(format), n), func(b *testing.B) {
 			var size countingWriter
@@ -349,7 +350,7 @@ func BenchmarkWriteServers(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				servers.Set(id, statuses)
+				first.Set(id.Model, statuses)
 				if err := page.Write(io.Discard, format); err != nil {
 					b.Fatal(err)
 				}
@@ -365,8 +366,9 @@ func BenchmarkWriteServers(b *testing.B) {
 func BenchmarkSet(b *testing.B) {
 	s := benchServers(500)
 	id, statuses := benchEndpoint(0)
+	first := s.of(id.Endpoint)
 	b.ReportAllocs()
 	for b.Loop() {
-		s.Set(id, statuses)
+		first.Set(id.Model, statuses)
 	}
 }

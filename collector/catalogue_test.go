@@ -65,7 +65,7 @@ func full(t *testing.T) *Exposition {
 	sized := func(endpoint string, o SeriesOptions) *Series {
 		return p.Open(result.SeriesID{Endpoint: endpoint, Module: "m", Prefix: "cold", InputTokens: "8000", OutputTokens: "32", Concurrency: "4"}, o)
 	}
-	p.SetEndpoint(EndpointInfo{
+	p.OpenEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
 		Price: &config.Price{Currency: "EUR", Plan: "spot", USDRate: 1, GPUHour: 1, GPUs: 1, Input: 1, Output: 1, CacheWrite: 1}, Budget: used(0, 0), State: inState(health.Up, 0), Cause: because(explain.Hung),
 		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, TotalWeights: 1, KVCachePerToken: 1, WeightsPrecision: config.FP8, ComputePrecision: config.BF16, UUIDs: []string{"GPU-a", "MIG-b"}},
@@ -96,9 +96,9 @@ func full(t *testing.T) *Exposition {
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
-	servers.Set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{st})
-	servers.ObserveProbe("e", r, false)
-	servers.SetTTFTParts("e", allTTFTParts())
+	servers.set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{st})
+	servers.of("e").ObserveProbe(r, false)
+	servers.of("e").SetTTFTParts(allTTFTParts())
 	reg := prometheus.NewPedanticRegistry()
 	self := NewSelf(reg)
 	self.Observe(r)

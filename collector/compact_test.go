@@ -62,7 +62,7 @@ func compactStores() []Store {
 	reasons.Observe(plain)
 	reasons.Observe(thinking)
 	servers := NewServers()
-	servers.Set(ServersID{Endpoint: "fresh", Model: "m"}, []page.Status{vllmStatus("h:8000", 1)})
+	servers.set(ServersID{Endpoint: "fresh", Model: "m"}, []page.Status{vllmStatus("h:8000", 1)})
 	return []Store{p, servers}
 }
 
@@ -220,7 +220,7 @@ func countSeries(families []*dto.MetricFamily, native bool) (n int) {
 // The table of docs/sizing.md is of an endpoint whose probes succeed.
 func TestSeriesOfAnEndpoint(t *testing.T) {
 	p := NewProbes(func() time.Time { return epoch })
-	p.SetEndpoint(EndpointInfo{Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e", State: inState(health.Up, 0), Cause: because("")})
+	p.OpenEndpoint(EndpointInfo{Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e", State: inState(health.Up, 0), Cause: because("")})
 	s := p.Open(result.SeriesID{Endpoint: "e", Module: "interactive", Prefix: "cold"}, SeriesOptions{
 		Objectives: series.NewObjectives(config.SLO{Objective: 0.99, TTFT: model.Duration(2 * time.Second), TPOT: model.Duration(50 * time.Millisecond)}), Log: new(series.Log),
 		Interval: 30 * time.Second, Timeout: time.Minute,

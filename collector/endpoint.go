@@ -54,49 +54,11 @@ func endpointInfoFamily() *family {
 // as for NewGPU.
 func (p *Probes) WatchGPUs(snapshots func() gpu.Snapshots) { p.gpus = snapshots }
 
-// SetEndpoint adds an endpoint, or changes what is known of it.
-func (p *Probes) SetEndpoint(info EndpointInfo) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.setEndpoint(info)
-}
+// Endpoint is an endpoint on the page, described with its labels rendered. It is safe for
+// concurrent use.
+type Endpoint struct {
+	store *Probes // whose lock guards the rest
 
-// SetServed takes from a result what an endpoint that was added serves. It
-// changes nothing for one that was removed, as a probe may end after its
-// endpoint went.
-func (p *Probes) SetServed(name string, r *result.Result) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e, ok := p.endpoints[name]
-	if !ok {
-		return
-	}
-	info := e.info
-	info.Model, info.API, info.Engine = cmp.Or(r.Model, info.Model), cmp.Or(r.API, info.API), cmp.Or(r.Engine, info.Engine)
-	if info.Model != e.info.Model || info.API != e.info.API || info.Engine != e.info.Engine {
-		p.setEndpoint(info)
-	}
-}
-
-func (p *Probes) setEndpoint(info EndpointInfo) {
-	e := &endpoint{info: info, block: p.labels.block([]pair{
-		{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}, {"api", info.API}, {"engine", info.Engine}, {"url", info.URL},
-	}, info.Labels)}
-	if info.Hardware != nil {
-		e.hardware = newHardware(info, p.labels)
-	}
-	if info.Price != nil || info.Budget != nil {
-		e.spending = newSpending(info, p.labels, p.now)
-	}
-	if info.State != nil {
-		e.state = p.labels.block([]pair{{"endpoint", info.Endpoint}}, info.Labels)
-	}
-	p.endpoints[info.Endpoint] = e
-	p.stale.Store(true)
-}
-
-// endpoint is a description with its labels rendered.
-type endpoint struct {
 	info     EndpointInfo
 	block    *labelBlock
 	hardware labelled[hardwareValues] // of info.Hardware
@@ -104,13 +66,52 @@ type endpoint struct {
 	state    *labelBlock              // nil where info.State is
 }
 
-// RemoveEndpoint takes an endpoint's description off the page. Its series stay
-// until Remove.
-func (p *Probes) RemoveEndpoint(name string) {
+// OpenEndpoint puts an endpoint on the page.
+func (p *Probes) OpenEndpoint(info EndpointInfo) *Endpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.endpoints, name)
-	p.changed()
+	e := &Endpoint{store: p}
+	e.describe(info)
+	p.endpoints[e] = struct{}{}
+	return e
+}
+
+// SetServed takes from a result what the endpoint serves.
+func (e *Endpoint) SetServed(r *result.Result) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	info := e.info
+	info.Model, info.API, info.Engine = cmp.Or(r.Model, info.Model), cmp.Or(r.API, info.API), cmp.Or(r.Engine, info.Engine)
+	if info.Model != e.info.Model || info.API != e.info.API || info.Engine != e.info.Engine {
+		e.describe(info)
+	}
+}
+
+// describe renders the labels; the lock of the store is held.
+func (e *Endpoint) describe(info EndpointInfo) {
+	labels := e.store.labels
+	*e = Endpoint{store: e.store, info: info, block: labels.block([]pair{
+		{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}, {"api", info.API}, {"engine", info.Engine}, {"url", info.URL},
+	}, info.Labels)}
+	if info.Hardware != nil {
+		e.hardware = newHardware(info, labels)
+	}
+	if info.Price != nil || info.Budget != nil {
+		e.spending = newSpending(info, labels, e.store.now)
+	}
+	if info.State != nil {
+		e.state = labels.block([]pair{{"endpoint", info.Endpoint}}, info.Labels)
+	}
+	e.store.stale.Store(true)
+}
+
+// Close takes the description of the endpoint off the page. Its series stay until they are
+// closed.
+func (e *Endpoint) Close() {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	delete(e.store.endpoints, e)
+	e.store.changed()
 }
 
 // hardwareValues is the state behind the samples of what an endpoint runs on.

@@ -91,7 +91,7 @@ func TestSpending(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p, _ := newStore()
 			tt.info.Endpoint = "e"
-			p.SetEndpoint(tt.info)
+			p.OpenEndpoint(tt.info)
 			wantSamples(t, spendingOf(t, p), tt.want)
 		})
 	}
@@ -101,16 +101,16 @@ func TestSpending(t *testing.T) {
 // as it is known, and go with the endpoint.
 func TestSpendingLabels(t *testing.T) {
 	p, _ := newStore()
-	p.SetEndpoint(EndpointInfo{
+	e := p.OpenEndpoint(EndpointInfo{
 		Endpoint: "e", Labels: map[string]string{"team": "search", "kind": "reserved"},
 		Price: &config.Price{GPUHourUSD: 2, GPUs: 1}, Budget: used(0.5, -1),
 	})
-	p.SetServed("e", &result.Result{Model: "m"})
+	e.SetServed(&result.Result{Model: "m"})
 	wantSamples(t, spendingOf(t, p), map[string]string{
 		`price_usd_per_hour{endpoint="e",model="m",team="search"}`:                  "2",
 		`budget_used_ratio{endpoint="e",model="m",resource="tokens",team="search"}`: "0.5",
 	})
-	p.RemoveEndpoint("e")
+	e.Close()
 	wantSamples(t, spendingOf(t, p), nil)
 }
 
@@ -130,7 +130,7 @@ func TestSpendingEqualsClientGolang(t *testing.T) {
 	for i, target := range targets(false) {
 		info := target.info()
 		info.Price, info.Budget = &config.Price{GPUHourUSD: 1.1, GPUs: 1, InputUSD: float64(i + 1), CachedInputUSD: 0.5, OutputUSD: 7}, used(0.125, float64(i))
-		p.SetEndpoint(info)
+		p.OpenEndpoint(info)
 		with := func(own ...string) []string {
 			return append([]string{target.Endpoint, target.model, target.Labels["a_zone"], target.Labels["team"]}, own...)
 		}
@@ -204,7 +204,7 @@ func TestDecodeCeiling(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p, _ := newStore()
 			p.WatchGPUs(func() gpu.Snapshots { return gpu.Snapshots{local} })
-			p.SetEndpoint(EndpointInfo{Endpoint: "e", Model: "m", Hardware: &tt.hardware})
+			p.OpenEndpoint(EndpointInfo{Endpoint: "e", Model: "m", Hardware: &tt.hardware})
 			got := samples(t, p)[`inference_endpoint_decode_ceiling_tokens_per_second{endpoint="e",model="m"}`]
 			if got != tt.want {
 				t.Errorf("ceiling is %q, want %q", got, tt.want)
@@ -245,8 +245,8 @@ func wantSamples(t *testing.T, got, want map[string]string) {
 // as it is known, and go with the endpoint.
 func TestHardwareLabels(t *testing.T) {
 	p, _ := newStore()
-	p.SetEndpoint(EndpointInfo{Endpoint: "plain"})
-	p.SetEndpoint(EndpointInfo{
+	p.OpenEndpoint(EndpointInfo{Endpoint: "plain"})
+	e := p.OpenEndpoint(EndpointInfo{
 		Endpoint: "e", Labels: map[string]string{"team": "search", "uuid": "reserved"},
 		Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 2, Weights: 16_000_000_000, TotalWeights: 17_000_000_000, KVCachePerToken: 2 * 32 * 8 * 128 * 2, UUIDs: []string{"GPU-b", "GPU-a"}},
 	})
@@ -260,7 +260,7 @@ func TestHardwareLabels(t *testing.T) {
 		`gpu_info{endpoint="e",team="search",uuid="GPU-a"}`:                 "1",
 		`gpu_info{endpoint="e",team="search",uuid="GPU-b"}`:                 "1",
 	})
-	p.SetServed("e", &result.Result{Model: "m"})
+	e.SetServed(&result.Result{Model: "m"})
 	wantSamples(t, hardwareOf(t, p), map[string]string{
 		`decode_ceiling_tokens_per_second{endpoint="e",model="m",team="search"}`:      "418.75",
 		`gpus{endpoint="e",model="m",team="search"}`:                                  "2",
@@ -271,12 +271,13 @@ func TestHardwareLabels(t *testing.T) {
 		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-a"}`:                 "1",
 		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-b"}`:                 "1",
 	})
-	p.SetEndpoint(EndpointInfo{Endpoint: "e", Hardware: &config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}, ComputePrecision: config.BF16}})
+	e.Close()
+	e = p.OpenEndpoint(EndpointInfo{Endpoint: "e", Hardware: &config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}, ComputePrecision: config.BF16}})
 	wantSamples(t, hardwareOf(t, p), map[string]string{
 		`gpus{endpoint="e"}`:                                    "1",
 		`gpu_info{endpoint="e",mig_uuid="MIG-c"}`:               "1",
 		`precision_info{compute_precision="bf16",endpoint="e"}`: "1",
 	})
-	p.RemoveEndpoint("e")
+	e.Close()
 	wantSamples(t, hardwareOf(t, p), nil)
 }

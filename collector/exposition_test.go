@@ -57,11 +57,11 @@ func TestConcurrentUse(t *testing.T) {
 				s := p.Open(id, SeriesOptions{})
 				s.Observe(r)
 				s.Skip(result.SkipLimit)
-				p.SetEndpoint(EndpointInfo{Endpoint: id.Endpoint, Model: r.Model})
+				e := p.OpenEndpoint(EndpointInfo{Endpoint: id.Endpoint, Model: r.Model})
 				if n%20 == 19 {
-					p.Remove(id)
-					p.RemoveEndpoint(id.Endpoint)
+					s.Close()
 				}
+				e.Close()
 			}
 		})
 	}

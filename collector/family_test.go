@@ -115,7 +115,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("results of %s = %q, want %q", labels, got, want)
 		}
 	}
-	p.Remove(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold", InputTokens: "8000"})
+	p.Open(result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold", InputTokens: "8000"}, SeriesOptions{}).Close()
 	page := pageOf(t, p, expfmt.FmtText)
 	if strings.Contains(page, `input_tokens="8000",model="m",module="i",outcome="connect_error",prefix`) || !strings.Contains(page, `output_tokens="32"`) {
 		t.Error("the wrong series was removed")

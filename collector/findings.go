@@ -53,12 +53,12 @@ func (p *Probes) Findings(id FindingsID) *FindingsSeries {
 	return s
 }
 
-// RemoveFindings takes the series of id off the page. What is set in it later
-// is lost.
-func (p *Probes) RemoveFindings(id FindingsID) {
+// Close takes the series off the page. What is set in it later is lost.
+func (s *FindingsSeries) Close() {
+	p := s.store
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.findings, id.key())
+	delete(p.findings, s.id.key())
 	p.changed()
 }
 

@@ -279,7 +279,7 @@ func TestFindingsIdentity(t *testing.T) {
 	}
 	s.Set(everyFinding("m"))
 	p.Findings(other).Set(everyFinding("m"))
-	p.RemoveFindings(id)
+	s.Close()
 	page := pageOf(t, p, expfmt.FmtText)
 	if strings.Contains(page, `team="a"`) || !strings.Contains(page, `team="b"`) {
 		t.Error("the wrong series was removed")

@@ -32,7 +32,7 @@ type Gateways struct {
 func NewGateways() *Gateways {
 	return &Gateways{
 		families: describe(gatewayFamilies()),
-		statuses: map[string][]page.Status{}, software: map[string]string{}, behind: map[string]string{},
+		statuses: map[string][]page.Status{}, software: map[string]string{},
 	}
 }
 
@@ -59,15 +59,12 @@ func (g *Gateways) Remove(name string) {
 	delete(g.software, name)
 }
 
-// SetEndpoint makes known behind which gateway an endpoint is; "" is none.
-func (g *Gateways) SetEndpoint(endpoint, gateway string) {
+// SetBehind makes known behind which gateway each endpoint is that is behind one, by its
+// name. The map must not be changed afterwards.
+func (g *Gateways) SetBehind(all map[string]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if gateway == "" {
-		delete(g.behind, endpoint)
-		return
-	}
-	g.behind[endpoint] = gateway
+	g.behind = all
 }
 
 // Describe implements prometheus.Collector.
@@ -80,7 +77,7 @@ func (g *Gateways) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (g *Gateways) Collect(out chan<- prometheus.Metric) {
 	g.mu.Lock()
-	statuses, software, behind := maps.Clone(g.statuses), maps.Clone(g.software), maps.Clone(g.behind)
+	statuses, software, behind := maps.Clone(g.statuses), maps.Clone(g.software), g.behind
 	g.mu.Unlock()
 	for endpoint, gateway := range behind {
 		g.families["endpoint_gateway_info"].send(out, 1, []string{endpoint, gateway})

@@ -30,7 +30,7 @@ func everyGateway() *Gateways {
 	all.Backends["b"] = &one
 	g := NewGateways()
 	g.Set("g", "", []page.Status{{Server: "h:1", State: page.Up, At: epoch, Duration: time.Second, Snapshot: all}})
-	g.SetEndpoint("e", "g")
+	g.SetBehind(map[string]string{"e": "g"})
 	return g
 }
 
@@ -38,10 +38,8 @@ func everyGateway() *Gateways {
 // backends; nothing is shown that the page does not have.
 func TestGateway(t *testing.T) {
 	g := NewGateways()
-	g.SetEndpoint("e1", "router")
-	g.SetEndpoint("e2", "router")
-	g.SetEndpoint("gone", "router")
-	g.SetEndpoint("gone", "")
+	g.SetBehind(map[string]string{"gone": "router"})
+	g.SetBehind(map[string]string{"e1": "router", "e2": "router"})
 	g.Set("router", "", []page.Status{
 		{Server: "h1:1", State: page.Up, At: epoch, Duration: time.Second, Snapshot: &page.Snapshot{
 			Engine:     "acme",
@@ -86,8 +84,7 @@ func TestGateway(t *testing.T) {
 		}
 	}
 	g.Remove("router")
-	g.SetEndpoint("e1", "")
-	g.SetEndpoint("e2", "")
+	g.SetBehind(nil)
 	if text := gatewayPageText(t, g); text != "" {
 		t.Errorf("after its end:\n%s", text)
 	}

@@ -472,7 +472,7 @@ func TestReferenceCeiling(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, _ := newStore()
-		p.SetEndpoint(EndpointInfo{Endpoint: "e", Hardware: c.Endpoints[0].Hardware})
+		p.OpenEndpoint(EndpointInfo{Endpoint: "e", Hardware: c.Endpoints[0].Hardware})
 		if got := samples(t, p)[`inference_endpoint_decode_ceiling_tokens_per_second{endpoint="e"}`]; got != "209.375" {
 			t.Errorf("the ceiling is %q, want 3.35e12 / 16e9 = 209.375", got)
 		}

@@ -44,7 +44,7 @@ func because(c explain.Cause) func() explain.Cause { return func() explain.Cause
 func TestCause(t *testing.T) {
 	p, _ := newStore()
 	for name, cause := range map[string]func() explain.Cause{"down": because(explain.ProcessGone), "up": because(""), "unexplained": nil} {
-		p.SetEndpoint(EndpointInfo{Endpoint: name, Model: "m", Labels: map[string]string{"team": "search"}, State: inState(health.Down, 0), Cause: cause})
+		p.OpenEndpoint(EndpointInfo{Endpoint: name, Model: "m", Labels: map[string]string{"team": "search"}, State: inState(health.Down, 0), Cause: cause})
 	}
 	got := statesOf(t, p)
 	for name := range got {
@@ -58,11 +58,11 @@ func TestCause(t *testing.T) {
 // One of all states is 1. A model that becomes known changes no labels.
 func TestState(t *testing.T) {
 	p, _ := newStore()
-	p.SetEndpoint(EndpointInfo{
+	e := p.OpenEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", Labels: map[string]string{"team": "search", "state": "reserved"}, State: inState(health.Degraded, 1_700_000_000_250),
 	})
-	p.SetEndpoint(EndpointInfo{Endpoint: "unwatched"})
-	p.SetServed("e", &result.Result{Model: "other"})
+	p.OpenEndpoint(EndpointInfo{Endpoint: "unwatched"})
+	e.SetServed(&result.Result{Model: "other"})
 	wantSamples(t, statesOf(t, p), map[string]string{
 		`state{endpoint="e",state="degraded",team="search"}`:        "1",
 		`state{endpoint="e",state="down",team="search"}`:            "0",
@@ -75,7 +75,7 @@ func TestState(t *testing.T) {
 		`state_since_timestamp_seconds{endpoint="e",team="search"}`: "1.70000000025e+09",
 		`muted{endpoint="e",team="search"}`:                         "0",
 	})
-	p.RemoveEndpoint("e")
+	e.Close()
 	wantSamples(t, statesOf(t, p), nil)
 }
 
@@ -92,7 +92,7 @@ func TestStateEqualsClientGolang(t *testing.T) {
 			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Mute: &health.Mute{}}
 		}
 		info.Cause = because(explain.Quota)
-		p.SetEndpoint(info)
+		p.OpenEndpoint(info)
 		with := func(own ...string) []string {
 			return append([]string{target.Endpoint, target.Labels["a_zone"], target.Labels["team"]}, own...)
 		}

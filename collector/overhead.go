@@ -202,17 +202,6 @@ func (o *overhead) compare(start, end ttftTotal) {
 	o.latest[source].set(seen/float64(n) - (end.sum-start.sum)/float64(reported))
 }
 
-// SetTTFTParts replaces the parts of the time to first token of the probes of an
-// endpoint; nil is not known. They must not be changed afterwards. It changes nothing for
-// an endpoint that is not known.
-func (s *Servers) SetTTFTParts(endpoint string, p *page.TTFTParts) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e, ok := s.endpoints[endpoint]; ok {
-		e.parts = p
-	}
-}
-
 // ttftPartsFamily divides the time to first token of probes.
 func ttftPartsFamily() *endpointFamily {
 	return newEndpointFamily(Family{

@@ -20,7 +20,7 @@ type overheadTest struct {
 
 func newOverheadTest(t *testing.T) *overheadTest {
 	o := &overheadTest{t, NewServers()}
-	o.s.Set(ServersID{Endpoint: "e"}, nil)
+	o.s.set(ServersID{Endpoint: "e"}, nil)
 	return o
 }
 
@@ -41,7 +41,7 @@ func (o *overheadTest) scrape(at time.Duration, servers ...reading) {
 		st.Snapshot.Histograms = map[config.Quantity]*page.Histogram{config.TTFT: {Count: r.count, Sum: r.sum}}
 		statuses = append(statuses, st)
 	}
-	o.s.Set(ServersID{Endpoint: "e"}, statuses)
+	o.s.set(ServersID{Endpoint: "e"}, statuses)
 }
 
 // probe observes a success whose first token came a time after the epoch.
@@ -49,7 +49,7 @@ func (o *overheadTest) probe(at, ttft time.Duration) {
 	r := success()
 	r.Timing.TTFT = ttft
 	r.Start = epoch.Add(at - ttft)
-	o.s.ObserveProbe("e", r, false)
+	o.s.of("e").ObserveProbe(r, false)
 }
 
 // want checks the samples of both sources; "" is absent. Others are compared
@@ -74,7 +74,7 @@ func TestOverheadByReply(t *testing.T) {
 	reply := func(outcome result.Outcome, ttft, queue, prefill time.Duration) {
 		r := success()
 		r.Outcome, r.Timing.TTFT, r.Server.Queue, r.Server.Prefill = outcome, ttft, queue, prefill
-		o.s.ObserveProbe("e", r, false)
+		o.s.of("e").ObserveProbe(r, false)
 	}
 	const ms = time.Millisecond
 	reply(result.Success, 250*ms, 30*ms, 170*ms) // 250 - 30 - 170
@@ -98,10 +98,10 @@ func TestOverheadByReply(t *testing.T) {
 
 	r := success()
 	r.Server.Queue, r.Server.Prefill = 0, 150*ms
-	o.s.ObserveProbe("e", r, true) // our own load is what lay between
+	o.s.of("e").ObserveProbe(r, true) // our own load is what lay between
 	o.want("", "")
 	r.Imprecise = true
-	o.s.ObserveProbe("e", r, false)
+	o.s.of("e").ObserveProbe(r, false)
 	o.want("", "")
 }
 
@@ -129,9 +129,9 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.want("", "0.1")
 		r := success()
 		r.Server.Queue, r.Server.Prefill = 0, 150*ms
-		o.s.ObserveProbe("e", r, false)
+		o.s.of("e").ObserveProbe(r, false)
 		o.want("0.05", "")
-		o.s.ObserveProbe("e", failure(), false)
+		o.s.of("e").ObserveProbe(failure(), false)
 		o.want("", "") // and not the other quantity meanwhile
 	})
 	t.Run("most requests are others", func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.want("", "0.1")
 		o.scrape(30*s, reading{"a", 3, 2.4}) // 0.3 less 0.8
 		o.want("", "")
-		if g := o.s.endpoints["e"].overhead.values()[overheadTraffic]; !g.present || math.Abs(g.value+0.5) > 1e-9 {
+		if g := o.s.of("e").overhead.values()[overheadTraffic]; !g.present || math.Abs(g.value+0.5) > 1e-9 {
 			t.Errorf("traffic: %+v, want -0.5", g)
 		}
 	})
@@ -152,12 +152,12 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.probe(5*s, 300*ms)
 		o.scrape(15*s, reading{"a", 1, 0.2})
 		o.want("", "0.1")
-		o.s.BurstBegins("e")
+		o.s.of("e").BurstBegins()
 		o.want("", "")
 		o.scrape(30*s, reading{"a", 65, 64.2}) // 64 requests of 1 s each
 		o.want("", "")
 		o.probe(31*s, 2*s)
-		o.s.BurstEnds("e")
+		o.s.of("e").BurstEnds()
 		o.scrape(45*s, reading{"a", 66, 66.2})
 		o.probe(50*s, 300*ms)
 		o.want("", "") // a new window begins
@@ -170,7 +170,7 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.probe(5*s, 300*ms)
 		r := success()
 		r.Timing.TTFT, r.Start = 900*ms, epoch.Add(9*s)
-		o.s.ObserveProbe("e", r, true)
+		o.s.of("e").ObserveProbe(r, true)
 		o.scrape(15*s, reading{"a", 2, 1.0}) // 0.6 less 0.5
 		o.want("", "0.1")
 	})
@@ -180,7 +180,7 @@ func TestOverheadByHistogram(t *testing.T) {
 		r := success() // on a new connection: 1 s of set-up, then 2 s to the token
 		r.Start, r.Timing.TTFT = epoch.Add(13*s), 2*s
 		r.Timing.Phases = [result.NumPhases]time.Duration{result.PhaseDNS: 100 * ms, result.PhaseConnect: 300 * ms, result.PhaseTLS: 600 * ms}
-		o.s.ObserveProbe("e", r, false)
+		o.s.of("e").ObserveProbe(r, false)
 		o.probe(0, 9*s)                      // of the time before
 		o.scrape(15*s, reading{"a", 6, 6.9}) // the token came at 16 s
 		o.want("", "")
@@ -200,7 +200,7 @@ func TestOverheadByHistogram(t *testing.T) {
 	t.Run("no probe", func(t *testing.T) {
 		o := newOverheadTest(t)
 		o.scrape(0, reading{"a", 0, 0})
-		o.s.ObserveProbe("e", failure(), false)
+		o.s.of("e").ObserveProbe(failure(), false)
 		o.scrape(15*s, reading{"a", 1, 0.2})
 		o.want("", "")
 	})
@@ -244,10 +244,10 @@ func TestOverheadNeedsAWindow(t *testing.T) {
 			o.probe(5*s, 300*ms)
 			o.scrape(15*s, reading{"a", 1, 0.2}, reading{"b", 0, 0})
 			o.want("", "0.1")
-			e := o.s.endpoints["e"]
+			e := o.s.of("e")
 			spoilt := []page.Status{*e.servers["a"].status, *e.servers["b"].status}
 			spoil(&spoilt[1])
-			o.s.Set(ServersID{Endpoint: "e"}, spoilt)
+			o.s.set(ServersID{Endpoint: "e"}, spoilt)
 			o.want("", "")
 			o.probe(20*s, 300*ms)
 			o.scrape(30*s, reading{"a", 9, 1.8}, reading{"b", 0, 0}) // a new start
@@ -265,19 +265,19 @@ func TestOverheadOfAnotherModel(t *testing.T) {
 	o.scrape(0, reading{"a", 0, 0})
 	o.probe(5*time.Second, 300*time.Millisecond)
 	o.scrape(15*time.Second, reading{"a", 1, 0.2})
-	statuses := []page.Status{*o.s.endpoints["e"].servers["a"].status}
+	statuses := []page.Status{*o.s.of("e").servers["a"].status}
 	present := func() (gauge, bool) {
-		v := o.s.endpoints["e"].overhead.values()
+		v := o.s.of("e").overhead.values()
 		return v[overheadHistogram], v[overheadHistogram].present
 	}
 	if _, ok := present(); !ok {
 		t.Error("no overhead")
 	}
-	o.s.Set(ServersID{Endpoint: "e", Model: "m"}, statuses) // becomes known
+	o.s.set(ServersID{Endpoint: "e", Model: "m"}, statuses) // becomes known
 	if _, ok := present(); !ok {
 		t.Error("the name of the model took the overhead")
 	}
-	o.s.Set(ServersID{Endpoint: "e", Model: "n"}, statuses)
+	o.s.set(ServersID{Endpoint: "e", Model: "n"}, statuses)
 	if g, ok := present(); ok {
 		t.Errorf("overhead %v of another model", g.value)
 	}
@@ -299,7 +299,7 @@ func TestOverheadWindow(t *testing.T) {
 				}
 				o.probe(at+interval/2, ttft)
 				n++
-				v := &o.s.endpoints["e"].overhead
+				v := &o.s.of("e").overhead
 				if len(v.starts) > maxStarts+1 || len(v.probes) > maxComparedProbes {
 					t.Fatalf("%d readings and %d probes are kept", len(v.starts), len(v.probes))
 				}
@@ -324,7 +324,7 @@ func TestOverheadWindow(t *testing.T) {
 		for i := range 1000 {
 			o.probe(time.Duration(i)*time.Second, time.Second)
 		}
-		if n := len(o.s.endpoints["e"].overhead.probes); n > 0 {
+		if n := len(o.s.of("e").overhead.probes); n > 0 {
 			t.Errorf("%d probes are kept", n)
 		}
 	})
@@ -368,24 +368,20 @@ func allTTFTParts() *page.TTFTParts {
 
 func TestTTFTPartsAreOfTheirEndpoint(t *testing.T) {
 	s := NewServers()
-	s.SetTTFTParts("e", allTTFTParts()) // which is not known yet
-	s.Set(ServersID{Endpoint: "e", Model: "m"}, nil)
+	s.set(ServersID{Endpoint: "e", Model: "m"}, nil)
 	const network = namePrefix + `endpoint_ttft_part_seconds{endpoint="e",model="m",part="network"}`
-	if _, ok := samples(t, s)[network]; ok {
-		t.Error("parts from before the endpoint")
-	}
-	s.SetTTFTParts("e", allTTFTParts())
+	s.of("e").SetTTFTParts(allTTFTParts())
 	got := samples(t, s)
 	if got[network] != "1" || got[namePrefix+`endpoint_ttft_part_seconds{endpoint="e",model="m",part="rest"}`] != "5" {
 		t.Errorf("page %v", got)
 	}
 	unknown := allTTFTParts()
 	unknown.Seconds[1] = nil
-	s.SetTTFTParts("e", unknown)
+	s.of("e").SetTTFTParts(unknown)
 	if _, ok := samples(t, s)[namePrefix+`endpoint_ttft_part_seconds{endpoint="e",model="m",part="gateway_queue"}`]; ok {
 		t.Error("a part that is not known")
 	}
-	s.Set(ServersID{Endpoint: "e", Model: "other"}, []page.Status{})
+	s.set(ServersID{Endpoint: "e", Model: "other"}, []page.Status{})
 	for series := range samples(t, s) {
 		if series != "" && len(series) > 40 && series[:40] == network[:40] {
 			t.Errorf("%s of another model", series)

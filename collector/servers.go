@@ -2,7 +2,6 @@ package collector
 
 import (
 	"io"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,10 +18,10 @@ type Servers struct {
 	serverFamilies   []*serverFamily   // sorted by name
 
 	mu        sync.Mutex
-	endpoints map[string]*servedEndpoint // by name
-	stale     bool                       // ordered is to be rebuilt
-	ordered   struct {                   // in the order of a page
-		endpoints []*servedEndpoint
+	endpoints map[*Served]struct{}
+	stale     bool     // ordered is to be rebuilt
+	ordered   struct { // in the order of a page
+		endpoints []*Served
 		servers   []*server
 	}
 }
@@ -33,7 +32,7 @@ func NewServers() *Servers {
 		labels:           newLabeller(),
 		endpointFamilies: endpointFamilies(),
 		serverFamilies:   serverFamilies(),
-		endpoints:        make(map[string]*servedEndpoint),
+		endpoints:        make(map[*Served]struct{}),
 	}
 	slices.SortFunc(s.endpointFamilies, compareNames)
 	slices.SortFunc(s.serverFamilies, compareNames)
@@ -50,10 +49,11 @@ type ServersID struct {
 	Labels map[string]string
 }
 
-// servedEndpoint is an endpoint with its servers.
-type servedEndpoint struct {
-	model    string
-	labels   map[string]string
+// Served is an endpoint with its servers. It is safe for concurrent use.
+type Served struct {
+	store *Servers // whose lock guards the rest
+
+	id       ServersID
 	block    *labelBlock        // nil while there is nothing to show
 	servers  map[string]*server // by name; nil is none
 	states   [numStates]int     // servers by index in states
@@ -71,13 +71,32 @@ type server struct {
 	status          *page.Status
 }
 
-// Set replaces what is known of the servers of an endpoint: those without a
-// status go. An endpoint is known from its first Set on, even without a
-// server. Snapshots and failures in statuses must not be changed afterwards.
-func (s *Servers) Set(id ServersID, statuses []page.Status) {
+// Open puts an endpoint on the page, without a server.
+func (s *Servers) Open(id ServersID) *Served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, relabel := s.endpoint(id)
+	id.Model = boundModel(id.Model)
+	e := &Served{store: s, id: id}
+	s.endpoints[e] = struct{}{}
+	return e
+}
+
+// Set replaces what is known of the servers, and of the model: those without a status go.
+// Snapshots and failures in statuses must not be changed afterwards. Latencies of another
+// model are not compared with those of the one before.
+func (e *Served) Set(model string, statuses []page.Status) {
+	s := e.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	model = boundModel(model)
+	relabel := model != e.id.Model
+	if relabel {
+		if e.id.Model != "" {
+			e.overhead, e.parts = overhead{}, nil
+		}
+		e.id.Model, e.block = model, nil
+		s.stale = true
+	}
 	var servers map[string]*server
 	if len(statuses) > 0 {
 		servers = make(map[string]*server, len(statuses))
@@ -87,11 +106,11 @@ func (s *Servers) Set(id ServersID, statuses []page.Status) {
 		st := statuses[i]
 		srv, ok := e.servers[st.Server]
 		if !ok {
-			srv = &server{engine: id.Engine}
+			srv = &server{engine: e.id.Engine}
 		}
 		servers[st.Server] = srv
 		srv.status = &st
-		s.label(srv, id.Endpoint, e, relabel)
+		s.label(srv, e, relabel)
 		if i := slices.Index(states(), st.State); i >= 0 {
 			e.states[i]++
 		}
@@ -103,43 +122,22 @@ func (s *Servers) Set(id ServersID, statuses []page.Status) {
 	e.overhead.scraped(statuses)
 }
 
-// endpoint returns the endpoint of id, which it creates if there is none, and
-// whether its labels are other ones than before. Latencies of another model
-// are not compared with those of the one before.
-func (s *Servers) endpoint(id ServersID) (e *servedEndpoint, relabel bool) {
-	model := boundModel(id.Model)
-	e, ok := s.endpoints[id.Endpoint]
-	if ok && e.model == model && maps.Equal(e.labels, id.Labels) {
-		return e, false
-	}
-	if !ok {
-		e = &servedEndpoint{}
-		s.endpoints[id.Endpoint] = e
-	}
-	if e.model != "" && e.model != model {
-		e.overhead, e.parts = overhead{}, nil
-	}
-	e.model, e.labels, e.block = model, id.Labels, nil
-	s.stale = true
-	return e, true
-}
-
 // hasValues reports whether there is anything to show of the endpoint itself.
-func (e *servedEndpoint) hasValues() bool {
+func (e *Served) hasValues() bool {
 	return e.states != [numStates]int{} || e.overhead.values() != [numOverheads]gauge{} || e.parts != nil
 }
 
 // label renders the labels of a server that has a new status. The engine stays
 // that of the latest page while a server is down, so that its series go on.
-func (s *Servers) label(srv *server, name string, e *servedEndpoint, relabel bool) {
-	base := []pair{{"endpoint", name}, {"model", e.model}, {"server", srv.status.Server}, {"engine", srv.engine}}
+func (s *Servers) label(srv *server, e *Served, relabel bool) {
+	base := []pair{{"endpoint", e.id.Endpoint}, {"model", e.id.Model}, {"server", srv.status.Server}, {"engine", srv.engine}}
 	relabel = relabel || srv.block == nil
 	snapshot := snapshotOf(srv.status)
 	if snapshot != nil && snapshot.Engine != srv.engine {
 		srv.engine, base[3].value, relabel = snapshot.Engine, snapshot.Engine, true
 	}
 	if relabel {
-		srv.block = s.labels.block(base, e.labels)
+		srv.block = s.labels.block(base, e.id.Labels)
 		srv.info = nil
 		s.stale = true
 	}
@@ -148,39 +146,47 @@ func (s *Servers) label(srv *server, name string, e *servedEndpoint, relabel boo
 	}
 	if srv.info == nil || srv.url != srv.status.URL || srv.unit != snapshot.PrefixCacheUnit || srv.role != snapshot.Role {
 		srv.url, srv.unit, srv.role = srv.status.URL, snapshot.PrefixCacheUnit, snapshot.Role
-		srv.info = s.labels.block(append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role}), e.labels)
+		srv.info = s.labels.block(append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role}), e.id.Labels)
 	}
 }
 
-// Remove takes an endpoint and its servers off the page.
-func (s *Servers) Remove(endpoint string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.endpoints, endpoint)
-	s.stale = true
+// Close takes the endpoint and its servers off the page.
+func (e *Served) Close() {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	delete(e.store.endpoints, e)
+	e.store.stale = true
 }
 
-// ObserveProbe takes from a result the time that the servers
-// do not see. untimed means that its latencies do not count. It
-// changes nothing for an endpoint that is not known, as a probe may end after its
-// endpoint went.
-func (s *Servers) ObserveProbe(endpoint string, r *result.Result, untimed bool) {
-	s.withOverhead(endpoint, func(o *overhead) { o.observe(r, !untimed && !r.Imprecise) })
+// ObserveProbe takes from a result the time that the servers do not see. untimed means that
+// its latencies do not count.
+func (e *Served) ObserveProbe(r *result.Result, untimed bool) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	e.overhead.observe(r, !untimed && !r.Imprecise)
 }
 
-// BurstBegins and BurstEnds bound the time in which the exporter puts load on an
+// BurstBegins and BurstEnds bound the time in which the exporter puts load on the
 // endpoint, whose requests are neither probes nor others' traffic.
-func (s *Servers) BurstBegins(endpoint string) { s.withOverhead(endpoint, (*overhead).burstBegins) }
+func (e *Served) BurstBegins() {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	e.overhead.burstBegins()
+}
 
 // BurstEnds ends what BurstBegins began.
-func (s *Servers) BurstEnds(endpoint string) { s.withOverhead(endpoint, (*overhead).burstEnds) }
+func (e *Served) BurstEnds() {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	e.overhead.burstEnds()
+}
 
-func (s *Servers) withOverhead(endpoint string, do func(*overhead)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e, ok := s.endpoints[endpoint]; ok {
-		do(&e.overhead)
-	}
+// SetTTFTParts replaces the parts of the time to first token of the probes; nil is not
+// known. They must not be changed afterwards.
+func (e *Served) SetTTFTParts(p *page.TTFTParts) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	e.parts = p
 }
 
 // labelled is what the samples of one series come from, with its labels.
@@ -221,9 +227,9 @@ func writeSeries[V any](w io.Writer, e encoder, families []*familyOf[V], series 
 func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, e := range s.endpoints {
+	for e := range s.endpoints {
 		if e.block == nil && e.hasValues() {
-			e.block = s.labels.block([]pair{{"endpoint", name}, {"model", e.model}}, e.labels)
+			e.block = s.labels.block([]pair{{"endpoint", e.id.Endpoint}, {"model", e.id.Model}}, e.id.Labels)
 			s.stale = true
 		}
 	}
@@ -244,9 +250,9 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 
 // order sorts the endpoints and the servers by their labels.
 func (s *Servers) order() {
-	var endpoints []*servedEndpoint
+	var endpoints []*Served
 	var servers []*server
-	for _, e := range s.endpoints {
+	for e := range s.endpoints {
 		if e.block != nil {
 			endpoints = append(endpoints, e)
 		}
@@ -254,7 +260,7 @@ func (s *Servers) order() {
 			servers = append(servers, srv)
 		}
 	}
-	slices.SortFunc(endpoints, func(a, b *servedEndpoint) int { return compareLabels(a.block, b.block) })
+	slices.SortFunc(endpoints, func(a, b *Served) int { return compareLabels(a.block, b.block) })
 	slices.SortFunc(servers, func(a, b *server) int { return compareLabels(a.block, b.block) })
 	s.ordered.endpoints, s.ordered.servers = endpoints, servers
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -65,7 +66,7 @@ func TestServersEqualClientGolang(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, reg := NewServers(), prometheus.NewRegistry()
 			for _, s := range served {
-				store.Set(s.id, s.statuses)
+				store.set(s.id, s.statuses)
 			}
 			reg.MustRegister(&serversReference{served})
 			compare(t, store, reg)
@@ -80,7 +81,7 @@ func TestSeveralServers(t *testing.T) {
 		vllmStatus("b:8000", 2), vllmStatus("a:8000", 1), plainStatus("c:8000"), downStatus("d:8000"),
 	}}
 	store, reg := NewServers(), prometheus.NewRegistry()
-	store.Set(served.id, served.statuses)
+	store.set(served.id, served.statuses)
 	reg.MustRegister(&serversReference{[]servedReference{served}})
 	families, err := reg.Gather()
 	if err != nil {
@@ -113,7 +114,7 @@ func serverHas(t *testing.T, s *Servers, want map[string]string) {
 func TestServerDown(t *testing.T) {
 	s := NewServers()
 	id := ServersID{Endpoint: "e", Model: "m"}
-	s.Set(id, []page.Status{downStatus("h:8000")})
+	s.set(id, []page.Status{downStatus("h:8000")})
 	serverHas(t, s, map[string]string{
 		`server_up{endpoint="e",model="m",server="h:8000"}`:                                            "0",
 		`server_scrape_failures_total{endpoint="e",model="m",reason="timeout",server="h:8000"}`:        "3",
@@ -137,10 +138,10 @@ func TestServerDown(t *testing.T) {
 		`server_generation_tokens_total{endpoint="e",engine="vllm",model="m",server="h:8000"}`:         "",
 		`server_last_progress_timestamp_seconds{endpoint="e",engine="vllm",model="m",server="h:8000"}`: "",
 	})
-	s.Set(id, []page.Status{vllmStatus("h:8000", 0)})
+	s.set(id, []page.Status{vllmStatus("h:8000", 0)})
 	down := downStatus("h:8000")
 	down.LastProgress = epoch.Add(-time.Minute)
-	s.Set(id, []page.Status{down})
+	s.set(id, []page.Status{down})
 	const labels = `{endpoint="e",engine="vllm",model="m",server="h:8000"}`
 	want := map[string]string{
 		"server_up" + labels: "0", "server_scrape_duration_seconds" + labels: "0.25",
@@ -171,7 +172,7 @@ func TestServerAbsence(t *testing.T) {
 	}
 	st.Snapshot.Requests = map[string]float64{"stop": 2, "length": math.Inf(1), "made up": 1}
 	st.Snapshot.Missing = []config.Quantity{"made up"}
-	s.Set(ServersID{Endpoint: "e"}, []page.Status{st})
+	s.set(ServersID{Endpoint: "e"}, []page.Status{st})
 	for name := range samples(t, s) {
 		family, _, _ := strings.Cut(strings.TrimPrefix(name, namePrefix), "{")
 		if !slices.Contains([]string{
@@ -198,7 +199,7 @@ func TestPrefixCacheRatio(t *testing.T) {
 		t.Helper()
 		st := vllmStatus("h:1", 0)
 		st.Snapshot.PrefixCacheRatio = ratio
-		s.Set(ServersID{Endpoint: "e"}, []page.Status{st})
+		s.set(ServersID{Endpoint: "e"}, []page.Status{st})
 		serverHas(t, s, map[string]string{`server_prefix_cache_hit_ratio{endpoint="e",engine="vllm",server="h:1"}`: want})
 	}
 	f(0, "0")
@@ -209,6 +210,32 @@ func TestPrefixCacheRatio(t *testing.T) {
 	f(math.NaN(), "")
 }
 
+// set replaces what is known of the servers of an endpoint, which is opened where it is not
+// there, or has other labels.
+func (s *Servers) set(id ServersID, statuses []page.Status) {
+	e := s.of(id.Endpoint)
+	if e != nil && !maps.Equal(e.id.Labels, id.Labels) {
+		e.Close()
+		e = nil
+	}
+	if e == nil {
+		e = s.Open(id)
+	}
+	e.Set(id.Model, statuses)
+}
+
+// of returns the endpoint of a name; nil is none.
+func (s *Servers) of(name string) *Served {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.endpoints {
+		if e.id.Endpoint == name {
+			return e
+		}
+	}
+	return nil
+}
+
 func TestServersComeAndGo(t *testing.T) {
 	s := NewServers()
 	id := ServersID{Endpoint: "e"}
@@ -217,7 +244,7 @@ func TestServersComeAndGo(t *testing.T) {
 		for _, name := range servers {
 			statuses = append(statuses, plainStatus(name))
 		}
-		s.Set(id, statuses)
+		s.set(id, statuses)
 	}
 	f := func(want ...string) {
 		t.Helper()
@@ -250,10 +277,11 @@ func TestServersComeAndGo(t *testing.T) {
 	set(id, "c:1")
 	f(`{endpoint="e",engine="llamacpp",model="m",server="c:1",team="t"}`)
 	set(ServersID{Endpoint: "d"}, "c:1")
-	s.Remove("e")
+	s.of("e").Close()
 	f(`{endpoint="d",engine="llamacpp",server="c:1"}`)
-	s.Remove("d")
-	s.ObserveProbe("d", success(), false) // must not panic, nor bring it back
+	d := s.of("d")
+	d.Close()
+	d.ObserveProbe(success(), false) // must not bring it back
 	if page := pageOf(t, s, expfmt.FmtText); page != "" {
 		t.Errorf("an empty store wrote %q", page)
 	}
@@ -263,16 +291,16 @@ func TestServersComeAndGo(t *testing.T) {
 func TestBlocksAreKept(t *testing.T) {
 	s := NewServers()
 	id := ServersID{Endpoint: "e", Model: "m", Labels: map[string]string{"team": "t"}}
-	s.Set(id, []page.Status{vllmStatus("h:1", 0)})
-	before := *s.endpoints["e"].servers["h:1"]
-	s.Set(ServersID{Endpoint: "e", Model: "m", Labels: map[string]string{"team": "t"}}, []page.Status{vllmStatus("h:1", 1)})
-	after := s.endpoints["e"].servers["h:1"]
+	s.set(id, []page.Status{vllmStatus("h:1", 0)})
+	before := *s.of("e").servers["h:1"]
+	s.set(ServersID{Endpoint: "e", Model: "m", Labels: map[string]string{"team": "t"}}, []page.Status{vllmStatus("h:1", 1)})
+	after := s.of("e").servers["h:1"]
 	if before.block != after.block || before.info != after.info {
 		t.Error("equal labels were rendered again")
 	}
 	moved := vllmStatus("h:1", 1)
 	moved.URL = "http://elsewhere/metrics"
-	s.Set(id, []page.Status{moved})
+	s.set(id, []page.Status{moved})
 	serverHas(t, s, map[string]string{
 		`server_info{disaggregation_role="unified",endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://elsewhere/metrics"}`: "1",
 		`server_info{disaggregation_role="unified",endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://h:1/metrics"}`:       "",
@@ -284,7 +312,7 @@ func TestStores(t *testing.T) {
 	p, series := newStore()
 	series.Observe(success())
 	s := NewServers()
-	s.Set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{vllmStatus("h:1", 0)})
+	s.set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{vllmStatus("h:1", 0)})
 	for _, format := range Formats() {
 		var page bytes.Buffer
 		if err := NewExposition(prometheus.NewRegistry(), p, s).Write(&page, format); err != nil {
@@ -314,10 +342,10 @@ func TestServersConcurrentUse(t *testing.T) {
 			id := ServersID{Endpoint: string(rune('a' + i))}
 			for n := range 50 {
 				id.Model = strconv.Itoa(n / 10)
-				s.Set(id, []page.Status{vllmStatus("h:1", n), downStatus("h:" + strconv.Itoa(n%3))})
-				s.ObserveProbe(id.Endpoint, &result.Result{Outcome: result.Success}, false)
+				s.set(id, []page.Status{vllmStatus("h:1", n), downStatus("h:" + strconv.Itoa(n%3))})
+				s.of(id.Endpoint).ObserveProbe(&result.Result{Outcome: result.Success}, false)
 				if n%20 == 19 {
-					s.Remove(id.Endpoint)
+					s.of(id.Endpoint).Close()
 				}
 			}
 		})
@@ -355,7 +383,7 @@ func TestSeriesOfOnePage(t *testing.T) {
 		all.Requests[finish] = 1
 	}
 	s := NewServers()
-	s.Set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{{Server: "h:1", URL: "http://h:1/metrics", State: page.Up, Snapshot: all}})
+	s.set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{{Server: "h:1", URL: "http://h:1/metrics", State: page.Up, Snapshot: all}})
 	n := 0
 	for line := range strings.Lines(pageOf(t, s, Formats()[0])) {
 		if !strings.HasPrefix(line, "#") {

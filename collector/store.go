@@ -52,7 +52,7 @@ type Probes struct {
 	mu        sync.Mutex
 	series    map[string][]*Series       // by endpoint
 	findings  map[string]*FindingsSeries // by FindingsID.key
-	endpoints map[string]*endpoint       // by name
+	endpoints map[*Endpoint]struct{}
 	ordered   probesPage
 
 	stale atomic.Bool // ordered is to be rebuilt
@@ -72,7 +72,7 @@ func NewProbes(now func() time.Time) *Probes {
 		found:     findingsFamilies(),
 		series:    make(map[string][]*Series),
 		findings:  make(map[string]*FindingsSeries),
-		endpoints: make(map[string]*endpoint),
+		endpoints: make(map[*Endpoint]struct{}),
 	}
 	slices.SortFunc(p.hardware, compareNames)
 	slices.SortFunc(p.spending, compareNames)
@@ -138,14 +138,14 @@ func (p *Probes) Open(id result.SeriesID, o SeriesOptions) *Series {
 	return s
 }
 
-// Remove takes the series of id off the page. What is observed into it later
-// is lost.
-func (p *Probes) Remove(id result.SeriesID) {
+// Close takes the series off the page. What is observed into it later is lost.
+func (s *Series) Close() {
+	p := s.store
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	left := slices.DeleteFunc(p.series[id.Endpoint], func(s *Series) bool { return s.id == id })
-	if p.series[id.Endpoint] = left; len(left) == 0 {
-		delete(p.series, id.Endpoint)
+	left := slices.DeleteFunc(p.series[s.id.Endpoint], func(other *Series) bool { return other == s })
+	if p.series[s.id.Endpoint] = left; len(left) == 0 {
+		delete(p.series, s.id.Endpoint)
 	}
 	p.changed()
 }
@@ -346,7 +346,7 @@ func (p *Probes) page() probesPage {
 func (p *Probes) order() {
 	p.ordered = probesPage{}
 	o := &p.ordered
-	for _, e := range p.endpoints {
+	for e := range p.endpoints {
 		o.infos = append(o.infos, e.block)
 		if e.info.Hardware != nil {
 			o.runsOn = append(o.runsOn, e.hardware)

@@ -370,12 +370,12 @@ func TestSeriesIdentity(t *testing.T) {
 	if p.Open(other, labels("b")) == s {
 		t.Error("another ID gave the same series")
 	}
-	p.Remove(id)
+	s.Close()
 	page := pageOf(t, p, expfmt.FmtText)
 	if strings.Contains(page, `team="a"`) || !strings.Contains(page, `team="b"`) {
 		t.Error("the wrong series was removed")
 	}
-	p.Remove(other)
+	p.Open(other, labels("b")).Close()
 	if page := pageOf(t, p, expfmt.FmtText); page != "" {
 		t.Errorf("an empty store wrote %q", page)
 	}
@@ -384,9 +384,9 @@ func TestSeriesIdentity(t *testing.T) {
 
 func TestEndpointInfo(t *testing.T) {
 	p := NewProbes(time.Now)
-	p.SetEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b"})
-	p.SetEndpoint(EndpointInfo{Endpoint: "a", URL: "http://a", API: "openai-chat", Labels: map[string]string{"team": "x", "url": "reserved"}})
-	p.SetEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b", Model: "m", API: "openai-chat"})
+	b := p.OpenEndpoint(EndpointInfo{Endpoint: "b", URL: "http://b"})
+	a := p.OpenEndpoint(EndpointInfo{Endpoint: "a", URL: "http://a", API: "openai-chat", Labels: map[string]string{"team": "x", "url": "reserved"}})
+	b.SetServed(&result.Result{Model: "m", API: "openai-chat"})
 	const want = `# HELP inference_endpoint_info Always 1. Describes an endpoint: the model it serves, its API, its engine and its URL.
 # TYPE inference_endpoint_info gauge
 inference_endpoint_info{api="openai-chat",endpoint="a",team="x",url="http://a"} 1
@@ -395,8 +395,8 @@ inference_endpoint_info{api="openai-chat",endpoint="b",model="m",url="http://b"}
 	if d := cmp.Diff(want, pageOf(t, p, expfmt.FmtText)); d != "" {
 		t.Errorf("page (-want +got):\n%s", d)
 	}
-	p.RemoveEndpoint("a")
-	p.RemoveEndpoint("b")
+	a.Close()
+	b.Close()
 	if got := pageOf(t, p, expfmt.FmtText); got != "" {
 		t.Errorf("page without endpoints = %q", got)
 	}

@@ -129,6 +129,8 @@ type endpoint struct {
 	fleet    *Fleet
 	health   *health.Endpoint
 	page     *status.Endpoint
+	metrics  *collector.Endpoint
+	servers  *collector.Served
 	memory   *explain.Memory
 	identity identity
 	traffic  *traffic        // nil where no module asks what users ask
@@ -146,7 +148,7 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets)}
 	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
-	f.show(e)
+	e.openMetrics()
 	if f.Scraping != nil {
 		e.split = new(page.TTFTSplit)
 	}
@@ -211,16 +213,15 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 	return known
 }
 
-// show puts an endpoint on the page of metrics.
-func (f *Fleet) show(e *endpoint) {
-	cfg := e.cfg
-	f.Probes.SetEndpoint(collector.EndpointInfo{
+// openMetrics puts the endpoint on the page of metrics.
+func (e *endpoint) openMetrics() {
+	f, cfg := e.fleet, e.cfg
+	e.metrics = f.Probes.OpenEndpoint(collector.EndpointInfo{
 		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, URL: cfg.URL.String(), Labels: cfg.Labels,
 		Hardware: cfg.Hardware, Price: cfg.Price, Budget: f.budgets.used(cfg),
 		State: e.health.Status, Cause: func() explain.Cause { return f.cause(e) },
 	})
-	f.Servers.Set(serversID(cfg), nil)
-	f.Gateways.SetEndpoint(cfg.Name, cfg.Gateway)
+	e.servers = f.Servers.Open(collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels})
 }
 
 // end ends the tasks: nothing more is published.
@@ -237,19 +238,17 @@ func (e *endpoint) end() {
 // which the tasks let go of: the scheduler may know them for a while.
 func (e *endpoint) close() (last []variantSeries) {
 	e.end()
-	f := e.fleet
 	for _, t := range e.tasks {
 		for _, s := range t.letGo() {
-			f.Probes.Remove(s.kept.ID)
+			s.metrics.Close()
 			last = append(last, s)
 		}
 	}
 	for _, n := range e.findings {
-		f.Probes.RemoveFindings(n.id)
+		n.series.Close()
 	}
-	f.Probes.RemoveEndpoint(e.cfg.Name)
-	f.Servers.Remove(e.cfg.Name)
-	f.Gateways.SetEndpoint(e.cfg.Name, "")
+	e.metrics.Close()
+	e.servers.Close()
 	return last
 }
 
@@ -273,20 +272,19 @@ func (e *endpoint) gateway() *explain.Gateway {
 
 // observe hands a result of a series to all that keep or show something of it.
 func (e *endpoint) observe(o *Observation, of *variantSeries) {
-	f, name := e.fleet, e.cfg.Name
 	if o.Concurrency == 0 && o.Kind != api.Scoring { // bursts are no probes, and scoring has no first token
 		if e.split != nil { // before the change that the status page shows them with
 			e.split.Observe(o.Result, o.Timed())
 			e.showTTFTParts()
 		}
-		f.Servers.ObserveProbe(name, o.Result, !o.Timed())
+		e.servers.ObserveProbe(o.Result, !o.Timed())
 	}
 	of.observe(&o.Observation)
-	f.Probes.SetServed(name, o.Result)
+	e.metrics.SetServed(o.Result)
 	e.identity.learn(o.Result)
 	e.memory.Observe(&o.Observation, of.kept)
-	f.Self.Observe(o.Result)
-	for _, observer := range f.Observers {
+	e.fleet.Self.Observe(o.Result)
+	for _, observer := range e.fleet.Observers {
 		observer.Observe(o)
 	}
 	e.traffic.spent(o.Result)
@@ -307,7 +305,7 @@ func (e *endpoint) read(statuses []page.Status) {
 // showTTFTParts shows where the time to first token went by now.
 func (e *endpoint) showTTFTParts() {
 	parts := e.split.Parts(time.Now())
-	e.fleet.Servers.SetTTFTParts(e.cfg.Name, parts)
+	e.servers.SetTTFTParts(parts)
 	e.page.SetTTFTParts(parts)
 }
 
@@ -315,10 +313,10 @@ func (e *endpoint) showTTFTParts() {
 // returns is its end.
 func (e *endpoint) burst() (end func()) {
 	e.bursts.begin()
-	e.fleet.Servers.BurstBegins(e.cfg.Name)
+	e.servers.BurstBegins()
 	e.restartSplit()
 	return func() {
-		e.fleet.Servers.BurstEnds(e.cfg.Name)
+		e.servers.BurstEnds()
 		e.restartSplit()
 		e.bursts.end(time.Now)
 	}
@@ -330,9 +328,4 @@ func (e *endpoint) restartSplit() {
 	if e.split != nil {
 		e.split.Restart()
 	}
-}
-
-// serversID identifies the servers of an endpoint before any of them was asked.
-func serversID(e *config.Endpoint) collector.ServersID {
-	return collector.ServersID{Endpoint: e.Name, Model: e.Model, Engine: e.Servers.Engine, Labels: e.Labels}
 }

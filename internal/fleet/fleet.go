@@ -251,6 +251,7 @@ func (f *Fleet) use(next *snapshot, fresh []*connections) {
 	}
 	f.active.Store(next)
 	f.Board.Show(next.pages())
+	f.Gateways.SetBehind(next.behind())
 	f.Self.SetEndpoints(len(next.endpoints))
 	f.schedule(next)
 }
@@ -260,6 +261,17 @@ func (s *snapshot) pages() []*status.Endpoint {
 	all := make([]*status.Endpoint, 0, len(s.endpoints))
 	for _, e := range s.endpoints {
 		all = append(all, e.page)
+	}
+	return all
+}
+
+// behind returns the gateways of the endpoints that have one.
+func (s *snapshot) behind() map[string]string {
+	all := map[string]string{}
+	for name, e := range s.endpoints {
+		if e.cfg.Gateway != "" {
+			all[name] = e.cfg.Gateway
+		}
 	}
 	return all
 }

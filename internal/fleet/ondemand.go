@@ -192,7 +192,7 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 		}
 		found.observe(rung.Results)
 	}
-	probes.SetEndpoint(info)
+	probes.OpenEndpoint(info)
 	return collector.NewExposition(prometheus.NewRegistry(), probes)
 }
 

@@ -50,16 +50,14 @@ func (s *source) read(ctx context.Context, _ schedule.Run) schedule.Report {
 
 // readServers prepares the reading of the pages of the servers of an endpoint.
 func (e *endpoint) readServers(r Reader) *source {
-	f, id := e.fleet, serversID(e.cfg)
-	log := pageLog{logger: f.Logger.With("endpoint", id.Endpoint), section: "engines"}
+	log := pageLog{logger: e.fleet.Logger.With("endpoint", e.cfg.Name), section: "engines"}
 	s := &source{lifecycle: newLifecycle(r.Close), reader: r, identity: &e.identity}
-	if f.Probing != nil {
+	if e.fleet.Probing != nil {
 		s.from = time.Now().Add(modelPatience)
 	}
 	s.take = func(known page.Known, statuses []page.Status) {
-		id.Model = known.Model
 		there := present(statuses)
-		f.Servers.Set(id, there)
+		e.servers.Set(known.Model, there)
 		e.read(there)
 		log.all(statuses)
 	}

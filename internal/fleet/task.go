@@ -131,7 +131,7 @@ func (t *task) publishSkip(s *result.Skip) {
 	e.traffic.spent(s.Spent...)
 	for _, r := range s.Spent {
 		t.series.of(r).metrics.Spend(r)
-		e.fleet.Probes.SetServed(t.Endpoint.Name, r)
+		e.metrics.SetServed(r)
 		e.identity.learn(r)
 	}
 	t.skipped(s.Reason, s.Text)
