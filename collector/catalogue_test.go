@@ -203,7 +203,6 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	}
 	f("../config", "ArrivalProcess", labelValues(config.ArrivalProcesses())...)
 	f("../config", "Precision", labelValues(config.Precisions())...)
-	f("../config", "Quantity", labelValues(slices.Compact(slices.Sorted(slices.Values(append(config.Quantities(), config.GatewayQuantities()...)))))...)
 	f("../internal/discovery", "Reason", labelValues(discovery.Reasons())...)
 	f("../internal/page", "Reason", labelValues(scrapeReasons())...)
 	f("../internal/page", "State", labelValues(states())...)

@@ -103,24 +103,8 @@ func backendLabels(own ...string) []string {
 	return gatewayLabels(append([]string{"backend"}, own...)...)
 }
 
-// gatewayNumbers lists the quantities that are one number, in all.
-func gatewayNumbers() []config.Quantity {
-	return append(config.GatewayNumbers(), config.PrefixCacheAsked, config.PrefixCacheHits)
-}
-
-// backendNumbers lists those that are shown by backend, and backendDistributions the
-// distributions that are.
-func backendNumbers() []config.Quantity {
-	return []config.Quantity{config.RequestsRunning, config.RoutingDecisions, config.Cooldowns}
-}
-
-func backendDistributions() []config.Quantity {
-	return []config.Quantity{config.TTFT, config.RequestDuration}
-}
-
 // gatewayFamilies returns the families of gateways in the order of the documentation.
 func gatewayFamilies() []Family {
-	help := gatewayHelp()
 	all := []Family{
 		{
 			Name: "endpoint_gateway_info", Type: Gauge, Labels: []string{"endpoint", "gateway"},
@@ -148,35 +132,30 @@ func gatewayFamilies() []Family {
 			Help: "1 for a quantity that every page of this software should have and this one lacks: it was probably renamed, and the mapping must be changed. Absent for all other quantities.",
 		},
 	}
-	for _, q := range gatewayNumbers() {
-		all = append(all, gatewayNumber("gateway_", q, gatewayLabels(), help[q]))
-	}
-	all = append(all, Family{
-		Name: "gateway_requests_total", Type: Counter, Labels: gatewayLabels("finish"), Values: config.Finishes(),
-		Help: "Requests that ended at the gateway, by how they ended as far as the gateway distinguishes: normally (stop), at a limit of tokens (length), aborted by the client (abort), failed (error), without a failure (success), otherwise (other), or not known (unknown).",
-	})
-	for _, q := range config.GatewayDistributions() {
-		all = append(all, Family{
-			Name: durationName("gateway_", q), Type: Histogram, Unit: "seconds", Labels: gatewayLabels(),
-			Help: help[q] + " Buckets are those of the gateway; only +Inf if it reports only a sum and a count.",
-		})
+	for _, row := range config.Vocabulary(config.GatewaySoftware) {
+		if row.Kind == string(Histogram) {
+			row.Help += " Buckets are those of the gateway; only +Inf if it reports only a sum and a count."
+		}
+		all = append(all, quantityOfGateway("gateway_", row, gatewayLabels()))
 	}
 	all = append(all, Family{
 		Name: "gateway_backend_ready", Type: Gauge, Labels: backendLabels(),
 		Help: "1 if the gateway sends requests to the backend, 0 if it leaves it out. Absent where the page does not say so by backend; see inference_gateway_backends_ready. At most 64 backends of a page have series of their own.",
 	})
-	for _, q := range backendNumbers() {
-		all = append(all, gatewayNumber("gateway_backend_", q, backendLabels(), "As inference_gateway_"+q.MetricName()+", of one backend."))
-	}
-	all = append(all, Family{
-		Name: "gateway_backend_requests_total", Type: Counter, Labels: backendLabels("finish"), Values: config.Finishes(),
-		Help: "Requests that ended at a backend, as the gateway counts them, by how they ended; see inference_gateway_requests_total. Retries count once for each backend that was tried.",
-	})
-	for _, q := range backendDistributions() {
-		all = append(all, Family{
-			Name: durationName("gateway_backend_", q), Type: Histogram, Unit: "seconds", Labels: backendLabels(),
-			Help: "As inference_gateway_" + string(q) + "_seconds, of one backend, with the bucket +Inf only.",
-		})
+	for _, row := range config.Vocabulary(config.GatewaySoftware) {
+		if !row.Backends {
+			continue
+		}
+		row.Help = "As inference_gateway_" + row.Quantity.MetricName() + ", of one backend"
+		switch {
+		case row.Quantity == config.RequestsFinished:
+			row.Help = "Requests that ended at a backend, as the gateway counts them, by how they ended; see inference_gateway_requests_total. Retries count once for each backend that was tried."
+		case row.Kind == string(Histogram):
+			row.Help += ", with the bucket +Inf only."
+		default:
+			row.Help += "."
+		}
+		all = append(all, quantityOfGateway("gateway_backend_", row, backendLabels()))
 	}
 	for i := range all {
 		all[i].Name, all[i].Group = namePrefix+all[i].Name, GroupGateway
@@ -184,39 +163,12 @@ func gatewayFamilies() []Family {
 	return all
 }
 
-// durationName returns the name of the family of a distribution.
-func durationName(prefix string, q config.Quantity) string { return prefix + string(q) + "_seconds" }
-
-func gatewayNumber(prefix string, q config.Quantity, labels []string, help string) Family {
-	f := Family{Name: prefix + q.MetricName(), Type: Gauge, Labels: labels, Help: help}
-	if config.IsCounter(q) {
-		f.Type = Counter
-	}
-	if q == config.Saturation {
-		f.Unit = "ratio"
+func quantityOfGateway(prefix string, row config.QuantityRow, labels []string) Family {
+	f := Family{Name: prefix + row.Quantity.MetricName(), Type: Type(row.Kind), Unit: row.Unit, Labels: labels, Help: row.Help}
+	if row.Quantity == config.RequestsFinished {
+		f.Labels, f.Values = append(labels, "finish"), config.Finishes()
 	}
 	return f
-}
-
-// gatewayHelp returns what the quantities of gateways mean.
-func gatewayHelp() map[config.Quantity]string {
-	return map[config.Quantity]string{
-		config.RequestsRunning:  "Requests that the gateway has passed on and that have not ended.",
-		config.RequestsWaiting:  "Requests that wait in the gateway, before any backend has them. Where it grows, no backend has room, or none is ready.",
-		config.Saturation:       "How much of their capacity the backends use in the judgement of the gateway. At 1 and above it holds requests back or rejects them.",
-		config.Backends:         "Backends that the gateway knows.",
-		config.BackendsReady:    "Backends that the gateway sends requests to. At 0 no request can be answered.",
-		config.Rejections:       "Requests that the gateway rejected without a backend: for a rate limit, a full queue, or because they waited too long.",
-		config.RoutingDecisions: "Choices of a backend.",
-		config.Cooldowns:        "Times that the gateway left out a backend for a while, after failures.",
-		config.PrefixCacheAsked: "What the gateway looked up in its index of prefixes that backends have in their cache, in the unit that docs/gateways.md names for the software.",
-		config.PrefixCacheHits:  "The part of inference_gateway_prefix_cache_queries_total that the gateway expected in the cache of the backend it chose.",
-		config.QueueTime:        "Time of a request in the gateway before a backend was asked.",
-		config.TokenizationTime: "Time that the gateway spent on the tokenization of a prompt.",
-		config.RoutingTime:      "Time that the choice of a backend took.",
-		config.TTFT:             "Time to first token as the gateway measured it; docs/gateways.md says from when, for each software.",
-		config.RequestDuration:  "Duration of requests as the gateway measured it.",
-	}
 }
 
 // gatewayPage sends the metrics of one page.
@@ -249,13 +201,7 @@ func (p *gatewayPage) whole(s *page.Snapshot) {
 	for _, q := range s.Missing {
 		p.send("gateway_quantity_missing", 1, p.with(string(q)))
 	}
-	p.numbers("gateway_", gatewayNumbers(), s, p.labels)
-	p.finished("gateway_requests_total", s, p.labels)
-	for _, q := range config.GatewayDistributions() {
-		if h := s.Histograms[q]; isShown(h) {
-			p.families[durationName("gateway_", q)].sendHistogram(p.out, h, true, p.labels)
-		}
-	}
+	p.quantities("gateway_", s, p.labels, false)
 }
 
 // backends sends what the page shows of each backend.
@@ -266,33 +212,34 @@ func (p *gatewayPage) backends(s *page.Snapshot) {
 		if ready, ok := b.Values[config.BackendsReady]; ok {
 			p.send("gateway_backend_ready", ready, labels)
 		}
-		p.numbers("gateway_backend_", backendNumbers(), b, labels)
-		p.finished("gateway_backend_requests_total", b, labels)
-		for _, q := range backendDistributions() {
-			if h := b.Histograms[q]; isShown(h) {
-				p.families[durationName("gateway_backend_", q)].sendHistogram(p.out, h, false, labels)
+		p.quantities("gateway_backend_", b, labels, true)
+	}
+}
+
+// quantities sends those of a gateway, or of a backend.
+func (p *gatewayPage) quantities(prefix string, s *page.Snapshot, labels []string, ofBackend bool) {
+	for _, row := range config.Vocabulary(config.GatewaySoftware) {
+		if ofBackend && !row.Backends {
+			continue
+		}
+		f := p.families[prefix+row.Quantity.MetricName()]
+		if row.Quantity == config.RequestsFinished {
+			for finish, n := range s.Requests {
+				if isMeasure(n) {
+					f.send(p.out, math.Round(n), append(slices.Clone(labels), finish))
+				}
 			}
+			continue
 		}
-	}
-}
-
-func (p *gatewayPage) numbers(prefix string, quantities []config.Quantity, s *page.Snapshot, labels []string) {
-	for _, q := range quantities {
-		f := p.families[prefix+q.MetricName()]
-		switch v, ok := s.Values[q]; {
-		case !ok || !isMeasure(v):
-		case f.Type == Counter:
+		v, ok := s.Values[row.Quantity]
+		h := s.Histograms[row.Quantity]
+		switch ok = ok && isMeasure(v); {
+		case f.Type == Histogram && isShown(h):
+			f.sendHistogram(p.out, h, !ofBackend, labels)
+		case f.Type == Counter && ok:
 			f.send(p.out, math.Round(v), labels)
-		default:
+		case f.Type == Gauge && ok:
 			f.send(p.out, v, labels)
-		}
-	}
-}
-
-func (p *gatewayPage) finished(name string, s *page.Snapshot, labels []string) {
-	for finish, n := range s.Requests {
-		if isMeasure(n) {
-			p.send(name, math.Round(n), append(slices.Clone(labels), finish))
 		}
 	}
 }

@@ -20,7 +20,7 @@ func everyGateway() *Gateways {
 		Engine: "acme", At: epoch, Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*page.Histogram{},
 		Requests: map[string]float64{"success": 1}, Missing: []config.Quantity{config.QueueTime}, Backends: map[string]*page.Snapshot{},
 	}
-	for _, q := range gatewayNumbers() {
+	for _, q := range append(config.GatewayNumbers(), config.PrefixCacheAsked, config.PrefixCacheHits) {
 		all.Values[q] = 1
 	}
 	for _, q := range config.GatewayDistributions() {

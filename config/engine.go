@@ -281,13 +281,6 @@ const (
 	GatewaySoftware Software = "gateway"
 )
 
-// vocabulary lists the quantities of mappings: those of `values`, those of
-// `histograms`, and all; docs is the page that lists them.
-type vocabulary struct {
-	numbers, distributions, all []Quantity
-	docs                        string
-}
-
 // checkSoftware checks the keys and the quantities of a mapping of some software: as it may
 // change a built-in one, it need not be complete.
 func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
@@ -296,22 +289,29 @@ func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
 			d.errorf(p.key(o.key), "only valid in a mapping of a %s", o.of)
 		}
 	}
-	known := vocabulary{Numbers(), Distributions(), Quantities(), "docs/engines.md"}
-	if of == GatewaySoftware {
-		known = vocabulary{GatewayNumbers(), GatewayDistributions(), GatewayQuantities(), "docs/gateways.md"}
+	checkQuantity := func(p path, q Quantity, here func(QuantityRow) bool) {
+		switch row := rowOf(q); {
+		case slices.Contains(named(of, here), q):
+		case slices.ContainsFunc(Vocabulary(of), func(known QuantityRow) bool { return known.Quantity == row.Quantity }):
+			d.errorf(p, "quantity %s belongs under %s", quote(string(q)), sectionOf(q))
+		default:
+			nearest := NearestNames(string(q), textsOf(named(of, here)), 3)
+			d.errorf(p, "unknown quantity %s; the nearest are %s (docs/%s lists all)", quote(string(q)), strings.Join(nearest, ", "),
+				map[Software]string{ServerSoftware: "engines.md", GatewaySoftware: "gateways.md"}[of])
+		}
 	}
-	r := d.report
+	any := func(QuantityRow) bool { return true }
 	for i, q := range m.Expected {
-		checkQuantity(r, p.key("expected").index(i), q, known.all, known)
+		checkQuantity(p.key("expected").index(i), q, any)
 	}
 	for i, q := range m.ExpectedAfterWork {
-		checkQuantity(r, p.key("expected_after_work").index(i), q, known.all, known)
+		checkQuantity(p.key("expected_after_work").index(i), q, any)
 	}
 	for _, q := range slices.Sorted(maps.Keys(m.Values)) {
-		checkQuantity(r, p.key("values").key(string(q)), q, known.numbers, known)
+		checkQuantity(p.key("values").key(string(q)), q, isNumber)
 	}
 	for _, q := range slices.Sorted(maps.Keys(m.Histograms)) {
-		checkQuantity(r, p.key("histograms").key(string(q)), q, known.distributions, known)
+		checkQuantity(p.key("histograms").key(string(q)), q, isDistribution)
 	}
 }
 
@@ -322,33 +322,4 @@ func isPage(s string) bool {
 		return err == nil && port > 0 && isPath("/"+path)
 	}
 	return isPath(s)
-}
-
-// checkQuantity checks that a quantity is one of those that may be here.
-func checkQuantity(r *report, p path, q Quantity, here []Quantity, known vocabulary) {
-	if slices.Contains(here, q) {
-		return
-	}
-	if slices.Contains(known.all, q) {
-		r.errorf(p, "quantity %s belongs under %s", quote(string(q)), sectionOf(q))
-		return
-	}
-	words := make([]string, len(here))
-	for i, k := range here {
-		words[i] = string(k)
-	}
-	r.errorf(p, "unknown quantity %s; the nearest are %s (%s lists all)", quote(string(q)), strings.Join(NearestNames(string(q), words, 3), ", "), known.docs)
-}
-
-// sectionOf returns the key of a mapping that a quantity has its sources under.
-func sectionOf(q Quantity) string {
-	switch {
-	case q == PrefixCacheHits || q == PrefixCacheAsked:
-		return "prefix_cache"
-	case q == RequestsFinished:
-		return "requests"
-	case slices.Contains(Distributions(), q) || q == RoutingTime:
-		return "histograms"
-	}
-	return "values"
 }

@@ -39,7 +39,7 @@ func TestEngineDefaults(t *testing.T) {
 		number(q, want)
 	}
 	f("values: {corrupted_requests: [{series: x, if: {series: y}}]}", Mapping{Values: map[Quantity][]MappingSource{
-		Corrupted: {{Series: "x", Combine: "sum", Scale: 1, If: &MappingSource{Series: "y", Combine: "max", Scale: 1}}},
+		"corrupted_requests": {{Series: "x", Combine: "sum", Scale: 1, If: &MappingSource{Series: "y", Combine: "max", Scale: 1}}},
 	}})
 	f("sentinels: [x]", Mapping{Sentinels: []string{"x"}})
 	f("progress: [{series: x, combine: max, scale: 0.5}]", Mapping{Progress: []MappingSource{{Series: "x", Combine: "max", Scale: 0.5}}})

@@ -1,0 +1,178 @@
+package config
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Quantity is something that servers and gateways report about themselves, in one vocabulary
+// for all software: the name of a metric without its prefix and suffix.
+type Quantity string
+
+// The quantities that the program itself uses; quantities.yml has all, and what they are.
+const (
+	RequestsRunning  Quantity = "requests_running"
+	RequestsWaiting  Quantity = "requests_waiting"
+	KVCacheUsage     Quantity = "kv_cache_usage_ratio"
+	KVCacheCapacity  Quantity = "kv_cache_capacity_tokens"
+	KVBlockSize      Quantity = "kv_cache_block_tokens"
+	KVBlocks         Quantity = "kv_cache_blocks"
+	LoRARunning      Quantity = "lora_adapters_running"
+	LoRAWaiting      Quantity = "lora_adapters_waiting"
+	LoRAMax          Quantity = "lora_adapters_max"
+	PromptTokens     Quantity = "prompt_tokens"
+	GenerationTokens Quantity = "generation_tokens"
+	Rejections       Quantity = "admission_rejections"
+	Preemptions      Quantity = "preemptions"
+	EvictedTokens    Quantity = "kv_cache_evicted_tokens"
+	PrefixCacheHits  Quantity = "prefix_cache_hits"
+	PrefixCacheAsked Quantity = "prefix_cache_queries"
+	RequestsFinished Quantity = "requests"
+	TTFT             Quantity = "ttft"
+	TPOT             Quantity = "tpot"
+	InterToken       Quantity = "inter_token"
+	QueueTime        Quantity = "queue"
+	PrefillTime      Quantity = "prefill"
+	DecodeTime       Quantity = "decode"
+	RequestDuration  Quantity = "request_duration"
+	Saturation       Quantity = "saturation_ratio"
+	Backends         Quantity = "backends"
+	BackendsReady    Quantity = "backends_ready"
+	RoutingDecisions Quantity = "routing_decisions"
+	Cooldowns        Quantity = "cooldowns"
+	RoutingTime      Quantity = "routing"
+)
+
+// QuantityRow is what is known of a quantity of servers or of gateways; quantities.yml says
+// what the fields are.
+type QuantityRow struct {
+	Quantity                  Quantity
+	Kind, Unit, Section, Help string
+	Largest, Backends         bool
+	Own                       string
+}
+
+// The kinds of quantities.
+const (
+	gaugeKind     = "gauge"
+	counterKind   = "counter"
+	histogramKind = "histogram"
+)
+
+//go:embed quantities.yml
+var quantitiesText []byte
+
+// vocabulary is what quantities.yml has: the rows of some software, and one row of each quantity.
+var vocabulary = sync.OnceValues(func() (of map[Software][]QuantityRow, rows map[Quantity]QuantityRow) {
+	if err := yaml.Unmarshal(quantitiesText, &of); err != nil {
+		panic("config: quantities.yml: " + err.Error())
+	}
+	rows = map[Quantity]QuantityRow{}
+	for _, software := range of {
+		for _, row := range software {
+			rows[row.Quantity] = row
+		}
+	}
+	return of, rows
+})
+
+// Vocabulary returns the quantities of some software; it is not to be changed.
+func Vocabulary(of Software) []QuantityRow {
+	all, _ := vocabulary()
+	return all[of]
+}
+
+func rowOf(q Quantity) QuantityRow {
+	_, rows := vocabulary()
+	return rows[q]
+}
+
+// named lists those quantities of some software that are wanted.
+func named(of Software, wanted func(row QuantityRow) bool) []Quantity {
+	var all []Quantity
+	for _, row := range Vocabulary(of) {
+		if wanted(row) {
+			all = append(all, row.Quantity)
+		}
+	}
+	return all
+}
+
+func isNumber(row QuantityRow) bool       { return row.Kind != histogramKind && row.Own == "" }
+func isDistribution(row QuantityRow) bool { return row.Kind == histogramKind }
+
+// Numbers lists the quantities that `values` may have: gauges, then counters.
+func Numbers() []Quantity { return named(ServerSoftware, isNumber) }
+
+// Distributions lists the quantities that `histograms` may have.
+func Distributions() []Quantity { return named(ServerSoftware, isDistribution) }
+
+// Quantities lists all quantities: Numbers, those that have a section of their
+// own, and Distributions.
+func Quantities() []Quantity {
+	return named(ServerSoftware, func(QuantityRow) bool { return true })
+}
+
+// GatewayNumbers lists the quantities that `values` of a gateway may have: gauges,
+// then counters.
+func GatewayNumbers() []Quantity { return named(GatewaySoftware, isNumber) }
+
+// GatewayDistributions lists the quantities that `histograms` of a gateway may have.
+func GatewayDistributions() []Quantity { return named(GatewaySoftware, isDistribution) }
+
+// GatewayQuantities lists all quantities of gateways.
+func GatewayQuantities() []Quantity {
+	return named(GatewaySoftware, func(QuantityRow) bool { return true })
+}
+
+// IsCounter reports whether a quantity grows until its server restarts. A
+// distribution is none, though its parts do the same.
+func IsCounter(q Quantity) bool { return rowOf(q).Kind == counterKind }
+
+// MetricName returns the name of the metric of a quantity, without its prefix.
+func (q Quantity) MetricName() string {
+	switch row := rowOf(q); {
+	case row.Kind == counterKind:
+		return string(q) + "_total"
+	case row.Kind == histogramKind && row.Unit != "":
+		return string(q) + "_" + row.Unit
+	}
+	return string(q)
+}
+
+// IsRatio reports whether a quantity is a share, from 0 to 1.
+func IsRatio(q Quantity) bool { return strings.HasSuffix(string(q), "_ratio") && q != Saturation }
+
+// isLargest reports whether of several numbers of a quantity the largest counts and
+// not the sum.
+func isLargest(q Quantity) bool { return rowOf(q).Largest || IsRatio(q) }
+
+// AddsUp reports whether of several servers of an endpoint, or replicas of a gateway, the
+// sum of a quantity counts, and not the largest number: replicas see the same backends.
+func AddsUp(q Quantity) bool { return !isLargest(q) && q != Backends && q != BackendsReady }
+
+// sectionOf returns the key of a mapping that a quantity has its sources under.
+func sectionOf(q Quantity) string {
+	switch row := rowOf(q); {
+	case row.Own != "":
+		return row.Own
+	case row.Kind == histogramKind:
+		return "histograms"
+	}
+	return "values"
+}
+
+// Roles lists what part of a request a server can do.
+func Roles() []string { return []string{"unified", "prefill", "decode"} }
+
+// Finishes lists how a request can end, as engines report it. Success is for
+// engines that do not distinguish stop from length.
+func Finishes() []string {
+	return []string{"stop", "length", "abort", "error", "success", "other", "unknown"}
+}
+
+// PrefixCacheUnits lists what the hits of a prefix cache are counted in.
+func PrefixCacheUnits() []string { return []string{"tokens", "blocks", "requests"} }
