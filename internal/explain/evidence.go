@@ -73,7 +73,6 @@ type Probe struct {
 // maxErrorBytes bounds Probe.Error.
 const maxErrorBytes = 200
 
-// newProbe returns what a probe of a module came to.
 func newProbe(module string, k *series.Kept) Probe {
 	p := Probe{Result: k.Result(), Module: module, Reason: k.Reason()}
 	if p.Err != nil {
@@ -85,7 +84,6 @@ func newProbe(module string, k *series.Kept) Probe {
 // Failed reports whether the probe failed.
 func (p *Probe) Failed() bool { return p.Outcome != result.Success }
 
-// end returns when the probe ended.
 func (p *Probe) end() time.Time { return p.Start.Add(max(0, p.Timing.Duration)) }
 
 // Speed is the latencies of one module, in seconds.

@@ -126,7 +126,6 @@ func Explain(e *Evidence) []Finding {
 	return []Finding{healthy(f)}
 }
 
-// weight returns the weight of a match.
 func (r *Rule) weight(m *match) int {
 	if m.atStep && r.AtStep > 0 {
 		return r.AtStep
@@ -134,7 +133,6 @@ func (r *Rule) weight(m *match) int {
 	return r.Weight
 }
 
-// finding returns what a rule says of a match.
 func (r *Rule) finding(m *match) Finding {
 	return Finding{
 		Cause: r.Cause, Title: cmp.Or(m.title, r.Title), Evidence: m.evidence,

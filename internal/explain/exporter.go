@@ -84,7 +84,6 @@ func matchProbesThrottled(f *facts) *match {
 	return nil
 }
 
-// clock returns an instant in words.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
 // unknown is the answer where no rule holds and the endpoint is not up.

@@ -24,7 +24,6 @@ type facts struct {
 	lateTTFT, lateTPOT, lateE2E []lateness
 }
 
-// lateness is a latency of a module that is late.
 type lateness struct {
 	module string
 	Level
@@ -88,7 +87,6 @@ func (l Level) isWorse(least float64) bool {
 	return l.Now != nil && l.Usual != nil && *l.Now > worse**l.Usual && *l.Now-*l.Usual >= least
 }
 
-// now returns the value; 0, false where it is not known.
 func (l Level) now() (float64, bool) {
 	if l.Now == nil {
 		return 0, false
@@ -201,7 +199,6 @@ func (f *facts) failures(wanted func(*Probe) bool) *match {
 	}}
 }
 
-// quote returns the failure of a probe in words.
 func (f *facts) quote(p *Probe) string {
 	if p.Error == "" {
 		return p.Outcome.Description()
@@ -209,12 +206,10 @@ func (f *facts) quote(p *Probe) string {
 	return p.Outcome.Description() + ": " + p.Error
 }
 
-// outcomes returns a condition on a probe: one of the outcomes.
 func outcomes(of ...result.Outcome) func(*Probe) bool {
 	return func(p *Probe) bool { return slices.Contains(of, p.Outcome) }
 }
 
-// status returns a condition on a probe: an HTTP error with one of the statuses.
 func status(of ...int) func(*Probe) bool {
 	return func(p *Probe) bool { return p.Outcome == result.HTTPError && slices.Contains(of, p.Status) }
 }
@@ -242,7 +237,6 @@ func (p *Pages) lines(wanted ...config.Quantity) []string {
 	return lines(all...)
 }
 
-// waiting returns how many requests wait at the servers, and whether that is known.
 func (f *facts) waiting() (float64, bool) { return f.Servers.level(config.RequestsWaiting).now() }
 
 // idle reports whether the servers had nothing to do while probes waited for them.
@@ -254,7 +248,6 @@ func (f *facts) isLate() bool {
 	return len(f.lateTTFT) > 0 || len(f.lateE2E) > 0 || timeouts >= minShare
 }
 
-// latencies returns the lines of late latencies.
 func latencies(what string, all []lateness) []string {
 	var lines []string
 	for _, l := range all[:min(len(all), 3)] {
@@ -292,7 +285,6 @@ func (f *facts) parts() []string {
 	return []string{"TTFT in parts: " + strings.Join(all, ", ")}
 }
 
-// lateness returns the lines of all that is late.
 func (f *facts) lateness() []string {
 	return slices.Concat(latencies("TTFT", f.lateTTFT), latencies("TPOT", f.lateTPOT), latencies("duration", f.lateE2E))
 }
@@ -308,7 +300,6 @@ func seconds(s float64) string {
 	return number(s/60) + " min"
 }
 
-// number returns a number with three digits.
 func number(v float64) string {
 	text := fmt.Sprintf("%.3g", v)
 	if strings.Contains(text, "e") {
@@ -317,10 +308,8 @@ func number(v float64) string {
 	return text
 }
 
-// percent returns a ratio in words.
 func percent(r float64) string { return number(r*100) + " %" }
 
-// plural returns a count of things.
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -266,7 +266,6 @@ func (f *facts) corrupted() *match {
 	return m
 }
 
-// corruptions returns the signs of corruption in answers, in words.
 func (f *facts) corruptions() []string {
 	var lines []string
 	for _, c := range f.Corruptions {

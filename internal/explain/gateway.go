@@ -31,7 +31,6 @@ func matchGatewayLost(f *facts) *match {
 	return m.withServers(f)
 }
 
-// withServers adds that servers are up by their own pages.
 func (m *match) withServers(f *facts) *match {
 	if s := f.Servers; s != nil && s.Up > 0 {
 		m.evidence = append(m.evidence, fmt.Sprintf("%d of %s up by their own pages", s.Up, plural(s.Known, "server")))

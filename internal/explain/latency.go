@@ -185,7 +185,6 @@ func matchQueueFull(f *facts) *match {
 	return &match{share: 1, title: "requests wait in the queue of the servers", evidence: slices.Concat(f.queue(), f.lateness(), f.parts())}
 }
 
-// queue returns the lines of what waits and runs.
 func (f *facts) queue() []string {
 	return f.Servers.lines(config.RequestsWaiting, config.RequestsRunning, config.QueueTime)
 }
@@ -272,7 +271,6 @@ func (f *facts) throttled() bool {
 	return slices.ContainsFunc(f.GPUs, func(d *gpu.DeviceSnapshot) bool { return len(throttle(d))+len(neighbours(d.Processes)) > 0 })
 }
 
-// withGPUs adds what the GPUs of the endpoint show.
 func (m *match) withGPUs(f *facts) {
 	for _, d := range f.GPUs {
 		name, reduced := strings.TrimSpace(d.Name+" "+d.UUID), throttle(d)

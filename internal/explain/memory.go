@@ -66,7 +66,6 @@ func (s *Series) latest() []Probe {
 	return all
 }
 
-// skipped is a run that was due and did not happen.
 type skipped struct {
 	at     time.Time
 	reason result.SkipReason
@@ -268,7 +267,6 @@ func latencyOf(values []float64, objective time.Duration) Level {
 	return l
 }
 
-// exporter returns the runs that were left out lately.
 func (m *Memory) exporter(now time.Time) Exporter {
 	e := Exporter{Skipped: map[result.SkipReason]int{}, SkippedAt: map[result.SkipReason]time.Time{}}
 	for _, s := range m.skips {
@@ -370,7 +368,6 @@ type servedModel struct {
 	in    string    // the module of that answer
 }
 
-// note takes an answer of a module.
 func (s *servedModel) note(r *result.Result, module string) {
 	if r.Model == "" {
 		return

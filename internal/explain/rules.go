@@ -44,7 +44,6 @@ var rules = sync.OnceValue(func() (all []Rule) {
 	return all
 })
 
-// conditions returns the conditions of the causes.
 func conditions() map[Cause]func(*facts) *match {
 	return map[Cause]func(*facts) *match{
 		SharedCause:     matchCommon,

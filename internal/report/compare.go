@@ -42,7 +42,6 @@ type Side struct {
 	Results *Summary
 }
 
-// quantityTitle returns the quantity as a table has it.
 func quantityTitle(q compare.Quantity) string {
 	switch q {
 	case compare.TTFT:
@@ -84,7 +83,6 @@ func (c *Comparison) Text(w io.Writer, o Options) error {
 	return p.writeTo(w)
 }
 
-// measured returns the findings of quantities that were measured.
 func (c *Comparison) measured() []compare.Finding {
 	return slices.DeleteFunc(slices.Clone(c.Findings), func(f compare.Finding) bool { return f.Verdict == compare.NotMeasured })
 }
@@ -99,7 +97,6 @@ func verdictColor(v compare.Verdict) color {
 	return yellow
 }
 
-// amount renders what one side has of a quantity.
 func amount(q compare.Quantity, v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -123,7 +120,6 @@ func change(q compare.Quantity, v float64) string {
 	return fmt.Sprintf("%+.1f pp", 100*v)
 }
 
-// comparisonDocument is a comparison in JSON.
 type comparisonDocument struct {
 	Time       time.Time         `json:"time"`
 	Took       float64           `json:"took_seconds"`
@@ -182,7 +178,6 @@ func (s Side) document() sideDocument {
 	return d
 }
 
-// known returns v, nil where it is no number.
 func known(v float64) *float64 {
 	if math.IsNaN(v) {
 		return nil
@@ -256,7 +251,6 @@ func (c *Comparison) JUnit(w io.Writer) error {
 	return err
 }
 
-// sentence says what is known of a quantity.
 func sentence(f compare.Finding) string {
 	if f.Verdict == compare.NotMeasured {
 		return "the replies do not show it, or the module does not check it"

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -31,7 +30,6 @@ func (p *page) writeTo(w io.Writer) error {
 	return err
 }
 
-// row is a line with a label.
 type row struct{ label, text string }
 
 // section writes rows under a title, and nothing without rows.
@@ -59,7 +57,6 @@ const (
 	labelWidth = 13
 )
 
-// row writes a label and a text, which goes on below itself where it is long.
 func (p *page) row(label, text string) {
 	for _, line := range Fold(clean(text), p.width-indent-labelWidth) {
 		p.line("%*s%-*s%s", indent, "", labelWidth, label, line)
@@ -67,7 +64,6 @@ func (p *page) row(label, text string) {
 	}
 }
 
-// note writes a text that goes over the whole width.
 func (p *page) note(text string) {
 	for _, line := range Fold(clean(text), p.width-indent) {
 		p.line("%*s%s", indent, "", line)
@@ -133,7 +129,6 @@ const (
 	faint  color = "2"
 )
 
-// paint colours text, where colours are wanted.
 func (p *page) paint(c color, text string) string {
 	if !p.color || text == "" {
 		return text
@@ -187,7 +182,6 @@ func (p *page) finding(f *explain.Finding, first bool) {
 	}
 }
 
-// list writes rows of which the first has the label.
 func (p *page) list(label string, texts []string) {
 	for _, text := range texts {
 		p.row(label, text)
@@ -197,7 +191,5 @@ func (p *page) list(label string, texts []string) {
 
 // ExplainJSON writes the report as the API has it. Errors are those of w.
 func ExplainJSON(w io.Writer, r *explain.Report) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(r)
+	return encode(w, r)
 }

@@ -57,7 +57,6 @@ func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.S
 	return p.writeTo(w)
 }
 
-// texts writes the answers whole, as far as the results have them.
 func (p *page) texts(results []*result.Result) {
 	for _, r := range results {
 		if r.Outcome != result.Success || r.Kind != api.Generation {
@@ -74,7 +73,6 @@ func (p *page) texts(results []*result.Result) {
 	}
 }
 
-// single writes all of one result.
 func (p *page) single(t result.Target, r *result.Result) {
 	p.heading(t, r)
 	p.waterfall("Phases", &r.Timing, r.Outcome)
@@ -110,7 +108,6 @@ func (p *page) heading(t result.Target, r *result.Result) {
 	p.row("trace", hex.EncodeToString(r.TraceID[:]))
 }
 
-// asked returns what the request was.
 func asked(t result.Target, r *result.Result) string {
 	parts := []string{"module " + t.Module}
 	for _, part := range []struct{ word, value string }{
@@ -186,7 +183,6 @@ func cached(t *result.Tokens) string {
 	return fmt.Sprintf(", %d of them cached (%.0f %%)", t.Cached, 100*float64(t.Cached)/float64(t.Prompt))
 }
 
-// counted returns who counted.
 func counted(s result.TokenSource) string {
 	switch s {
 	case result.TokensFromUsage:
@@ -316,7 +312,6 @@ func JSON(w io.Writer, t result.Target, r *result.Result) error {
 	return encode(w, result.NewDocument(t, r))
 }
 
-// encode writes v as one line.
 func encode(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -48,7 +48,6 @@ func (p *page) several(t result.Target, results []*result.Result) {
 	s.listFailures(p)
 }
 
-// isPair reports whether the first two results are those of a pair.
 func isPair(results []*result.Result) bool {
 	return len(results) > 1 && results[1].Concurrency == 0 && results[0].Turn == nil &&
 		results[0].Prefix == string(config.PrefixCold) && results[1].Prefix == string(config.PrefixWarm)
@@ -72,7 +71,6 @@ func countSingles(results []*result.Result) int {
 	return n
 }
 
-// pair compares the two of a pair.
 func (p *page) pair(cold, warm *result.Result) {
 	of := ""
 	if cold.Length > 0 {
@@ -94,7 +92,6 @@ func (p *page) pair(cold, warm *result.Result) {
 	p.section("Prefix cache", rows)
 }
 
-// bursts is a table of bursts, a line for each.
 func (p *page) bursts(results []*result.Result) {
 	title := "Bursts"
 	if n := results[0].Length; n > 0 {
@@ -118,7 +115,7 @@ func burstRow(level []*result.Result) []string {
 	s.Add(level...)
 	median := func(metric string) string {
 		if samples := s.samples[metric]; len(samples) > 0 {
-			return result.InWords(describe(samples).p50.value)
+			return result.SecondsInWords(*describe(samples).P50)
 		}
 		return "-"
 	}
@@ -138,7 +135,6 @@ func burstRow(level []*result.Result) []string {
 	}
 }
 
-// lengths is a table of single requests, a line for each.
 func (p *page) lengths(results []*result.Result) {
 	rows := [][]string{{"wanted", "prompt", "output", "TTFT", "TPOT", "end to end", "outcome"}}
 	for _, r := range results {
@@ -188,7 +184,6 @@ func countTurns(results []*result.Result) int {
 	return n
 }
 
-// conversation is a table of the turns of a conversation, a line for each.
 func (p *page) conversation(turns []*result.Result) {
 	title := "Conversation, first prompt of " + tokens(turns[0].Length)
 	if turns[0].Turn.Affinity == result.AffinitySession {

@@ -145,7 +145,6 @@ func (s *Summary) listFailures(p *page) {
 	}
 }
 
-// listVerdicts lists what the answers that were checked came to.
 func (s *Summary) listVerdicts(p *page) {
 	if len(s.verdicts) == 0 {
 		return
@@ -180,49 +179,47 @@ func (s *Summary) table(p *page) {
 		p.buf.WriteByte('\n')
 	}
 	line("", func(i int) string { return titles[i] })
-	line("samples", func(i int) string { return strconv.Itoa(columns[i].n) })
-	line("minimum", func(i int) string { return result.InWords(columns[i].min) })
-	for _, q := range []struct {
+	line("samples", func(i int) string { return strconv.Itoa(columns[i].Samples) })
+	for _, row := range []struct {
 		label string
-		p     float64
-		of    func(i int) quantile
+		get   func(d *distribution) *float64
+		needs float64 // a bound takes the samples for one of this quantile
 	}{
-		{"p50", 0.5, func(i int) quantile { return columns[i].p50 }},
-		{"p99", 0.99, func(i int) quantile { return columns[i].p99 }},
+		{"minimum", func(d *distribution) *float64 { return d.Min }, 0},
+		{"p50", func(d *distribution) *float64 { return d.P50 }, 0},
+		{"  at least", func(d *distribution) *float64 { return d.P50Lower }, 0.5},
+		{"  at most", func(d *distribution) *float64 { return d.P50Upper }, 0.5},
+		{"p99", func(d *distribution) *float64 { return d.P99 }, 0},
+		{"  at least", func(d *distribution) *float64 { return d.P99Lower }, 0.01},
+		{"  at most", func(d *distribution) *float64 { return d.P99Upper }, 0.99},
+		{"maximum", func(d *distribution) *float64 { return d.Max }, 0},
 	} {
-		line(q.label, func(i int) string { return result.InWords(q.of(i).value) })
-		line("  at least", func(i int) string { return bound(q.of(i).lower, stats.MinSamples(1-q.p, alpha)) })
-		line("  at most", func(i int) string { return bound(q.of(i).upper, stats.MinSamples(q.p, alpha)) })
+		line(row.label, func(i int) string {
+			if v := row.get(&columns[i]); v != nil {
+				return result.SecondsInWords(*v)
+			}
+			return fmt.Sprintf("n < %d", stats.MinSamples(row.needs, alpha))
+		})
 	}
-	line("maximum", func(i int) string { return result.InWords(columns[i].max) })
 	p.line("")
 	p.note("Each bound holds with 95 % confidence, whatever the distribution; n < N stands for one that takes N samples.")
 }
 
-// bound renders a bound, or how many samples it would take.
-func bound(d time.Duration, needs int) string {
-	if d < 0 {
-		return fmt.Sprintf("n < %d", needs)
-	}
-	return result.InWords(d)
-}
-
-// summaryDocument is a summary in JSON.
 type summaryDocument struct {
-	Endpoint string                          `json:"endpoint"`
-	URL      string                          `json:"url"`
-	Module   string                          `json:"module"`
-	Probes   int                             `json:"probes"`
-	Outcomes map[result.Outcome]int          `json:"outcomes"`
-	Verdicts map[result.Verdict]int          `json:"verdicts,omitempty"`
-	Skipped  int                             `json:"skipped,omitempty"`
-	Latency  map[string]distributionDocument `json:"latency,omitempty"`
-	Together *workload.Findings              `json:"together,omitempty"`
+	Endpoint string                  `json:"endpoint"`
+	URL      string                  `json:"url"`
+	Module   string                  `json:"module"`
+	Probes   int                     `json:"probes"`
+	Outcomes map[result.Outcome]int  `json:"outcomes"`
+	Verdicts map[result.Verdict]int  `json:"verdicts,omitempty"`
+	Skipped  int                     `json:"skipped,omitempty"`
+	Latency  map[string]distribution `json:"latency,omitempty"`
+	Together *workload.Findings      `json:"together,omitempty"`
 }
 
-// distributionDocument leaves out the bounds that there are too few samples
-// for; each of the others holds with 95 % confidence.
-type distributionDocument struct {
+// distribution sums up the samples of one metric, in seconds. Each bound holds with 95 %
+// confidence; nil is one that there are too few samples for.
+type distribution struct {
 	Samples  int      `json:"samples"`
 	Min      *float64 `json:"min"`
 	P50      *float64 `json:"p50"`
@@ -239,21 +236,15 @@ type distributionDocument struct {
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: map[result.Outcome]int{}, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distributionDocument{}, Together: s.together,
+		Outcomes: map[result.Outcome]int{}, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Together: s.together,
 	}
 	maps.Copy(d.Outcomes, s.outcomes)
 	for name, samples := range s.samples {
-		x := describe(samples)
-		d.Latency[name] = distributionDocument{
-			Samples: x.n, Min: result.Seconds(x.min), Max: result.Seconds(x.max),
-			P50: result.Seconds(x.p50.value), P50Lower: result.Seconds(x.p50.lower), P50Upper: result.Seconds(x.p50.upper),
-			P99: result.Seconds(x.p99.value), P99Lower: result.Seconds(x.p99.lower), P99Upper: result.Seconds(x.p99.upper),
-		}
+		d.Latency[name] = describe(samples)
 	}
 	return encode(w, map[string]summaryDocument{"summary": d})
 }
 
-// findings writes the findings of all results together.
 func (p *page) findings(f *workload.Findings) {
 	if f == nil {
 		return
@@ -268,32 +259,24 @@ func (p *page) findings(f *workload.Findings) {
 // alpha is how often a bound of a quantile may be wrong.
 const alpha = 0.05
 
-// quantile is an estimate with its bounds, which may be Absent.
-type quantile struct{ value, lower, upper time.Duration }
-
-// quantileOf estimates the quantile p of sorted samples, at least one, by the
-// nearest rank.
-func quantileOf(sorted []time.Duration, p float64) quantile {
-	q := quantile{sorted[stats.Rank(len(sorted), p)-1], result.Absent, result.Absent}
-	lower, upper := stats.RankBounds(len(sorted), p, alpha)
-	if lower > 0 {
-		q.lower = sorted[lower-1]
+// quantileOf estimates the quantile p of sorted samples, at least one, by the nearest rank,
+// with its bounds, nil where there are too few samples.
+func quantileOf(sorted []time.Duration, p float64) (value, lower, upper *float64) {
+	at := func(rank int) *float64 {
+		if rank <= 0 {
+			return nil
+		}
+		return result.Seconds(sorted[rank-1])
 	}
-	if upper > 0 {
-		q.upper = sorted[upper-1]
-	}
-	return q
-}
-
-// distribution sums up the samples of one metric.
-type distribution struct {
-	n        int
-	min, max time.Duration
-	p50, p99 quantile
+	low, high := stats.RankBounds(len(sorted), p, alpha)
+	return at(stats.Rank(len(sorted), p)), at(low), at(high)
 }
 
 // describe sums up samples, at least one, in any order.
-func describe(samples []time.Duration) distribution {
+func describe(samples []time.Duration) (d distribution) {
 	s := slices.Sorted(slices.Values(samples))
-	return distribution{n: len(s), min: s[0], max: s[len(s)-1], p50: quantileOf(s, 0.5), p99: quantileOf(s, 0.99)}
+	d.Samples, d.Min, d.Max = len(s), result.Seconds(s[0]), result.Seconds(s[len(s)-1])
+	d.P50, d.P50Lower, d.P50Upper = quantileOf(s, 0.5)
+	d.P99, d.P99Lower, d.P99Upper = quantileOf(s, 0.99)
+	return d
 }

@@ -22,8 +22,8 @@ func TestQuantile(t *testing.T) {
 	}
 	f := func(n int, p float64, want time.Duration) {
 		t.Helper()
-		if got := quantileOf(sorted(n), p).value; got != want {
-			t.Errorf("quantile %g of 1 to %d ms: %s, want %s", p, n, got, want)
+		if got, _, _ := quantileOf(sorted(n), p); *got != want.Seconds() {
+			t.Errorf("quantile %g of 1 to %d ms: %g, want %s", p, n, *got, want)
 		}
 	}
 	f(1, 0.5, 1*ms)
@@ -34,12 +34,11 @@ func TestQuantile(t *testing.T) {
 	f(100, 0.99, 99*ms)
 	f(101, 0.99, 100*ms)
 	f(700, 0.99, 693*ms)
-	q := quantileOf(sorted(20), 0.5)
-	if q.lower != 6*ms || q.upper != 15*ms {
-		t.Errorf("bounds %s and %s, want 6ms and 15ms", q.lower, q.upper)
+	if _, lower, upper := quantileOf(sorted(20), 0.5); *lower != 0.006 || *upper != 0.015 {
+		t.Errorf("bounds %g and %g, want 6 and 15 ms", *lower, *upper)
 	}
-	if q := quantileOf(sorted(20), 0.99); q.lower != 19*ms || q.upper != result.Absent {
-		t.Errorf("bounds %s and %v, want 19ms and none", q.lower, q.upper)
+	if _, lower, upper := quantileOf(sorted(20), 0.99); *lower != 0.019 || upper != nil {
+		t.Errorf("bounds %g and %v, want 19 ms and none", *lower, upper)
 	}
 }
 
@@ -72,11 +71,11 @@ func TestSummary(t *testing.T) {
 	}
 	got := describe(s.samples["ttft_seconds"])
 	want := distribution{
-		n: 8, min: 10 * ms, max: 80 * ms,
-		p50: quantile{40 * ms, 20 * ms, 70 * ms}, // ranks 2 and 7 of 8
-		p99: quantile{80 * ms, got.p99.lower, result.Absent},
+		Samples: 8, Min: new(0.01), Max: new(0.08),
+		P50: new(0.04), P50Lower: new(0.02), P50Upper: new(0.07), // ranks 2 and 7 of 8
+		P99: new(0.08), P99Lower: got.P99Lower,
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(distribution{}, quantile{})); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if n := len(s.samples["tpot_seconds"]); n != 7 {

@@ -30,7 +30,6 @@ const (
 	glyphMerged    = '+'
 )
 
-// stall is a gap that a reader would notice.
 type stall struct {
 	event int // the event that ended it, counted from 0
 	gap   time.Duration
@@ -160,7 +159,6 @@ func glyphs() []glyph {
 	}
 }
 
-// legend explains the glyphs that were drawn.
 func legend(cells []rune) string {
 	var names []string
 	for _, g := range glyphs() {
@@ -189,7 +187,6 @@ func (p *page) paintGlyphs(line []rune) string {
 	return b.String()
 }
 
-// listStalls names the first stalls.
 func (p *page) listStalls(events []result.Event, stalls []stall) {
 	for i, s := range stalls {
 		if i == maxStalls {
@@ -263,7 +260,6 @@ func (p *page) bar(label string, c color, start, d, total time.Duration) {
 	p.line("%*s%-*s%*s  %s%s", indent, "", labelWidth, label, durationWidth, result.InWords(d), strings.Repeat(" ", from), p.paint(c, drawn))
 }
 
-// column returns the column of a moment on a line of so many columns.
 func column(at, total time.Duration, columns int) int {
 	return int(float64(at)/float64(total)*float64(columns) + 0.5)
 }

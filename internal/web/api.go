@@ -31,7 +31,6 @@ type Status interface {
 	Detail(name string) (*status.Detail, bool)
 }
 
-// api answers the questions for JSON.
 type api struct {
 	*Options
 	slots    slots
@@ -40,7 +39,6 @@ type api struct {
 	details  keptDetails
 }
 
-// apiRoutes lists the API, but for the events.
 func apiRoutes(o *Options) []route {
 	a := &api{Options: o, slots: make(slots, maxAnswers)}
 	return []route{
@@ -151,7 +149,6 @@ func (a *api) serveConfig(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(page)
 }
 
-// writeJSON answers with v.
 func (a *api) writeJSON(w http.ResponseWriter, v any) {
 	page, err := json.Marshal(v)
 	a.write(w, page, err)
@@ -173,7 +170,6 @@ func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page *packedPage
 	}
 }
 
-// write answers with JSON, or says that there was an error while it was made.
 func (a *api) write(w http.ResponseWriter, page []byte, err error) {
 	if err != nil {
 		a.fail(w, err)
@@ -188,7 +184,6 @@ func (a *api) fail(w http.ResponseWriter, err error) {
 	jsonError(w, http.StatusInternalServerError, "building the answer failed; see the log")
 }
 
-// serveNoAPI answers what the API does not know.
 func serveNoAPI(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -227,7 +222,6 @@ type packedPage struct {
 	packed func() []byte
 }
 
-// unpack writes the page.
 func (p *packedPage) unpack(w io.Writer) error {
 	r, err := gzip.NewReader(bytes.NewReader(p.packed()))
 	if err == nil {
@@ -290,7 +284,6 @@ func (k *keptPage) get(produce func() (*packedPage, error)) (*packedPage, error)
 	return page, nil
 }
 
-// drop forgets a page that is old.
 func (k *keptPage) drop(page *packedPage) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

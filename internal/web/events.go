@@ -83,13 +83,11 @@ func (h *eventsHandler) stream(ctx context.Context, out *eventWriter, events <-c
 	}
 }
 
-// eventWriter writes events to the connection, each with its own deadlines.
 type eventWriter struct {
 	w    http.ResponseWriter
 	gzip bool
 }
 
-// begin writes the start of the stream.
 func (e *eventWriter) begin(start *event) error {
 	if e.gzip {
 		start = &event{packed: slices.Concat([]byte(gzipHeader), start.packed)}
@@ -162,7 +160,6 @@ func newPacker() *packer {
 	return p
 }
 
-// pack returns the event with the given text.
 func (p *packer) pack(text []byte) *event {
 	p.out.Reset()
 	p.writer.Reset(&p.out) // the event refers to nothing before it
@@ -185,7 +182,6 @@ func endpointText(version uint64) []byte {
 	return fmt.Appendf(nil, "id: %d\nevent: endpoint\ndata: {\"version\":%d}\n\n", version, version)
 }
 
-// acceptsGzip reports whether the client takes an answer in gzip.
 func acceptsGzip(h http.Header) bool { return accepts(h, "gzip") }
 
 // accepts reports whether the client takes an answer in one of the codings, whose

@@ -37,7 +37,6 @@ type hub struct {
 	packer   *packer // nil while nobody watches
 }
 
-// watcher is one open stream.
 type watcher struct {
 	endpoint string // "" watches all of them
 	dropped  bool
@@ -107,7 +106,6 @@ func (h *hub) catchUp(endpoint string, since uint64) (*event, error) {
 	return h.missed.event, nil
 }
 
-// leave removes a watcher. The last one ends the rounds.
 func (h *hub) leave(w *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,7 +147,6 @@ func (h *hub) run(stop <-chan struct{}) {
 	}
 }
 
-// round sends the watchers what has changed since the last round.
 func (h *hub) round() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,7 +180,6 @@ func (h *hub) round() {
 	}
 }
 
-// changes returns the names of the endpoints that an update is about.
 func changes(u *status.Update) map[string]bool {
 	names := make(map[string]bool, len(u.Endpoints)+len(u.Removed))
 	for _, row := range u.Endpoints {
@@ -207,7 +203,6 @@ func (w *watcher) send(e *event) {
 	}
 }
 
-// drop ends the stream, once it has written what is queued.
 func (w *watcher) drop() {
 	if !w.dropped {
 		w.dropped = true

@@ -42,7 +42,6 @@ type mcpHandler struct {
 	next   http.Handler
 }
 
-// newMCPHandler returns the handler of mcpPath.
 func newMCPHandler(o *Options, probes *probeHandler) (http.Handler, error) {
 	h := &mcpHandler{Options: o, probes: probes, slots: make(slots, maxAnswers)}
 	server := h.server()
@@ -72,7 +71,6 @@ func (h *mcpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // requestContext is the key of the context of the HTTP request, in that of a call.
 type requestContext struct{}
 
-// server returns the tools that there are.
 func (h *mcpHandler) server() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "inference_exporter", Version: version.Version}, &mcp.ServerOptions{
 		Instructions: mcpInstructions,
@@ -90,7 +88,6 @@ func (h *mcpHandler) server() *mcp.Server {
 	return s
 }
 
-// addMCPTool adds a tool that reads what is known.
 func addMCPTool[In any](s *mcp.Server, h *mcpHandler, name, description string, call func(In) (any, error)) {
 	mcp.AddTool(s, &mcp.Tool{
 		Name: name, Description: description,
@@ -116,7 +113,6 @@ func addMCPTool[In any](s *mcp.Server, h *mcpHandler, name, description string, 
 	})
 }
 
-// mcpText is a result that is one text.
 func mcpText(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }

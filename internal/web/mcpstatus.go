@@ -25,14 +25,12 @@ const (
 	maxMCPChanges = 20
 )
 
-// mcpFleet is which endpoints to list.
 type mcpFleet struct {
 	States []health.State `json:"states,omitempty" jsonschema:"only endpoints in one of these states: down, flapping, degraded, slow, stale, waiting, muted, up"`
 	Match  string         `json:"match,omitempty" jsonschema:"only endpoints with this text in their name, model, engine or in the value of a label; case does not matter"`
 	Limit  int            `json:"limit,omitempty" jsonschema:"how many endpoints at most, 1 to 100; default: 20"`
 }
 
-// fleetAnswer is the answer of the tool fleet.
 type fleetAnswer struct {
 	At float64 `json:"at"`
 	// States counts all endpoints, Matched those that the arguments want; Endpoints are
@@ -77,7 +75,6 @@ func (h *mcpHandler) callFleet(in mcpFleet) (any, error) {
 	return answer, nil
 }
 
-// wants reports whether an endpoint is to be listed.
 func (f *mcpFleet) wants(row *status.Row) bool {
 	if len(f.States) > 0 && !slices.Contains(f.States, row.State) {
 		return false
@@ -94,7 +91,6 @@ func inShort(r *status.Row) *status.Row {
 	return &short
 }
 
-// mcpDetail is what to show of an endpoint.
 type mcpDetail struct {
 	Endpoint string `json:"endpoint" jsonschema:"name of the endpoint, as fleet lists it"`
 	Module   string `json:"module,omitempty" jsonschema:"only the probes and findings of this module"`

@@ -93,7 +93,6 @@ func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
 	return page, nil
 }
 
-// countingWriter counts what was written.
 type countingWriter struct {
 	w io.Writer
 	n int64
@@ -165,7 +164,6 @@ func (p *pieces) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// size returns how many bytes there are.
 func (p pieces) size() (n int64) {
 	for _, piece := range p {
 		n += int64(len(piece))

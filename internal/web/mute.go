@@ -45,7 +45,6 @@ func (h *muteHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// change does what the request wants.
 func (h *muteHandler) change(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	if r.Method == http.MethodDelete {

@@ -20,7 +20,6 @@ type shell struct {
 	data     shellData // but for what depends on the page
 }
 
-// shellData is what the template shows.
 type shellData struct {
 	// Root leads from the page to the top of the site, so that the site may lie
 	// below any path of a proxy; "" is the page at the top.
@@ -53,7 +52,6 @@ func newShell(o *Options) (*shell, error) {
 	return &shell{t, data}, nil
 }
 
-// page returns the handler of the page of that name.
 func (s *shell) page(name string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		depth := strings.Count(r.URL.EscapedPath(), "/") - 1

@@ -122,7 +122,6 @@ func (h *probeHandler) probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.
 	return answer, err
 }
 
-// refuse answers a request without a probe.
 func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
 	refusal, ok := errors.AsType[*fleet.Refusal](err)
 	switch {
@@ -156,7 +155,6 @@ func (h *probeHandler) write(w http.ResponseWriter, r *http.Request, a *fleet.Pr
 	return a.Metrics.Write(w, expfmt.FmtText)
 }
 
-// probeRequest reads what the client asks.
 func probeRequest(r *http.Request) (fleet.ProbeRequest, error) {
 	q := r.URL.Query()
 	limit, err := scrapeLimit(r.Header)
@@ -196,7 +194,6 @@ type hungTargets struct {
 	known map[string]struct{}
 }
 
-// has returns whether the latest probe of a target timed out.
 func (h *hungTargets) has(target string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,7 +201,6 @@ func (h *hungTargets) has(target string) bool {
 	return ok
 }
 
-// learn takes note of how a probe of a target ended.
 func (h *hungTargets) learn(target string, timedOut bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -117,7 +117,6 @@ func selfMetrics(families []*dto.MetricFamily) []selfMetric {
 	return metrics
 }
 
-// measure fills in the numbers of m.
 func (s *selfMetric) measure(m *dto.Metric) {
 	switch {
 	case m.GetGauge() != nil:

@@ -108,13 +108,11 @@ func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 // http.Server, and refuses new ones.
 func (s *Server) Close() { s.hub.close() }
 
-// route is what answers the requests of a pattern.
 type route struct {
 	pattern string
 	handler http.Handler
 }
 
-// routes lists all that the server answers.
 func (s *Server) routes(o *Options) ([]route, error) {
 	routes, err := pageRoutes(o)
 	if err != nil {
@@ -158,7 +156,6 @@ func exactly(p string) string {
 	return p
 }
 
-// pageRoutes lists the pages for people.
 func pageRoutes(o *Options) ([]route, error) {
 	shell, err := newShell(o)
 	if err != nil {
@@ -206,7 +203,6 @@ const (
 // mcpPath is where programs ask by the Model Context Protocol.
 const mcpPath = "/mcp"
 
-// reloadHandler answers /-/reload.
 type reloadHandler struct {
 	reload func(context.Context) error
 }
@@ -236,7 +232,6 @@ func (s *Server) serveHealthy(w http.ResponseWriter, _ *http.Request) {
 	plainText(w, http.StatusOK, "healthy")
 }
 
-// serveReady answers whether the probes run.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if s.ready.Load() && !s.hangs() {
 		plainText(w, http.StatusOK, "ready")

@@ -38,7 +38,6 @@ func Workload() workload.Workload {
 	}
 }
 
-// longest returns how many tokens the longest prompt of a file has.
 func longest(m *config.Module, count func(text string) int) int {
 	most := 0
 	for _, p := range m.Prompts {
@@ -102,7 +101,6 @@ func (d *deckSource) Next(int, int) workload.Question {
 	return q
 }
 
-// newFileSource returns a source of the prompts of a file.
 func newFileSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	if len(m.Prompts) == 0 {
 		return nil, fmt.Errorf("prompts_file %q has no prompt", m.PromptsFile)
@@ -111,7 +109,6 @@ func newFileSource(_ *config.Endpoint, m *config.Module) (workload.Source, error
 	return newDeckSource(m, len(m.Prompts), weight, func(i int) workload.Question { return questionOf(&m.Prompts[i]) }), nil
 }
 
-// questionOf returns the question that a prompt of a file is.
 func questionOf(p *config.Prompt) workload.Question {
 	var q workload.Question
 	var whole strings.Builder
@@ -129,7 +126,6 @@ func questionOf(p *config.Prompt) workload.Question {
 	return q
 }
 
-// newBuiltInSource returns a source of the built-in questions.
 func newBuiltInSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	all := Questions()
 	return newDeckSource(m, len(all), nil, func(i int) workload.Question {
@@ -163,7 +159,6 @@ func newStructuredSource(_ *config.Endpoint, m *config.Module) (workload.Source,
 	return newFormSource(m, workload.Question{Texts: []string{StructuredQuestion}, Schema: schema, Judge: expected.Judge}), nil
 }
 
-// newFormSource returns a source of one question.
 func newFormSource(m *config.Module, q workload.Question) *promptSource {
 	q.ID, q.Scripts = workload.Hash(q.Texts[0]), ScriptsOf(q.Texts[0])
 	return &promptSource{Question: q, outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand()}

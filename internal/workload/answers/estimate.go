@@ -93,7 +93,6 @@ func (g *Estimate) Observe(results []*result.Result, _ time.Time) {
 	}
 }
 
-// observe adds a result, if its answer was inspected.
 func (g *Estimate) observe(r *result.Result) {
 	if !r.Inspected || r.Outcome == result.Canceled {
 		return
@@ -125,7 +124,6 @@ func (g *Estimate) Finding(time.Time) workload.Finding {
 	return f
 }
 
-// sign watches one kind of finding.
 type sign struct {
 	count uint64
 	usual share
@@ -140,7 +138,6 @@ type sign struct {
 // share is how many of some answers had a finding; fractions remain of what faded.
 type share struct{ found, answers float64 }
 
-// add adds answers, and lets older ones fade.
 func (s *share) add(more share) {
 	s.found += more.found
 	s.answers += more.answers
@@ -150,7 +147,6 @@ func (s *share) add(more share) {
 	}
 }
 
-// ratio returns the share; 0 of no answers.
 func (s *share) ratio() float64 { return s.found / max(1, s.answers) }
 
 // assumed returns a share that the usual one is hardly above.
@@ -158,7 +154,6 @@ func (s *share) assumed() float64 {
 	return (s.found + doubt*math.Sqrt(s.found) + priorFindings) / (s.answers + 1)
 }
 
-// observe adds an answer.
 func (s *sign) observe(found bool, at time.Time) {
 	one := share{answers: 1}
 	if found {
@@ -204,7 +199,6 @@ func (s *sign) step(found bool) float64 {
 	return math.Log((1 - raised) / (1 - usual))
 }
 
-// published returns what is known of the kind.
 func (s *sign) published() Sign {
 	p := Sign{Count: s.count}
 	if s.usual.answers >= minAnswers {
@@ -319,7 +313,6 @@ type savedIntegrity struct {
 	Signs map[result.Sign]savedSign `json:"signs,omitempty"`
 }
 
-// savedSign is the JSON of a sign.
 type savedSign struct {
 	Usual  savedShare `json:"usual"`
 	Recent savedShare `json:"recent"`
@@ -328,7 +321,6 @@ type savedSign struct {
 	Raised bool       `json:"raised,omitempty"`
 }
 
-// savedShare is the JSON of a share.
 type savedShare struct {
 	Found   float64 `json:"found"`
 	Answers float64 `json:"answers"`

@@ -72,7 +72,6 @@ func (e *Expectation) Judge(a workload.Answer) (verdict result.Verdict, reason s
 	return verdict, reason
 }
 
-// compare judges by what is expected alone.
 func (e *Expectation) compare(a workload.Answer) (verdict result.Verdict, reason string) {
 	for _, form := range []func(workload.Answer) string{e.finishFault, e.lengthFault, e.languageFault, e.schemaFault} {
 		if reason := form(a); reason != "" {
@@ -211,7 +210,6 @@ const (
 	maxPattern = 300
 )
 
-// loops reports whether a text runs in a loop.
 func loops(text string) bool {
 	tail := ending(text)
 	return runsInLoop(spoken(words(tail)), tail)

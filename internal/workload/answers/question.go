@@ -72,7 +72,6 @@ func (q Question) accepts(said string) bool {
 	return false
 }
 
-// fault says what is wrong with an answer that is not correct.
 func (q Question) fault(text, said string) result.Verdict {
 	if v := misbehaviour(text, said); v != "" {
 		return v

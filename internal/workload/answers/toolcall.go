@@ -35,7 +35,6 @@ func NewToolCheck(tool api.Tool) (*ToolCheck, error) {
 	return &ToolCheck{name: tool.Name, schema: schema, spoken: regexp.MustCompile(`"` + name + `"|\b` + name + `\b[:\d]*\s*[({[<]`)}, nil
 }
 
-// compile compiles a schema that is given as a text.
 func compile(text json.RawMessage) (*jsonschema.Schema, error) {
 	var expected config.Expect
 	if err := json.Unmarshal(text, &expected.JSONSchema); err != nil {
@@ -65,7 +64,6 @@ func (t *ToolCheck) Judge(a workload.Answer) (verdict result.Verdict, reason str
 	return result.VerdictValid, ""
 }
 
-// judgeText judges an answer that calls nothing.
 func (t *ToolCheck) judgeText(a workload.Answer) (result.Verdict, string) {
 	switch {
 	case t.spoken.MatchString(a.Text):
@@ -129,7 +127,6 @@ func judgeJSON(schema *jsonschema.Schema, text, what string) (result.Verdict, st
 	return result.VerdictValid, ""
 }
 
-// notJSON says what a text is that is no JSON.
 func notJSON(text string) string {
 	switch text = strings.TrimSpace(text); {
 	case text == "":

@@ -80,7 +80,6 @@ func (w *wordWriter) skipCommand() {
 	}
 }
 
-// word writes the word that begins here.
 func (w *wordWriter) word() {
 	w.space()
 	alone := isUnspaced(w.rune())
@@ -129,7 +128,6 @@ func (w *wordWriter) whole() {
 	}
 }
 
-// decimals writes the decimal point that is here and the digits after it.
 func (w *wordWriter) decimals() {
 	rest := w.text[w.at:]
 	if !strings.HasPrefix(rest, ".") {
@@ -144,7 +142,6 @@ func (w *wordWriter) decimals() {
 	}
 }
 
-// take writes the next n bytes as they are.
 func (w *wordWriter) take(n int) {
 	w.out.WriteString(w.text[w.at : w.at+n])
 	w.at += n
@@ -162,7 +159,6 @@ func (w *wordWriter) negative() bool {
 	return ok && !isWordRune(last) && last != '-'
 }
 
-// digits returns how many digits the text begins with.
 func digits(text string) int {
 	n := 0
 	for n < len(text) && isDigit(rune(text[n])) {

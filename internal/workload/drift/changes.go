@@ -47,7 +47,6 @@ func answerRule() rule { return rule{learn: 10, steady: 5, patience: 5} }
 // chance, but a balancer may have several servers behind it, and take turns.
 func nameRule() rule { return rule{learn: 20, steady: maxKnown, patience: 3} }
 
-// changes watches one source.
 type changes struct {
 	count   uint64
 	last    time.Time
@@ -81,7 +80,6 @@ func (c *changes) observe(prompt, value string, r rule, now time.Time) {
 	}
 }
 
-// usual is which values are usual.
 type usual struct {
 	// values are the latest ones while it learns, else the known ones, those that
 	// were seen last at the end, followed by the strange ones since.
@@ -109,7 +107,6 @@ func (u *usual) observe(v uint64, r rule) (changed bool) {
 	return false
 }
 
-// learn adds a value to the latest ones.
 func (u *usual) learn(v uint64, r rule) {
 	u.values = stats.AppendLatest(u.values, v, r.learn)
 	if len(u.values) < r.learn {
@@ -153,7 +150,6 @@ const (
 	calm = 3
 )
 
-// score watches the log-probability of the reference passage.
 type score struct {
 	latest *float64
 	shift  shift
@@ -203,7 +199,6 @@ func (s *shift) observe(v float64) (shifted bool) {
 	return most > threshold
 }
 
-// learn adds a value to the baseline.
 func (s *shift) learn(v float64) {
 	i, _ := slices.BinarySearch(s.baseline, v)
 	s.baseline = slices.Insert(s.baseline, i, v)
@@ -231,7 +226,6 @@ func (s *shift) judgeBy() {
 	s.noise = max(minScoreNoise, stats.Deviation(residuals, residuals)*(1+5/float64(n)))
 }
 
-// savedScore is the JSON of a score.
 type savedScore struct {
 	Baseline []float64 `json:"baseline"` // sorted
 	Up       float64   `json:"up"`

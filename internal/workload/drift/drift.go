@@ -41,7 +41,6 @@ const (
 	unsteady = 0.2
 )
 
-// drift watches what an endpoint makes of the reference texts.
 type drift struct {
 	first  [][]float32 // what Drift compares with
 	usual  [][]float32 // what changes are found by: the first since the latest one
@@ -72,7 +71,6 @@ func (e *Estimate) observeDrift(r *result.Result, now time.Time) {
 	e.drift.observe(r, now)
 }
 
-// observe adds an answer.
 func (d *drift) observe(r *result.Result, now time.Time) {
 	d.latest = driftOf(r.Values, d.first, r.Kind)
 	if d.changed(r.Values) {
@@ -104,12 +102,10 @@ func (d *drift) changed(values [][]float32) bool {
 	return true
 }
 
-// relearn begins again with an answer.
 func (d *drift) relearn(values [][]float32) {
 	d.usual, d.learnt, d.noise, d.off = values, 1, 0, 0
 }
 
-// driftOf compares an answer with the first one.
 func driftOf(values, first [][]float32, kind api.Kind) *Drift {
 	var d Drift
 	if kind == api.Rerank {
@@ -209,7 +205,6 @@ func rankCorrelation(a, b []float32) float64 {
 	return agree / math.Sqrt(ofA*ofB)
 }
 
-// savedDrift is the JSON of a drift.
 type savedDrift struct {
 	Rerank bool        `json:"rerank,omitempty"`
 	First  savedValues `json:"first"`

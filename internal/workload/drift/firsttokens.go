@@ -54,7 +54,6 @@ type firstToken struct {
 	N        uint8
 }
 
-// newFirstToken returns what is kept of a result.
 func newFirstToken(r *result.Result) firstToken {
 	f := firstToken{Prompt: hash32(r.Answer.Prompt), Text: hash32(r.First.Text)}
 	for _, t := range r.First.Top {
@@ -95,7 +94,6 @@ type Shift struct {
 	Variation *float64 `json:"first_token_variation_ratio,omitempty"`
 }
 
-// firstTokens watches the first tokens of the answers to fixed prompts.
 type firstTokens struct {
 	window  int          // how many of the latest answers without log-probabilities are compared with those before them
 	samples []firstToken // the latest, in order of time
@@ -138,7 +136,6 @@ func (f *firstTokens) observe(r *result.Result, now time.Time) {
 	}
 }
 
-// findings adds what is known.
 func (f *firstTokens) findings(to *Finding) {
 	to.Shift = f.shift
 	for k, source := range [2]int{indexFirstToken, indexFirstTokenLogprob} {
@@ -187,7 +184,6 @@ func compare(reference, window []firstToken) (s Shift, changed bool) {
 	return Shift{Variation: &value}, !reached && value >= minVariation
 }
 
-// mostScored reports whether most answers have log-probabilities.
 func mostScored(all []firstToken) bool {
 	n := 0
 	for i := range all {
@@ -376,7 +372,6 @@ type savedFirstTokens struct {
 	Changed [2]time.Time `json:"changed"`
 }
 
-// saveFirst returns what is kept of the first tokens; nil is nothing.
 func (e *Estimate) saveFirst() any {
 	if e.first == nil {
 		return nil
@@ -384,7 +379,6 @@ func (e *Estimate) saveFirst() any {
 	return e.first.save()
 }
 
-// restoreFirst takes up what saveFirst returned.
 func (e *Estimate) restoreFirst(data []byte) error {
 	next := &firstTokens{window: e.window}
 	if err := next.restore(data); err != nil {

@@ -54,13 +54,11 @@ type trackSource struct {
 	gives, refuses bool
 }
 
-// newTrackSource returns a source of so many prompts.
 func newTrackSource(prompts int) *trackSource {
 	n := len(trackWords())
 	return &trackSource{prompts: prompts, seen: make([]string, n), flips: make([]bool, n)}
 }
 
-// words is how many words are searched.
 func (b *trackSource) words() int { return searchedPerPrompt * b.prompts }
 
 func (b *trackSource) Next(int, int) workload.Question {
@@ -106,7 +104,6 @@ func mayRefuse(o result.Outcome) bool {
 	return false
 }
 
-// index returns which word to ask.
 func (b *trackSource) index() int {
 	switch {
 	case b.scored:

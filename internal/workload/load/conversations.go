@@ -30,14 +30,12 @@ type Turn struct {
 	SameReplica *float64 `json:"same_replica_ratio,omitempty"`
 }
 
-// turn is what one turn of a conversation showed.
 type turn struct {
 	ttft           float64 // 0 is not known
 	prompt, cached int     // prompt is 0 where both are not known
 	replica        string
 }
 
-// conversation is one of them.
 type conversation struct {
 	at       time.Time
 	affinity result.Affinity
@@ -193,7 +191,6 @@ type pair struct {
 	cold, benefit float64
 }
 
-// pairs keeps the latest pairs, in the order of time.
 type pairs struct{ all []pair }
 
 // observe adds the results of a run, if they are a pair of which both halves
@@ -242,7 +239,6 @@ func (p *pairs) benefit(now time.Time) *workload.Interval {
 	return &workload.Interval{Value: stats.Median(sorted), Lower: sorted[lower-1], Upper: sorted[upper-1]}
 }
 
-// reply is what a warm probe's reply reports of the prefix cache.
 type reply struct {
 	at             time.Time
 	prompt, cached int

@@ -60,7 +60,6 @@ type prefillSample struct {
 	tokens, seconds float64
 }
 
-// prefill keeps the samples of the fit.
 type prefill struct {
 	// first is the first sample. Samples are kept from the first on that is far
 	// from it in length: with a single length there is nothing to fit.
@@ -111,7 +110,6 @@ func farApart(short, long float64) bool {
 	return long >= minLengthRatio*short && long-short >= minLengthGap
 }
 
-// expire drops what is too old.
 func (p *prefill) expire(now time.Time) {
 	left := len(p.samples)
 	p.samples = stats.DropOld(p.samples, func(s prefillSample) bool {
@@ -260,7 +258,6 @@ func fit(t, y []float64, terms int) (p polynomial, ok bool) {
 	return p, ok
 }
 
-// at returns the value of the polynomial.
 func (p *polynomial) at(t float64, terms int) float64 {
 	v := 0.0
 	for k := terms - 1; k >= 0; k-- {
@@ -331,7 +328,6 @@ func covariance(t, fitted, residuals []float64, noise float64, terms int) (cov m
 	return cov, true
 }
 
-// add adds w × (1, t, t²) × its transpose.
 func (m *matrix) add(t, w float64, terms int) {
 	powers := [2*maxTerms - 1]float64{w}
 	for k := 1; k < 2*terms-1; k++ {

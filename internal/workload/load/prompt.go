@@ -100,7 +100,6 @@ const (
 	Truncated
 )
 
-// builder makes the prompts of one length.
 type builder struct {
 	target float64
 	prefix Prefix
@@ -327,7 +326,6 @@ func (m *Prompts) Resting(p Prompt, now time.Time) (Count, bool) {
 	return b.truncated, now.Before(b.rest)
 }
 
-// builder returns that of a length, nil for none of the mix.
 func (m *Prompts) builder(target int) *builder {
 	for i, l := range m.lengths {
 		if l.Tokens == target {

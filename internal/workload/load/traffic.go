@@ -201,7 +201,6 @@ func (t *Traffic) slot(now time.Time) *trafficCounts {
 	return &t.slots[len(t.slots)-1]
 }
 
-// add adds counts of the same bounds.
 func (s *trafficCounts) add(more lengthCounts) {
 	for i := range more {
 		for j, n := range more[i] {
@@ -230,7 +229,6 @@ func (t *Traffic) mixOf(now time.Time) *Mix {
 	return nil
 }
 
-// requests is how many requests counts hold.
 func requests(counts []float64) float64 {
 	all := 0.0
 	for _, n := range counts {
