@@ -89,13 +89,14 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text quotes the request
 		return fail(result.Unauthorized, "no OAuth2 token: the token server answered %q", e.Response.Status)
 	}
-	err = a.cause(err)
-	_, failed, ready := a.snapshot()
+	far := a.far()
+	err = foreign.Cause(far.got, err)
+	ready := !far.gotConn.IsZero()
 	switch {
 	case errors.Is(err, foreign.ErrTooLarge):
 		return fail(result.TooLarge, "%w", err)
-	case !ready && failed != "":
-		return fail(failed, "%w", err)
+	case !ready && far.failed != "":
+		return fail(far.failed, "%w", err)
 	case !ready && isDNS(err):
 		return fail(result.DNSError, "%w", err)
 	case !ready && isTimeout(err):
@@ -104,9 +105,9 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 		return fail(result.ConnectError, "%w", err)
 	case isAlert(err):
 		return fail(result.TLSError, "%w", err)
-	case a.cutBy(err):
+	case far.cutBy(err):
 		return &failure{outcome: result.Truncated, cause: fmt.Errorf("connection closed before the reply: %w", err), noReply: true}
-	case a.spokenFirst(): // of which net/http makes an error without a cause
+	case far.spokenFirst(): // of which net/http makes an error without a cause
 		return fail(result.ProtocolError, "the server sent data before the request")
 	}
 	return &failure{outcome: result.ProtocolError, cause: err, noReply: true}
@@ -125,14 +126,14 @@ func bodyFailure(ctx context.Context, a *attempt, err error) error {
 	if f := interrupted(ctx); f != nil {
 		return f
 	}
-	switch {
+	switch far := a.far(); {
 	case errors.Is(err, stream.ErrTooLarge), errors.Is(err, foreign.ErrTooLarge):
 		return fail(result.TooLarge, "%w", err)
 	case errors.Is(err, api.ErrProtocol), errors.Is(err, stream.ErrMalformed):
 		return fail(result.ProtocolError, "%w", err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fail(result.Truncated, "reply cut before its end")
-	case a.cutBy(err):
+	case far.cutBy(err):
 		return fail(result.Truncated, "reply cut before its end: %w", err)
 	}
 	return fail(result.ProtocolError, "read the reply: %w", err)
@@ -170,7 +171,7 @@ func statusOutcome(status int) result.Outcome {
 		return result.Unauthorized
 	case http.StatusTooManyRequests:
 		return result.RateLimited
-	case http.StatusServiceUnavailable, statusSiteOverloaded:
+	case http.StatusServiceUnavailable, api.StatusSiteOverloaded:
 		return result.Overloaded
 	}
 	return result.HTTPError
@@ -211,9 +212,6 @@ func hint(param string) string {
 	return fmt.Sprintf("add %q to request.omit of the endpoint", param)
 }
 
-// statusSiteOverloaded is what Anthropic and some gateways answer under load.
-const statusSiteOverloaded = 529
-
 func isDNS(err error) bool {
 	_, ok := errors.AsType[*net.DNSError](err)
 	return ok
@@ -228,8 +226,7 @@ func isAlert(err error) bool {
 
 // isCut reports whether the peer ended or reset the connection.
 func isCut(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return isEOF(err) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // reason splits the text of an error into its innermost cause, which says what

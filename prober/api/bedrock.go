@@ -119,12 +119,9 @@ func (b *bedrockDecoder) readUsage(usage *fastjson.Value, d *Delta) {
 // bedrockError reads an exception or error inside the stream.
 func bedrockError(kind string, data []byte) *ServerError {
 	e := describeError(data)
-	if kind = boundedTo([]byte(kind), maxKept); kind != "" {
-		e.Type = kind
-	}
-	if e.Message == "" {
-		e.Message = cmp.Or(e.Type, "error in the stream")
-	}
+	kind = boundedTo([]byte(kind), maxKept)
+	e.Type = cmp.Or(kind, e.Type)
+	e.Message = cmp.Or(e.Message, e.Type, "error in the stream")
 	if e.Status == 0 {
 		e.Status = namedStatus(kind)
 	}

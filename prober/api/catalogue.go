@@ -36,11 +36,7 @@ func Lookup(name string) (*Protocol, bool) {
 
 // Names lists the protocols in the order of the documentation.
 func Names() []string {
-	var names []string
-	for _, p := range protocols() {
-		names = append(names, p.Name)
-	}
-	return names
+	return NamesOf(func(Protocol) bool { return true })
 }
 
 // NamesOf lists the protocols that have something.

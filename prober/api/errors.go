@@ -1,7 +1,7 @@
 package api
 
 import (
-	"bytes"
+	"cmp"
 	"net/http"
 	"regexp"
 	"slices"
@@ -27,12 +27,7 @@ const (
 func ParseHTTPError(status int, body []byte) *ServerError {
 	e := describeError(body)
 	e.Status = status
-	if e.Message == "" {
-		e.Message = http.StatusText(status)
-	}
-	if e.Message == "" {
-		e.Message = "status " + strconv.Itoa(status)
-	}
+	e.Message = cmp.Or(e.Message, http.StatusText(status), "status "+strconv.Itoa(status))
 	return e
 }
 
@@ -63,18 +58,11 @@ func describeError(body []byte) *ServerError {
 // title returns what the title of a web page says, which is what proxies and web
 // servers say in their error pages; a text that is none as it is.
 func title(body []byte) []byte {
-	const begin, end = "<title>", "</title>"
-	lower := bytes.ToLower(body[:min(len(body), maxKept)])
-	from := bytes.Index(lower, []byte(begin))
-	if from < 0 || len(lower) != len(body[:min(len(body), maxKept)]) {
+	found := regexp.MustCompile(`(?is)<title>(.+?)</title>`).FindSubmatch(body[:min(len(body), maxKept)])
+	if found == nil {
 		return body
 	}
-	from += len(begin)
-	length := bytes.Index(lower[from:], []byte(end))
-	if length <= 0 {
-		return body
-	}
-	return body[from : from+length]
+	return found[1]
 }
 
 // errorIn finds the error that an object reports, in the shapes that servers
@@ -165,8 +153,8 @@ func bounded(text []byte) string { return boundedTo(text, maxMessage) }
 
 func boundedTo(text []byte, limit int) string { return safetext.Line(string(text), limit) }
 
-// statusSiteOverloaded is the status of Anthropic's overloaded_error.
-const statusSiteOverloaded = 529
+// StatusSiteOverloaded is what Anthropic and some gateways answer under load.
+const StatusSiteOverloaded = 529
 
 // errorStatus returns the HTTP status that an error names; 0 is none. A status
 // in the error or in the object around it decides, as a number or as a text;
@@ -217,43 +205,41 @@ func namedStatus(name string) int {
 	name, _, _ = strings.Cut(name, ".")              // DashScope: what exactly, behind it
 	name = strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
 	name = strings.TrimSuffix(strings.TrimSuffix(name, "exception"), "error")
-	switch name {
-	case "badrequest", "invalidrequest", "validation", "invalidargument", "failedprecondition", "outofrange",
-		"contextlengthexceeded", "contextwindowexceeded", "exceedcontextsize", "invalidprompt", "toolusefailed":
-		return http.StatusBadRequest
-	case "authentication", "unauthorized", "unauthenticated", "invalidapikey":
-		return http.StatusUnauthorized
-	case "billing":
-		return http.StatusPaymentRequired
-	case "permission", "permissiondenied", "forbidden", "accessdenied":
-		return http.StatusForbidden
-	case "notfound", "modelnotfound", "resourcenotfound":
-		return http.StatusNotFound
-	case "modeltimeout":
-		return http.StatusRequestTimeout
-	case "requesttoolarge":
-		return http.StatusRequestEntityTooLarge
-	case "unprocessableentity":
-		return http.StatusUnprocessableEntity
-	case "modelstream", "model", "generation":
-		return http.StatusFailedDependency
-	case "ratelimit", "ratelimitexceeded", "ratelimitreached", "toomanyrequests", "throttling", "resourceexhausted",
-		"insufficientquota", "quotaexceeded", "servicequotaexceeded", "modelnotready":
-		return http.StatusTooManyRequests
-	case "server", "internal", "internalserver", "api":
-		return http.StatusInternalServerError
-	case "unimplemented", "notimplemented", "notsupported":
-		return http.StatusNotImplemented
-	case "badgateway":
-		return http.StatusBadGateway
-	case "unavailable", "serviceunavailable", "slowdown", "engineoverloaded":
-		return http.StatusServiceUnavailable
-	case "timeout", "gatewaytimeout", "deadlineexceeded":
-		return http.StatusGatewayTimeout
-	case "overloaded":
-		return statusSiteOverloaded
+	for _, row := range errorNames() {
+		if slices.Contains(strings.Fields(row.names), name) {
+			return row.status
+		}
 	}
 	return 0
+}
+
+type errorName struct {
+	status int
+	names  string
+}
+
+// errorNames are the statuses that the names of errors mean.
+func errorNames() []errorName {
+	return []errorName{
+		{http.StatusBadRequest, "badrequest invalidrequest validation invalidargument failedprecondition outofrange"},
+		{http.StatusBadRequest, "contextlengthexceeded contextwindowexceeded exceedcontextsize invalidprompt toolusefailed"},
+		{http.StatusUnauthorized, "authentication unauthorized unauthenticated invalidapikey"},
+		{http.StatusPaymentRequired, "billing"},
+		{http.StatusForbidden, "permission permissiondenied forbidden accessdenied"},
+		{http.StatusNotFound, "notfound modelnotfound resourcenotfound"},
+		{http.StatusRequestTimeout, "modeltimeout"},
+		{http.StatusRequestEntityTooLarge, "requesttoolarge"},
+		{http.StatusUnprocessableEntity, "unprocessableentity"},
+		{http.StatusFailedDependency, "modelstream model generation"},
+		{http.StatusTooManyRequests, "ratelimit ratelimitexceeded ratelimitreached toomanyrequests throttling resourceexhausted"},
+		{http.StatusTooManyRequests, "insufficientquota quotaexceeded servicequotaexceeded modelnotready"},
+		{http.StatusInternalServerError, "server internal internalserver api"},
+		{http.StatusNotImplemented, "unimplemented notimplemented notsupported"},
+		{http.StatusBadGateway, "badgateway"},
+		{http.StatusServiceUnavailable, "unavailable serviceunavailable slowdown engineoverloaded"},
+		{http.StatusGatewayTimeout, "timeout gatewaytimeout deadlineexceeded"},
+		{StatusSiteOverloaded, "overloaded"},
+	}
 }
 
 // rejections are phrases with which servers name the parameter that they do
@@ -304,10 +290,7 @@ func isParameter(s string) bool {
 
 // dispensable returns name, or "" where no request can do without it.
 func dispensable(name string) string {
-	first := name
-	if i := strings.IndexAny(name, ".["); i >= 0 {
-		first = name[:i]
-	}
+	first, _, _ := strings.Cut(strings.ReplaceAll(name, "[", "."), ".")
 	if slices.Contains([]string{"model", "messages", "prompt", "input", "inputs", "contents", "stream"}, first) {
 		return ""
 	}

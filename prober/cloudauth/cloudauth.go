@@ -115,17 +115,20 @@ const renewBefore = time.Minute
 // Bearer returns a RoundTripper that sets the header Authorization to a token. Its own
 // errors are those of the context and *Error.
 func (p *Pool) Bearer(next http.RoundTripper, t Token) http.RoundTripper {
+	return &bearer{next, pooled(p, &p.tokens, t, newTokenSource)}
+}
+
+// pooled returns the source of a key, which is made if there is none.
+func pooled[K comparable, S any](p *Pool, all *map[K]*S, key K, make func(K) *S) *S {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.tokens[t]
-	if s == nil {
-		s = newTokenSource(t)
-		if p.tokens == nil {
-			p.tokens = map[Token]*tokenSource{}
-		}
-		p.tokens[t] = s
+	if *all == nil {
+		*all = map[K]*S{}
 	}
-	return &bearer{next, s}
+	if (*all)[key] == nil {
+		(*all)[key] = make(key)
+	}
+	return (*all)[key]
 }
 
 type bearer struct {
@@ -148,11 +151,7 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes those of the next RoundTripper.
-func (b *bearer) CloseIdleConnections() {
-	if c, ok := b.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
+func (b *bearer) CloseIdleConnections() { foreign.CloseIdle(b.next) }
 
 // tokenSource keeps a token until it ends.
 type tokenSource struct {
@@ -205,17 +204,7 @@ func (p *Pool) AWS(a AWS) aws.CredentialsProvider {
 	if a.AccessKeyID != "" && a.RoleARN == "" {
 		return credentials.NewStaticCredentialsProvider(a.AccessKeyID, a.SecretAccessKey, a.SessionToken)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.signers[a]
-	if s == nil {
-		s = newAWSSource(a)
-		if p.signers == nil {
-			p.signers = map[AWS]*awsSource{}
-		}
-		p.signers[a] = s
-	}
-	return s
+	return pooled(p, &p.signers, a, newAWSSource)
 }
 
 // awsSource finds out with its first use where credentials come from.
@@ -259,18 +248,14 @@ type Signature struct {
 // signed: Authorization, Expect, Transfer-Encoding, User-Agent and
 // X-Amzn-Trace-Id.
 func Sign(next http.RoundTripper, o Signature) http.RoundTripper {
-	return &signer{
-		next: next, region: o.Region, service: o.Service,
-		credentials: o.Credentials, signer: v4.NewSigner(), now: time.Now,
-	}
+	return &signer{Signature: o, next: next, signer: v4.NewSigner(), now: time.Now}
 }
 
 type signer struct {
-	next            http.RoundTripper
-	region, service string
-	credentials     aws.CredentialsProvider
-	signer          *v4.Signer
-	now             func() time.Time
+	Signature
+	next   http.RoundTripper
+	signer *v4.Signer
+	now    func() time.Time
 }
 
 // RoundTrip implements http.RoundTripper. An error of its own means that the
@@ -289,12 +274,12 @@ func (t *signer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		signed.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	keys, err := t.credentials.Retrieve(req.Context())
+	keys, err := t.Credentials.Retrieve(req.Context())
 	if err != nil {
 		return nil, fmt.Errorf("sign request: %w", err)
 	}
 	sum := sha256.Sum256(body)
-	err = t.signer.SignHTTP(req.Context(), keys, signed, hex.EncodeToString(sum[:]), t.service, t.region, t.now())
+	err = t.signer.SignHTTP(req.Context(), keys, signed, hex.EncodeToString(sum[:]), t.Service, t.Region, t.now())
 	if err != nil {
 		return nil, fmt.Errorf("sign request: %w", err)
 	}
@@ -302,8 +287,4 @@ func (t *signer) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes those of the next RoundTripper.
-func (t *signer) CloseIdleConnections() {
-	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
-}
+func (t *signer) CloseIdleConnections() { foreign.CloseIdle(t.next) }

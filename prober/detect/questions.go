@@ -48,15 +48,16 @@ func questions() []question {
 		{"/api/tags", versionOf(""), readTags},
 		{"/v2", versionOf("", api.Triton), readTriton},
 		{"/v2/models/stats", tritonModels, readTritonModels},
-		{"/version", versionOf(api.VLLM, api.TRTLLM), readVersion},
-		{"/v1/version", versionOf("", api.VLLM), readNIM},
-		{"/health/readiness", versionOf("", api.LiteLLM), readLiteLLM},
+		{"/version", versionOf(api.VLLM, api.TRTLLM), readPage("", "", "version")},
+		{"/v1/version", versionOf("", api.VLLM), readPage(api.NIM, "release and api", "release", "api")},
+		// Calls no upstream. Newer releases have the version in the details only, behind a key.
+		{"/health/readiness", versionOf("", api.LiteLLM), readPage(api.LiteLLM, "litellm_version", "litellm_version")},
 		{"/.well-known/litellm-ui-config", versionOf(""), readLiteLLMConfig},
-		{"/health/readiness/details", versionOf(api.LiteLLM), readLiteLLM},
+		{"/health/readiness/details", versionOf(api.LiteLLM), readPage(api.LiteLLM, "litellm_version", "litellm_version")},
 		{"/server_info", versionOf(api.SGLang), readSGLang},
 		{"/get_server_info", versionOf(api.SGLang), readSGLang}, // its older name
-		{"/props", versionOf(api.LlamaCPP), readLlamaCPP},
-		{"/api/version", versionOf(api.Ollama), readVersion},
+		{"/props", versionOf(api.LlamaCPP), readPage("", "", "build_info")},
+		{"/api/version", versionOf(api.Ollama), readPage("", "", "version")},
 	}
 }
 
@@ -261,27 +262,22 @@ func readTritonModels(f *Finding, body []byte) string {
 	return countModels(f.Models)
 }
 
-// readNIM reads the release of NVIDIA NIM and of the API that it follows.
-func readNIM(f *Finding, body []byte) string {
-	var v struct{ Release, API string }
-	if json.Unmarshal(body, &v) != nil || v.Release == "" || v.API == "" {
-		return ""
+// readPage returns what reads a page that has a text under each of the keys, the first of which is a
+// version: that of an engine which only the page identifies, "" of one that is known.
+func readPage(engine, words string, keys ...string) func(f *Finding, body []byte) string {
+	return func(f *Finding, body []byte) string {
+		var page map[string]any
+		if json.Unmarshal(body, &page) != nil {
+			return ""
+		}
+		for _, key := range keys {
+			if text, _ := page[key].(string); text == "" {
+				return ""
+			}
+		}
+		f.Engine = cmp.Or(engine, f.Engine)
+		return join(words, f.setVersion(page[keys[0]].(string)))
 	}
-	f.Engine = api.NIM
-	return join("release and api", f.setVersion(v.Release))
-}
-
-// readLiteLLM reads the readiness of LiteLLM, which calls no upstream. The
-// version is in it, in newer releases only in the details, behind a key.
-func readLiteLLM(f *Finding, body []byte) string {
-	var v struct {
-		Version string `json:"litellm_version"`
-	}
-	if json.Unmarshal(body, &v) != nil || v.Version == "" {
-		return ""
-	}
-	f.Engine = api.LiteLLM
-	return join("litellm_version", f.setVersion(v.Version))
 }
 
 // readLiteLLMConfig reads the settings of the web page of LiteLLM, which need no key.
@@ -294,14 +290,6 @@ func readLiteLLMConfig(f *Finding, body []byte) string {
 	}
 	f.Engine = api.LiteLLM
 	return "settings of LiteLLM's page"
-}
-
-func readVersion(f *Finding, body []byte) string {
-	var v struct{ Version string }
-	if json.Unmarshal(body, &v) != nil {
-		return ""
-	}
-	return f.setVersion(v.Version)
 }
 
 // readSGLang reads the arguments of an SGLang server. They hold its keys, of
@@ -320,16 +308,6 @@ func readSGLang(f *Finding, body []byte) string {
 		said = join(said, "is_embedding")
 	}
 	return said
-}
-
-func readLlamaCPP(f *Finding, body []byte) string {
-	var v struct {
-		Build string `json:"build_info"`
-	}
-	if json.Unmarshal(body, &v) != nil {
-		return ""
-	}
-	return f.setVersion(v.Build)
 }
 
 func countModels(models []api.ModelInfo) string {
