@@ -51,10 +51,10 @@ func TestRequestStartIsThePlannedArrival(t *testing.T) {
 	planned := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c := &conn{firstWrite: planned.Add(30 * time.Millisecond), lastWrite: planned.Add(31 * time.Millisecond)}
 	c.last = arrival{process: planned.Add(100 * time.Millisecond)}
-	a := &attempt{start: planned, conn: c, planned: planned}
+	a := &attempt{progressed: progressed{start: planned, conn: c, planned: planned}}
 	a.answered()
 	line := newTimeline()
-	line.events = []rawEvent{{instant: a.at(c.last), tokens: 1, visible: true}}
+	line.events = []rawEvent{{instant: c.last.since(planned), tokens: 1, visible: true}}
 	line.end = line.events[0].instant
 	a.fill(&line)
 	if got, want := line.result(count(1)).timing.TTFT, 100*time.Millisecond; got != want || !a.sentAt().Equal(planned) {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -22,39 +21,52 @@ type attemptKey struct{}
 // reply begins. The transport calls the hooks from its own goroutines, also
 // after the request has failed.
 type attempt struct {
-	start   time.Time    // t1: the request is handed to the transport
-	onIssue func()       // called then
+	onIssue func()       // called when the request is handed to the transport
 	onReady func()       // called when the connection is ready, and not held back
 	onHold  func()       // called when it is ready and held back until its turn
 	slot    *slot        // nil where the request need not wait for others
 	ended   func() error // why the request's context ended, nil while it runs
 	sent    *safetext.SentHeaders
 
-	mu           sync.Mutex
-	open         []*conn  // connections that the request may get
-	conn         *conn    // the one it got
-	got          net.Conn // the same, as the transport has it
+	mu sync.Mutex
+	progressed
+}
+
+// progressed is how far an attempt came.
+type progressed struct {
+	start        time.Time // t1: the request is handed to the transport
+	open         []*conn   // connections that the request may get
+	conn         *conn     // the one it got
+	got          net.Conn  // the same, as the transport has it
 	reused       bool
 	dnsDone      time.Time
 	tlsStart     time.Time
-	gotConn      time.Time
+	gotConn      time.Time // the connection was ready
 	planned      time.Time // when it was to be sent, by its arrival; zero for others
 	requestStart time.Time
 	requestEnd   time.Time
 	firstByte    arrival
 	failed       result.Outcome // the step of the set-up that failed
-	notAfter     time.Time
+	notAfter     time.Time      // expiry of the server's certificate
 	http2        bool
 	issued       bool
+}
+
+// far returns how far the attempt came. A handshake that was given up may still be under way.
+func (a *attempt) far() progressed {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.progressed
 }
 
 // newAttempt begins an attempt now. kept is the connection of an earlier
 // probe, or nil.
 func (e *Endpoint) newAttempt(kept *conn) *attempt {
 	a := &attempt{
-		start: time.Now(), sent: safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader),
+		sent:    safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader),
 		onIssue: func() {}, onReady: func() {}, onHold: func() {}, ended: func() error { return nil },
 	}
+	a.start = time.Now()
 	if kept != nil {
 		a.open = append(a.open, kept)
 	}
@@ -190,7 +202,7 @@ func (a *attempt) postpone(wait time.Duration) {
 
 // headRead ends the bound on the head of the reply.
 func (a *attempt) headRead() {
-	if c, _, _ := a.snapshot(); c != nil {
+	if c := a.far().conn; c != nil {
 		c.head.End()
 	}
 }
@@ -217,33 +229,31 @@ func (a *attempt) answered() {
 	}
 }
 
-// fill puts the moments of the attempt on the timeline.
-func (a *attempt) fill(t *timeline) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	t.dnsDone = since(a.start, a.dnsDone)
-	t.tlsStart = since(a.start, a.tlsStart)
-	t.requestStart = since(a.start, a.requestStart)
+// fill puts the moments on the timeline.
+func (p *progressed) fill(t *timeline) {
+	t.dnsDone = since(p.start, p.dnsDone)
+	t.tlsStart = since(p.start, p.tlsStart)
+	t.requestStart = since(p.start, p.requestStart)
 	if t.requestStart < 0 {
-		t.requestStart = since(a.start, a.gotConn)
+		t.requestStart = since(p.start, p.gotConn)
 	}
 	// With HTTP/2 the last write may be of any frame, not of the request.
-	t.firstByte = a.firstByte.since(a.start)
-	if !a.http2 {
-		t.requestEnd = since(a.start, a.sentEnd())
+	t.firstByte = p.firstByte.since(p.start)
+	if !p.http2 {
+		t.requestEnd = since(p.start, p.sentEnd())
 	}
-	if a.reused { // the set-up that was traced belongs to a lost race
+	if p.reused { // the set-up that was traced belongs to a lost race
 		t.dnsDone, t.tlsStart = result.Absent, result.Absent
 	}
 }
 
 // sentEnd returns when the last part of the request had left: before the reply
 // came at the latest, even where the write that sent it returned later.
-func (a *attempt) sentEnd() time.Time {
-	end := a.requestEnd
-	if end.IsZero() && a.conn != nil && !a.requestStart.IsZero() {
-		if _, end = a.conn.written(); end.IsZero() || end.After(a.firstByte.process) {
-			end = a.firstByte.process
+func (p *progressed) sentEnd() time.Time {
+	end := p.requestEnd
+	if end.IsZero() && p.conn != nil && !p.requestStart.IsZero() {
+		if _, end = p.conn.written(); end.IsZero() || end.After(p.firstByte.process) {
+			end = p.firstByte.process
 		}
 	}
 	return end
@@ -251,14 +261,12 @@ func (a *attempt) sentEnd() time.Time {
 
 // sentAt returns when the request began to leave; the zero time when it did
 // not.
-func (a *attempt) sentAt() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.requestStart.IsZero() && a.conn != nil { // no reply began
-		first, _ := a.conn.written()
+func (p *progressed) sentAt() time.Time {
+	if p.requestStart.IsZero() && p.conn != nil { // no reply began
+		first, _ := p.conn.written()
 		return first
 	}
-	return a.requestStart
+	return p.requestStart
 }
 
 func since(start, t time.Time) time.Duration {
@@ -266,16 +274,6 @@ func since(start, t time.Time) time.Duration {
 		return result.Absent
 	}
 	return t.Sub(start)
-}
-
-// at counts an arrival from t1 by both clocks.
-func (a *attempt) at(r arrival) instant { return r.since(a.issuedAt()) }
-
-// issuedAt returns t1, which a wait for others moves.
-func (a *attempt) issuedAt() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.start
 }
 
 // since counts an arrival from a start by both clocks. A kernel stamp after the
@@ -291,53 +289,19 @@ func (r arrival) since(start time.Time) instant {
 	return i
 }
 
-// readyAt returns when the connection was ready.
-func (a *attempt) readyAt() time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.gotConn
-}
-
-// now is a moment of our own, the same by both clocks.
+// now is a moment of our own, counted from t1, which a wait for others moves: the same by both clocks.
 func (a *attempt) now() instant {
-	d := time.Since(a.issuedAt())
+	d := time.Since(a.far().start)
 	return instant{d, d}
 }
 
-// snapshot returns what a verdict on a failure needs.
-func (a *attempt) snapshot() (c *conn, failed result.Outcome, ready bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.conn, a.failed, !a.gotConn.IsZero()
-}
-
-// used returns the connection that the request got, whether an earlier probe
-// had used it, and the expiry of the server's certificate. A handshake that was
-// given up may still be under way.
-func (a *attempt) used() (c *conn, reused bool, notAfter time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.conn, a.reused, a.notAfter
-}
-
-// cause returns why the exchange failed with err.
-func (a *attempt) cause(err error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return foreign.Cause(a.got, err)
-}
-
 // spokenFirst reports whether the server sent something before the request.
-func (a *attempt) spokenFirst() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.conn != nil && a.conn.spokeFirst(!a.tlsStart.IsZero())
+func (p *progressed) spokenFirst() bool {
+	return p.conn != nil && p.conn.spokeFirst(!p.tlsStart.IsZero())
 }
 
 // cutBy reports whether err is the peer's end of the exchange. With HTTP/2 that
 // is every error of the transport: a reset stream, a connection going away.
-func (a *attempt) cutBy(err error) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.http2 || isCut(err) || (a.conn != nil && a.conn.wasCut())
+func (p *progressed) cutBy(err error) bool {
+	return p.http2 || isCut(err) || p.conn != nil && p.conn.wasCut()
 }

@@ -382,7 +382,7 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		if got, want := a.sentAt(), began.Add(30*ms+5*time.Second); !got.Equal(want) {
 			t.Errorf("sent %s after the beginning, want %s", got.Sub(began), want.Sub(began))
 		}
-		if got, want := a.issuedAt(), began.Add(5*time.Second); !got.Equal(want) {
+		if got, want := a.start, began.Add(5*time.Second); !got.Equal(want) {
 			t.Errorf("issued %s after the beginning, want %s", got.Sub(began), want.Sub(began))
 		}
 	})

@@ -113,9 +113,9 @@ func (i *identity) patience(m *config.Module) time.Duration {
 // unanswered is the failure of a run that waited for a lookup up to a limit.
 func (l *lookup) unanswered(limit time.Duration) error {
 	if !l.ready.Load() {
-		return newLimitError(result.TimeoutConnect, "no connection within %s", limit).failure()
+		return (&limitError{result.TimeoutConnect, "no connection within %s", limit}).failure()
 	}
-	return newLimitError(result.TimeoutFirstToken, "server not identified within %s", limit).failure()
+	return (&limitError{result.TimeoutFirstToken, "server not identified within %s", limit}).failure()
 }
 
 // join returns the lookup that is under way, or a new one with these limits, for

@@ -36,12 +36,12 @@ func (e *Endpoint) get(ctx context.Context, l *lookup, at string, header http.He
 	defer giveBack()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := newLimitError(result.TimeoutFirstToken, "server not identified within %s", l.limit)
+	late := &limitError{result.TimeoutFirstToken, "server not identified within %s", l.limit}
 	if !time.Now().Before(l.end) {
 		return nil, late.failure()
 	}
 	wd := newWatchdog(cancel, l.end, late, time.Now().Add(l.connect),
-		newLimitError(result.TimeoutConnect, "no connection within %s", min(l.connect, l.limit)))
+		&limitError{result.TimeoutConnect, "no connection within %s", min(l.connect, l.limit)})
 	defer wd.stop()
 	a := e.newAttempt(nil)
 	a.onReady = func() {

@@ -56,9 +56,7 @@ func (p *Prober) Source() workload.Source { return p.questions }
 
 // Close drops a kept connection.
 func (p *Prober) Close() {
-	if c, ok := p.transport.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
+	foreign.CloseIdle(p.transport)
 	if p.kept != nil {
 		_ = p.kept.Close()
 	}

@@ -97,7 +97,7 @@ func (r *reply) inspect() {
 		return
 	}
 	r.result.Inspected = true
-	found := inspect(workload.Answer{Text: a.inspected(), Finish: r.finish}, r.request.question.Scripts)
+	found := inspect(workload.Answer{Text: a.inspected(), Finish: r.finish}, r.question.Scripts)
 	if r.result.NoFinish {
 		found = append(found, result.SignNoFinish)
 	}
@@ -115,12 +115,12 @@ func (a *content) addFirst(d *api.Delta) {
 
 // answerVerdict looks at a complete answer, where the module wants that.
 func (r *reply) answerVerdict() error {
-	a, q := r.answer, &r.request.question
+	a, q := r.answer, &r.question
 	if a == nil {
 		return nil
 	}
 	out, text := &r.result.Answer, string(a.text)
-	names := r.request.prober.endpoint.names
+	names := r.prober.endpoint.names
 	out.Model, out.Fingerprint = names.Clean(a.model), names.Clean(a.system)
 	switch {
 	case a.first:
@@ -129,7 +129,7 @@ func (r *reply) answerVerdict() error {
 	case a.identify:
 		out.Hash = workload.Hash(text)
 	}
-	if r.request.prober.module.KeepAnswer {
+	if r.prober.module.KeepAnswer {
 		out.Text = r.attempt.known().Block(a.shown(), maxAnswer)
 	}
 	if q.Judge == nil {
@@ -140,7 +140,7 @@ func (r *reply) answerVerdict() error {
 	if verdict.IsRight() {
 		return nil
 	}
-	if r.request.prober.module.LogAnswers {
+	if r.prober.module.LogAnswers {
 		out.Text = r.attempt.known().Line(a.shown(), maxLogged)
 	}
 	if q.Must {

@@ -34,13 +34,11 @@ const (
 
 // reply reads the answer of one probe.
 type reply struct {
-	request  *request
-	served   *target
+	*request
 	ctx      context.Context //nolint:containedctx // lives as long as the reply
 	attempt  *attempt
 	watchdog *watchdog
 	line     *timeline
-	result   *result.Result
 	resp     *http.Response
 
 	share  *share
@@ -57,8 +55,7 @@ type reply struct {
 	ended   bool
 	counted int
 	final   bool
-	last    instant  // arrival of the latest frame
-	answer  *content // nil where nothing looks at it
+	last    instant // arrival of the latest frame
 }
 
 // read reads the reply to its end and fills the result with what it says.
@@ -71,9 +68,9 @@ func (r *reply) read() error {
 		r.line.end = r.attempt.now()
 		return err
 	}
-	limits := r.request.prober.module.Timeouts
-	r.watchdog.expect(r.attempt.readyAt().Add(time.Duration(limits.FirstToken)),
-		newLimitError(result.TimeoutFirstToken, "no first token within %s", limits.FirstToken))
+	limits := r.prober.module.Timeouts
+	r.watchdog.expect(r.attempt.far().gotConn.Add(time.Duration(limits.FirstToken)),
+		&limitError{result.TimeoutFirstToken, "no first token within %s", limits.FirstToken})
 	err = r.frameLoop()
 	switch {
 	case r.line.end.process >= 0:
@@ -84,7 +81,7 @@ func (r *reply) read() error {
 	}
 	r.result.Finish = r.finish
 	r.result.Tokens = r.tokens()
-	r.result.MaxTokensIgnored = r.request.ignored(&r.result.Tokens)
+	r.result.MaxTokensIgnored = r.ignored(&r.result.Tokens)
 	err = r.verdict(err)
 	if err == nil && r.done {
 		_, _ = io.CopyN(io.Discard, r.resp.Body, drainLimit)
@@ -106,14 +103,14 @@ func (r *reply) readHeader() {
 		r.result.Server = times(r.resp.Header)
 	}
 	r.retry = api.RetryAfter(r.resp.Header, time.Now())
-	if name := r.request.prober.endpoint.cfg.Request.ReplicaHeader; name != "" && r.result.Turn != nil {
-		r.result.Turn.Replica = r.request.prober.endpoint.names.Clean(r.resp.Header.Get(name))
+	if name := r.prober.endpoint.cfg.Request.ReplicaHeader; name != "" && r.result.Turn != nil {
+		r.result.Turn.Replica = r.prober.endpoint.names.Clean(r.resp.Header.Get(name))
 	}
 }
 
 // accept checks status, encoding and content type.
 func (r *reply) accept() error {
-	c, _, _ := r.attempt.snapshot()
+	c := r.attempt.far().conn
 	if r.resp.StatusCode != http.StatusOK {
 		r.result.RetryAfter = r.retry
 		body, _ := foreign.Start(r.resp.Body, errorBody)
@@ -124,7 +121,7 @@ func (r *reply) accept() error {
 	case "", "identity":
 	case "gzip":
 		r.result.Imprecise = true
-		z, err := foreign.Gunzip(r.body, r.request.replyLimits().Body)
+		z, err := foreign.Gunzip(r.body, r.replyLimits().Body)
 		if err != nil {
 			return bodyFailure(r.ctx, r.attempt, err)
 		}
@@ -167,12 +164,12 @@ func (r *reply) reported(where string, e *api.ServerError) error {
 // frameLoop reads frames until the end marker, the end of the body (io.EOF)
 // or an error.
 func (r *reply) frameLoop() error {
-	limits := r.request.replyLimits()
+	limits := r.replyLimits()
 	limits.Reserve = r.share.reserve
 	r.frames = stream.New(r.served.protocol.Framing, r.body, limits)
 	dec := r.served.protocol.NewDecoder()
 	var d api.Delta
-	start := r.attempt.issuedAt()
+	start := r.attempt.far().start
 	for {
 		f, err := r.frames.Next()
 		if errors.Is(err, stream.ErrMalformed) && r.frames.Frames() == 0 {
@@ -211,7 +208,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 	}
 	if d.HasToken() || tokens > 0 {
 		if r.line.events == nil {
-			r.line.events = make([]rawEvent, 0, min(r.request.question.Output+1, usualEvents))
+			r.line.events = make([]rawEvent, 0, min(r.question.Output+1, usualEvents))
 		}
 		r.line.events = append(r.line.events, rawEvent{
 			instant: at, tokens: tokens, size: len(d.Text) + len(d.Reasoning) + len(d.Refusal) + len(d.Tool), read: read, more: more,
@@ -230,8 +227,8 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 	if r.answer != nil {
 		r.answer.add(d)
 	}
-	if q := r.request; q.named == "" && len(d.Model) > 0 && string(d.Model) != r.served.model {
-		q.named = string(d.Model)
+	if r.named == "" && len(d.Model) > 0 && string(d.Model) != r.served.model {
+		r.named = string(d.Model)
 	}
 	r.tally.Add(d.Usage)
 	if d.Server != nil {
@@ -262,7 +259,7 @@ func (r *reply) firstAfter(at instant, more bool) time.Duration {
 	case !more || o.segments <= 1:
 		after = at.on(at.best())
 	case !o.together():
-		after = max(0, r.attempt.at(arrival{process: o.empty}).process)
+		after = max(0, since(r.attempt.far().start, o.empty))
 	}
 	if r.body.conn != nil {
 		r.body.conn.stopTracing()
@@ -277,13 +274,13 @@ func (r *reply) awaitToken(first bool) {
 		r.watchdog.extend(time.Now().Add(finishGrace))
 		return
 	}
-	stall := time.Duration(r.request.prober.module.Timeouts.Stall)
+	stall := time.Duration(r.prober.module.Timeouts.Stall)
 	if !first {
 		r.watchdog.extend(time.Now().Add(stall))
 		return
 	}
 	r.watchdog.expectNext(time.Now().Add(stall),
-		newLimitError(result.TimeoutStall, "no token for %s in mid-answer", stall))
+		&limitError{result.TimeoutStall, "no token for %s in mid-answer", stall})
 }
 
 // verdict says what the reply came to, given the error that ended it.
@@ -343,7 +340,7 @@ func (r *reply) complete(err error) bool {
 
 // vectorsVerdict checks that each input has its vector or score.
 func (r *reply) vectorsVerdict() error {
-	v, asked := &r.result.Vectors, len(r.request.question.Texts)
+	v, asked := &r.result.Vectors, len(r.question.Texts)
 	switch {
 	case !r.done:
 		return r.incomplete()
@@ -387,7 +384,7 @@ func (r *reply) tokens() result.Tokens {
 		t.Source = ""
 	}
 	seen := len(r.line.events)
-	r.request.bound(&t, seen)
+	r.bound(&t, seen)
 	if n := r.result.Logprob.Tokens; n > 0 && t.Prompt < 0 {
 		t.Prompt = n + 1 // the first token has nothing to be likely after
 	}

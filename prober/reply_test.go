@@ -144,7 +144,7 @@ func TestFirstAfter(t *testing.T) {
 	at := instant{kernel: 107 * ms, process: 107*ms + 50*time.Microsecond}
 	f := func(name string, o origin, traced, more bool, want time.Duration) {
 		t.Helper()
-		r := &reply{attempt: &attempt{start: start}, body: &stampedBody{origin: o, traced: traced}}
+		r := &reply{attempt: &attempt{progressed: progressed{start: start}}, body: &stampedBody{origin: o, traced: traced}}
 		if got := r.firstAfter(at, more); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

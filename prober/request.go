@@ -17,19 +17,19 @@ import (
 
 // request is one request of a run.
 type request struct {
-	prober    *Prober
-	served    *target
-	question  workload.Question
-	result    *result.Result
-	end       time.Time         // when it must be over
-	transport http.RoundTripper // that keeps its connection; nil for a new one
-	kept      *conn             // connection of an earlier request, or nil
-	used      *conn             // the one that this one had
-	answer    *content          // nil where nothing looks at it
-	slot      *slot             // in a burst, or nil
-	bytes     int               // of the body
-	counted   int               // the server's count of the prompt, whether it can be or not
-	named     string            // the model that the reply names where it is another than was asked for
+	prober      *Prober
+	served      *target
+	question    workload.Question
+	result      *result.Result
+	end         time.Time         // when it must be over
+	transport   http.RoundTripper // that keeps its connection; nil for a new one
+	kept        *conn             // connection of an earlier request, or nil
+	used        *conn             // the one that this one had
+	answer      *content          // nil where nothing looks at it
+	slot        *slot             // in a burst, or nil
+	bytes       int               // of the body
+	promptCount int               // the server's count of the prompt, whether it can be or not
+	named       string            // the model that the reply names where it is another than was asked for
 }
 
 // send asks, waits for the end of the answer, and completes the result.
@@ -44,10 +44,10 @@ func (q *request) send(ctx context.Context) {
 // learn hands the length of the prompt to the question source. It returns why a
 // success is not one of the question that was meant; a failure stays one.
 func (q *request) learn() *result.Skip {
-	if q.counted <= 0 || q.question.Learn == nil {
+	if q.promptCount <= 0 || q.question.Learn == nil {
 		return nil
 	}
-	if why := q.question.Learn(q.counted); q.result.Outcome == result.Success {
+	if why := q.question.Learn(q.promptCount); q.result.Outcome == result.Success {
 		return why
 	}
 	return nil
@@ -95,8 +95,8 @@ func (q *request) exchange(ctx context.Context) error {
 	limits := q.prober.module.Timeouts
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	noConnection := newLimitError(result.TimeoutConnect, "no connection within %s", limits.Connect)
-	wd := newWatchdog(cancel, q.end, newLimitError(result.TimeoutTotal, "not finished within %s", q.prober.module.Timeout),
+	noConnection := &limitError{result.TimeoutConnect, "no connection within %s", limits.Connect}
+	wd := newWatchdog(cancel, q.end, &limitError{result.TimeoutTotal, "not finished within %s", q.prober.module.Timeout},
 		time.Now().Add(time.Duration(limits.Connect)), noConnection)
 	defer wd.stop()
 
@@ -106,11 +106,14 @@ func (q *request) exchange(ctx context.Context) error {
 		return err
 	}
 	line := newTimeline()
-	rt, giveBack, err := q.roundTripper()
-	if err != nil {
-		return err
+	rt := q.transport
+	if rt == nil {
+		var giveBack func()
+		if rt, giveBack, err = q.prober.endpoint.borrow(); err != nil {
+			return err
+		}
+		defer giveBack()
 	}
-	defer giveBack()
 	share := &share{capacity: q.prober.endpoint.capacity, ctx: ctx, kind: q.served.protocol.Kind}
 	defer share.release()
 	resp, err := rt.RoundTrip(req)
@@ -121,19 +124,11 @@ func (q *request) exchange(ctx context.Context) error {
 	} else {
 		defer resp.Body.Close()
 		q.answer = q.newContent()
-		rp := &reply{request: q, served: q.served, ctx: ctx, attempt: a, watchdog: wd, line: &line, result: q.result, resp: resp, share: share, answer: q.answer}
+		rp := &reply{request: q, ctx: ctx, attempt: a, watchdog: wd, line: &line, resp: resp, share: share}
 		err = rp.read()
 	}
 	q.settle(a, &line)
 	return a.censor(err)
-}
-
-// roundTripper returns what sends the request, and what to call after its reply.
-func (q *request) roundTripper() (http.RoundTripper, func(), error) {
-	if q.transport != nil {
-		return q.transport, func() {}, nil
-	}
-	return q.prober.endpoint.borrow()
 }
 
 // newAttempt returns the attempt, which reports its progress to the watchdog.
@@ -145,7 +140,7 @@ func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 	a.onReady = func() {
 		wd.resume()
 		wd.expect(time.Now().Add(time.Duration(limits.Headers)),
-			newLimitError(result.TimeoutFirstToken, "no response headers within %s", limits.Headers))
+			&limitError{result.TimeoutFirstToken, "no response headers within %s", limits.Headers})
 	}
 	return a
 }
@@ -153,8 +148,9 @@ func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 // settle turns the stamps into the result's durations.
 func (q *request) settle(a *attempt, line *timeline) {
 	r := q.result
-	a.fill(line)
-	r.Start, r.Sent = a.issuedAt(), a.sentAt()
+	far := a.far()
+	far.fill(line)
+	r.Start, r.Sent = far.start, far.sentAt()
 	end := time.Now()
 	line.stepped = isStep(end.Round(0).Sub(r.Start.Round(0)), end.Sub(r.Start))
 	m := line.result(r.Tokens)
@@ -164,7 +160,7 @@ func (q *request) settle(a *attempt, line *timeline) {
 		r.Call = line.call(r.Clock)
 	}
 	r.Imprecise = r.Imprecise || line.imprecise(r.Clock)
-	q.used, r.Reused, r.CertNotAfter = a.used()
+	q.used, r.Reused, r.CertNotAfter = far.conn, far.reused, far.notAfter
 	if q.used != nil {
 		r.Address = q.used.address()
 	}
@@ -219,7 +215,7 @@ const textPreamble = 1024
 // asked for, and the token events that came. Whatever it claims, budgets, costs and
 // counters then grow by no more than request and reply can explain.
 func (q *request) bound(t *result.Tokens, events int) {
-	q.counted = t.Prompt
+	q.promptCount = t.Prompt
 	// A token is at least one byte.
 	most := q.bytes + max(servicePreamble, len(q.question.Texts)*textPreamble)
 	if t.Prompt == 0 || t.Prompt > most {

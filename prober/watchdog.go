@@ -10,17 +10,12 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// limitError is the cause with which a watchdog cancels a probe.
+// limitError is the cause with which a watchdog cancels a probe. It is written only when it
+// is shown, which most never are.
 type limitError struct {
 	outcome result.Outcome
 	format  string
 	limit   fmt.Stringer
-}
-
-// newLimitError returns the cause for a limit that is over. It is written only when it
-// is shown, which most never are.
-func newLimitError(o result.Outcome, format string, limit fmt.Stringer) *limitError {
-	return &limitError{outcome: o, format: format, limit: limit}
 }
 
 func (e *limitError) Error() string { return fmt.Sprintf(e.format, e.limit) }

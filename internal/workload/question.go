@@ -191,12 +191,9 @@ func Hash(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Length is a length in tokens, and how often it is drawn relative to others.
-type Length struct {
-	Tokens int
-	// Weight is positive and finite; it means nothing where there is one length.
-	Weight float64
-}
+// Length is a length in tokens, and how often it is drawn relative to others, which means nothing
+// where there is one length.
+type Length = config.WeightedLength
 
 // Draw returns the tokens of one of the lengths, at random by weight. There is
 // one at least; one alone takes no rng.
@@ -228,11 +225,7 @@ func LengthsOf(l config.Lengths) []Length {
 	if len(l.Mix) == 0 {
 		return []Length{{Tokens: l.Max()}}
 	}
-	all := make([]Length, len(l.Mix))
-	for i, w := range l.Mix {
-		all[i] = Length{Tokens: w.Tokens, Weight: w.Weight}
-	}
-	return all
+	return l.Mix
 }
 
 // NewRand returns a generator for what one prober draws.

@@ -222,7 +222,7 @@ func (a *source) SetMix(m *Mix) {
 // where the server can be made to.
 type source struct {
 	prompts *Prompts
-	prefix  Prefix
+	prefix  config.Prefix
 	outputs []workload.Length
 	rng     *rand.Rand
 	learnt  bool         // the server has counted a prompt
@@ -232,7 +232,7 @@ type source struct {
 }
 
 func newSource(m *config.Module) *source {
-	a := &source{prefix: Prefix(m.Prefix), outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(), later: m.TurnsBefore(m.Turns), related: related{module: m}}
+	a := &source{prefix: m.Prefix, outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(), later: m.TurnsBefore(m.Turns), related: related{module: m}}
 	a.prompts = NewPrompts(workload.LengthsOf(m.InputTokens), a.prefix, a.rng)
 	if m.Traffic != nil {
 		a.traffic = newTrafficDraw(m, a.rng)

@@ -9,20 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-)
-
-// Prefix reports whether a server may know the beginning of a prompt.
-type Prefix string
-
-const (
-	// Cold prompts start with random words, so that nothing cached matches.
-	Cold Prefix = "cold"
-	// Warm prompts start alike; once their length is found they are the same
-	// to the byte.
-	Warm Prefix = "warm"
-	// Paired prompts are cold ones, of which each is asked again as it is.
-	Paired Prefix = "paired"
 )
 
 // MaxTarget is the longest wanted length, in tokens; more is cut to it.
@@ -102,7 +90,7 @@ const (
 
 type builder struct {
 	target float64
-	prefix Prefix
+	prefix config.Prefix
 	rng    *rand.Rand
 
 	words   int     // of the next prompt
@@ -116,7 +104,7 @@ type builder struct {
 	deaf      time.Time // until when no count is taken
 }
 
-func newBuilder(target int, prefix Prefix, rng *rand.Rand) *builder {
+func newBuilder(target int, prefix config.Prefix, rng *rand.Rand) *builder {
 	b := &builder{
 		target: float64(min(max(target, 0), MaxTarget)),
 		prefix: prefix,
@@ -135,7 +123,7 @@ func (b *builder) guess(slope float64) {
 // next returns the prompt to send now, but for its target.
 func (b *builder) next() Prompt {
 	var nonce *rand.Rand
-	if b.prefix != Warm {
+	if b.prefix != config.PrefixWarm {
 		nonce = b.rng
 	}
 	return Prompt{Text: compose(b.words, nonce), Words: b.words}
@@ -236,7 +224,7 @@ func (b *builder) learnSlope(now Count) {
 // tokens per word, whatever the server counts.
 func (b *builder) setWords(words float64) {
 	shortest := float64(fixedWords)
-	if b.prefix != Warm {
+	if b.prefix != config.PrefixWarm {
 		shortest += nonceWords
 	}
 	longest := max(shortest, math.Floor(b.target/minSlope))
@@ -249,14 +237,14 @@ func (b *builder) setWords(words float64) {
 type Prompts struct {
 	lengths  []workload.Length
 	builders []*builder // of lengths
-	prefix   Prefix
+	prefix   config.Prefix
 	rng      *rand.Rand
 }
 
 // NewPrompts returns a Prompts of at least one length, counted as the server counts, its
 // chat template included. A length below the shortest prompt (about 40 words)
 // gives that one. Warm prompts of one length take no rng.
-func NewPrompts(lengths []workload.Length, prefix Prefix, rng *rand.Rand) *Prompts {
+func NewPrompts(lengths []workload.Length, prefix config.Prefix, rng *rand.Rand) *Prompts {
 	m := &Prompts{lengths: lengths, prefix: prefix, rng: rng, builders: make([]*builder, len(lengths))}
 	for i, l := range lengths {
 		m.builders[i] = newBuilder(l.Tokens, prefix, rng)

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 )
@@ -32,9 +33,7 @@ func (s tokenizer) count(words int) int {
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
 // shortest returns the length of the shortest prompt, in words.
-func shortest(p Prefix) int { return newBuilder(1, p, newRand(1)).next().Words }
-
-// noon is when the tests take place.
+func shortest(p config.Prefix) int { return newBuilder(1, p, newRand(1)).next().Words }
 
 // see has a builder learn the server's count of its next prompt.
 func (b *builder) see(s tokenizer) Verdict {
@@ -44,7 +43,7 @@ func (b *builder) see(s tokenizer) Verdict {
 
 // offTarget returns how far the prompt after so many probes is from the
 // target, as a share of it, and what the share may be.
-func offTarget(s tokenizer, target int, prefix Prefix, probes int) (off, within float64) {
+func offTarget(s tokenizer, target int, prefix config.Prefix, probes int) (off, within float64) {
 	b := newBuilder(target, prefix, newRand(1))
 	for range probes {
 		b.see(s)
@@ -64,7 +63,7 @@ func TestReachesTargetInThreeProbes(t *testing.T) {
 	for _, ratio := range []float64{0.7, 0.85, 1, 1.15, 1.3, 1.7, 2.5, 4} {
 		for _, overhead := range []int{0, 1, 10, 60, 200, 400} {
 			for _, target := range []int{100, 128, 256, 512, 700, 1024, 4000, 32000, 128000, 1000000, MaxTarget} {
-				for _, prefix := range []Prefix{Cold, Warm} {
+				for _, prefix := range []config.Prefix{config.PrefixCold, config.PrefixWarm} {
 					if float64(target) < float64(overhead)+ratio*float64(shortest(prefix)) {
 						continue // TestTargetTooSmall
 					}
@@ -97,7 +96,7 @@ func TestReachesAnyTarget(t *testing.T) {
 		if seed := rapid.Uint64().Draw(t, "seed"); seed%2 == 1 {
 			s.noise = newRand(seed)
 		}
-		prefix := rapid.SampledFrom([]Prefix{Cold, Warm}).Draw(t, "prefix")
+		prefix := rapid.SampledFrom([]config.Prefix{config.PrefixCold, config.PrefixWarm}).Draw(t, "prefix")
 		least := int(math.Ceil(float64(s.overhead) + s.ratio*float64(shortest(prefix))))
 		target := rapid.IntRange(least, 200000).Draw(t, "target")
 		if off, within := offTarget(s, target, prefix, rapid.IntRange(3, 20).Draw(t, "probes")); off > within {
@@ -107,7 +106,7 @@ func TestReachesAnyTarget(t *testing.T) {
 }
 
 func TestTargetTooSmall(t *testing.T) {
-	f := func(s tokenizer, target int, prefix Prefix) {
+	f := func(s tokenizer, target int, prefix config.Prefix) {
 		t.Helper()
 		b := newBuilder(target, prefix, newRand(1))
 		for range 3 {
@@ -117,7 +116,7 @@ func TestTargetTooSmall(t *testing.T) {
 			t.Errorf("%+v, target %d, %s: %d words, want the shortest, %d", s, target, prefix, got, want)
 		}
 	}
-	for _, prefix := range []Prefix{Cold, Warm} {
+	for _, prefix := range []config.Prefix{config.PrefixCold, config.PrefixWarm} {
 		f(tokenizer{0, 1, nil}, -5, prefix)
 		f(tokenizer{0, 1, nil}, 0, prefix)
 		f(tokenizer{0, 1, nil}, 20, prefix)
@@ -127,7 +126,7 @@ func TestTargetTooSmall(t *testing.T) {
 }
 
 func TestColdStartsAnew(t *testing.T) {
-	for _, prefix := range []Prefix{Cold, Paired} {
+	for _, prefix := range []config.Prefix{config.PrefixCold, config.PrefixPaired} {
 		b := newBuilder(200, prefix, newRand(7))
 		seen := map[string]bool{}
 		for range 2000 {
@@ -142,7 +141,7 @@ func TestColdStartsAnew(t *testing.T) {
 
 // Two probers of one endpoint must not warm the cache for each other.
 func TestColdDiffersBySeed(t *testing.T) {
-	a, b := newBuilder(200, Cold, newRand(1)).next(), newBuilder(200, Cold, newRand(2)).next()
+	a, b := newBuilder(200, config.PrefixCold, newRand(1)).next(), newBuilder(200, config.PrefixCold, newRand(2)).next()
 	if a.Text[:16] == b.Text[:16] {
 		t.Errorf("both start with %q", a.Text[:16])
 	}
@@ -155,7 +154,7 @@ func TestColdDiffersBySeed(t *testing.T) {
 func TestWarmFreezes(t *testing.T) {
 	f := func(s tokenizer, target int) {
 		t.Helper()
-		b := newBuilder(target, Warm, nil)
+		b := newBuilder(target, config.PrefixWarm, nil)
 		for range 4 {
 			b.see(s)
 		}
@@ -176,7 +175,7 @@ func TestWarmFreezes(t *testing.T) {
 
 // Another model behind the same name: the search starts again.
 func TestAnotherTokenizer(t *testing.T) {
-	b := newBuilder(1000, Warm, nil)
+	b := newBuilder(1000, config.PrefixWarm, nil)
 	for _, s := range []tokenizer{{10, 1.2, nil}, {80, 2.1, nil}, {0, 0.8, nil}} {
 		for range 3 {
 			b.see(s)
@@ -191,13 +190,13 @@ func TestAnotherTokenizer(t *testing.T) {
 // tokens.
 func TestCountThatDoesNotFollow(t *testing.T) {
 	for _, second := range []int{450, 440, 458} {
-		b := newBuilder(500, Warm, nil)
+		b := newBuilder(500, config.PrefixWarm, nil)
 		b.learn(Count{400, 450}, lab.Noon())
 		if v, _ := b.learn(Count{464, second}, lab.Noon()); v != Truncated {
 			t.Errorf("%d tokens of 464 words after 450 of 400: verdict %d, want truncated", second, v)
 		}
 	}
-	b := newBuilder(500, Warm, nil)
+	b := newBuilder(500, config.PrefixWarm, nil)
 	b.learn(Count{400, 450}, lab.Noon())
 	if v, _ := b.learn(Count{463, 458}, lab.Noon()); v != Short {
 		t.Errorf("verdict %d, want short", v)
@@ -207,7 +206,7 @@ func TestCountThatDoesNotFollow(t *testing.T) {
 func TestAbsurdCountsAreIgnored(t *testing.T) {
 	f := func(words, tokens int) {
 		t.Helper()
-		b := newBuilder(500, Warm, nil)
+		b := newBuilder(500, config.PrefixWarm, nil)
 		before := b.next().Words
 		if v, taken := b.learn(Count{words, tokens}, lab.Noon()); taken || v != Whole {
 			t.Errorf("learn(%d, %d) took the count", words, tokens)
@@ -232,7 +231,7 @@ func TestAbsurdCountsAreIgnored(t *testing.T) {
 // token allows, once. What it says of that one cannot be, so that it is not believed
 // for a while.
 func TestConstantHighCount(t *testing.T) {
-	b, now, short := newBuilder(8000, Cold, newRand(1)), lab.Noon(), 0
+	b, now, short := newBuilder(8000, config.PrefixCold, newRand(1)), lab.Noon(), 0
 	const runs = 200 // 400 minutes
 	for range runs {
 		if b.words < (8000-1024)/6 {
@@ -254,7 +253,7 @@ func TestConstantHighCount(t *testing.T) {
 // and a half. A template adds to that.
 func TestBoundedForALyingServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		prefix := rapid.SampledFrom([]Prefix{Cold, Warm}).Draw(t, "prefix")
+		prefix := rapid.SampledFrom([]config.Prefix{config.PrefixCold, config.PrefixWarm}).Draw(t, "prefix")
 		target := rapid.IntRange(1, MaxTarget).Draw(t, "target")
 		b := newBuilder(target, prefix, newRand(1))
 		least, most := max(shortest(prefix), (target-1024)/6), max(shortest(prefix), target*3/2)
@@ -307,7 +306,7 @@ func TestTruncatingServer(t *testing.T) {
 	for _, ratio := range []float64{0.7, 1, 1.15, 1.3, 1.7, 4} {
 		for context := 100; context < target*93/100; context += 97 {
 			s := limited{tokenizer{overhead: 30, ratio: ratio}, context, context}
-			b := newBuilder(target, Cold, newRand(1))
+			b := newBuilder(target, config.PrefixCold, newRand(1))
 			whole, asked, longest := watch(b, s, runs, lab.Noon())
 			if len(whole) > 1 || len(whole) == 1 && whole[0] < target*5/6 {
 				t.Fatalf("%+v: prompts of %v tokens were taken for %d", s, whole, target)
@@ -325,7 +324,7 @@ func TestTruncatingServer(t *testing.T) {
 // After a restart with a larger context the length is found again. What it was taken
 // for in the meantime does not matter.
 func TestServerNoLongerTruncates(t *testing.T) {
-	b := newBuilder(8000, Paired, newRand(1))
+	b := newBuilder(8000, config.PrefixPaired, newRand(1))
 	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 4096, 4096}
 	if whole, asked, _ := watch(b, s, 7, lab.Noon()); len(whole) > 0 || asked != 2 {
 		t.Fatalf("%d prompts in 14 minutes, whole ones %v, want two that are none", asked, whole)
@@ -346,7 +345,7 @@ func TestServerNoLongerTruncates(t *testing.T) {
 // The first guess is longer than the context, and what is wanted fits. Ollama 0.32 keeps
 // half of the context, and two tokens, of a prompt that is longer.
 func TestContextJustLargeEnough(t *testing.T) {
-	b := newBuilder(8000, Cold, newRand(1))
+	b := newBuilder(8000, config.PrefixCold, newRand(1))
 	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 8192, 4098}
 	whole, asked, _ := watch(b, s, 10, lab.Noon())
 	if asked != 10 || len(whole) != 8 || whole[0] < 7800 || whole[7] > 8192 {
@@ -356,7 +355,7 @@ func TestContextJustLargeEnough(t *testing.T) {
 
 // A server that is restarted with a smaller context: the first prompt shows it.
 func TestServerBeginsToTruncate(t *testing.T) {
-	b := newBuilder(8000, Cold, newRand(1))
+	b := newBuilder(8000, config.PrefixCold, newRand(1))
 	s := limited{tokenizer{overhead: 30, ratio: 1.3}, 16384, 16384}
 	watch(b, s, 5, lab.Noon())
 	s.context, s.kept = 7000, 7000
@@ -366,7 +365,7 @@ func TestServerBeginsToTruncate(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	for _, prefix := range []Prefix{Cold, Warm, Paired} {
+	for _, prefix := range []config.Prefix{config.PrefixCold, config.PrefixWarm, config.PrefixPaired} {
 		least := shortest(prefix)
 		for words := least; words < least+300; words++ {
 			b := newBuilder(1, prefix, newRand(uint64(words)))
@@ -423,7 +422,7 @@ func BenchmarkNext(b *testing.B) {
 	for _, target := range []int{256, 8000, 128000} {
 		b.Run(fmt.Sprint(target), func(b *testing.B) {
 			b.ReportAllocs()
-			mix := NewPrompts([]workload.Length{{Tokens: target}}, Cold, newRand(1))
+			mix := NewPrompts([]workload.Length{{Tokens: target}}, config.PrefixCold, newRand(1))
 			for b.Loop() {
 				b.SetBytes(int64(len(mix.Next().Text)))
 			}

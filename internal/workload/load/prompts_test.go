@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/testdata/lab"
 )
@@ -39,7 +40,7 @@ func TestDrawByWeight(t *testing.T) {
 
 // One length alone needs neither a weight nor a generator.
 func TestOneLengthIsNoDraw(t *testing.T) {
-	m := NewPrompts([]workload.Length{{Tokens: 500}}, Warm, nil)
+	m := NewPrompts([]workload.Length{{Tokens: 500}}, config.PrefixWarm, nil)
 	a, b := m.Next(), m.Next()
 	if a.Target != 500 || a != b {
 		t.Errorf("targets %d and %d, same text %t", a.Target, b.Target, a.Text == b.Text)
@@ -50,7 +51,7 @@ func TestOneLengthIsNoDraw(t *testing.T) {
 // one count, on the line after two.
 func TestSecondLengthStartsFromTheFirst(t *testing.T) {
 	s := tokenizer{overhead: 200, ratio: 2}
-	m := NewPrompts([]workload.Length{{Tokens: 1000, Weight: 1}, {Tokens: 4000, Weight: 1}}, Warm, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 1000, Weight: 1}, {Tokens: 4000, Weight: 1}}, config.PrefixWarm, newRand(1))
 	first, second := Prompt{Target: 1000}, Prompt{Target: 4000}
 	learn := func(words, tokens int) {
 		t.Helper()
@@ -82,7 +83,7 @@ func TestLengthsLearnFromEachOther(t *testing.T) {
 			ratio:    rapid.Float64Range(0.7, 4).Draw(t, "ratio"),
 		}
 		lengths := rapid.Permutation([]workload.Length{{Tokens: 1000, Weight: 1}, {Tokens: 4000, Weight: 1}, {Tokens: 16000, Weight: 1}, {Tokens: 3000, Weight: 1}}).Draw(t, "order")
-		m := NewPrompts(lengths, rapid.SampledFrom([]Prefix{Cold, Warm, Paired}).Draw(t, "prefix"), newRand(1))
+		m := NewPrompts(lengths, rapid.SampledFrom([]config.Prefix{config.PrefixCold, config.PrefixWarm, config.PrefixPaired}).Draw(t, "prefix"), newRand(1))
 		for i, l := range lengths {
 			p := m.Like(Prompt{Target: l.Tokens})
 			m.Learn(p, s.count(p.Words), lab.Noon())
@@ -102,12 +103,12 @@ func TestMixReachesEachLength(t *testing.T) {
 			ratio:    rapid.Float64Range(0.7, 4).Draw(t, "ratio"),
 			noise:    newRand(rapid.Uint64().Draw(t, "seed")),
 		}
-		least := max(100, int(math.Ceil(float64(s.overhead)+s.ratio*float64(shortest(Cold))))+2)
+		least := max(100, int(math.Ceil(float64(s.overhead)+s.ratio*float64(shortest(config.PrefixCold))))+2)
 		var lengths []workload.Length
 		for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(least, 5000), 1, 5, rapid.ID[int]).Draw(t, "lengths") {
 			lengths = append(lengths, workload.Length{Tokens: n, Weight: 1})
 		}
-		m, counts := NewPrompts(lengths, Cold, newRand(rapid.Uint64().Draw(t, "draws"))), map[int]int{}
+		m, counts := NewPrompts(lengths, config.PrefixCold, newRand(rapid.Uint64().Draw(t, "draws"))), map[int]int{}
 		for range 40 {
 			p := m.Next()
 			if counts[p.Target] >= 3 {
@@ -124,7 +125,7 @@ func TestMixReachesEachLength(t *testing.T) {
 }
 
 func TestLearnIgnoresStrangers(t *testing.T) {
-	m := NewPrompts([]workload.Length{{Tokens: 300, Weight: 1}, {Tokens: 600, Weight: 1}}, Warm, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 300, Weight: 1}, {Tokens: 600, Weight: 1}}, config.PrefixWarm, newRand(1))
 	before := [2]int{m.Like(Prompt{Target: 300}).Words, m.Like(Prompt{Target: 600}).Words}
 	m.Learn(Prompt{Words: 200, Target: 400}, 300, lab.Noon()) // no length of this mix
 	m.Learn(Prompt{Words: 200, Target: 300}, 0, lab.Noon())   // no count
@@ -135,7 +136,7 @@ func TestLearnIgnoresStrangers(t *testing.T) {
 }
 
 func TestLikeHasTheSameLength(t *testing.T) {
-	m := NewPrompts([]workload.Length{{Tokens: 300, Weight: 1}, {Tokens: 600, Weight: 1}}, Cold, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 300, Weight: 1}, {Tokens: 600, Weight: 1}}, config.PrefixCold, newRand(1))
 	for range 50 {
 		p := m.Next()
 		if q := m.Like(p); q.Target != p.Target || q.Words != p.Words || q.Text == p.Text {
@@ -146,7 +147,7 @@ func TestLikeHasTheSameLength(t *testing.T) {
 
 // A length that the server truncates twice rests alone, and only for a while.
 func TestRestingIsOfOneLength(t *testing.T) {
-	m := NewPrompts([]workload.Length{{Tokens: 500, Weight: 1}, {Tokens: 8000, Weight: 1}}, Cold, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 500, Weight: 1}, {Tokens: 8000, Weight: 1}}, config.PrefixCold, newRand(1))
 	short, long := Prompt{Target: 500}, Prompt{Target: 8000}
 	for i := range 2 {
 		if _, resting := m.Resting(long, lab.Noon()); resting {
@@ -168,7 +169,7 @@ func TestRestingIsOfOneLength(t *testing.T) {
 
 // A mix of other lengths keeps what was learnt of a length, and new lengths begin with it.
 func TestMixUsesOtherLengths(t *testing.T) {
-	m := NewPrompts([]workload.Length{{Tokens: 400, Weight: 1}}, Cold, newRand(1))
+	m := NewPrompts([]workload.Length{{Tokens: 400, Weight: 1}}, config.PrefixCold, newRand(1))
 	for range 5 { // a tokenizer of 2 tokens for each word
 		p := m.Next()
 		m.Learn(p, 2*p.Words, time.Now())
