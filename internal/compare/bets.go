@@ -98,11 +98,11 @@ func most(samples []sample, play score, value float64) float64 {
 }
 
 // bound returns the value between reached, at which the capital of a game reaches
-// 1/alpha, and missed, at which it does not, from which on it does not; false where it
+// 1/alpha, and missed, at which it does not, from which on it does not; NaN where it
 // does not reach it at reached either. The capital is monotonic in the value.
-func bound(samples []sample, play score, reached, missed, alpha float64) (value float64, ok bool) {
+func bound(samples []sample, play score, reached, missed, alpha float64) float64 {
 	if most(samples, play, reached) < 1/alpha {
-		return 0, false
+		return math.NaN()
 	}
 	for math.Abs(reached-missed) > 1e-5 {
 		middle := (reached + missed) / 2
@@ -112,7 +112,7 @@ func bound(samples []sample, play score, reached, missed, alpha float64) (value 
 			missed = middle
 		}
 	}
-	return reached, true
+	return reached
 }
 
 // The standard deviation is that of the first samples: at least minScaled, so that there

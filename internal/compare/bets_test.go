@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+func near[T ~float64](a, b T) bool { return math.Abs(float64(a-b)) < 1e-9 }
 
 func TestCapital(t *testing.T) {
 	c := newCapital()
@@ -103,10 +103,10 @@ func TestBoundsHoldWheneverOneLooks(t *testing.T) {
 			}
 			shares = append(shares, share)
 			f := func(name string, samples []sample, above, below score, lowest, highest float64) {
-				lower, okLower := bound(samples, above, lowest, highest, alpha)
-				upper, okUpper := bound(samples, below, highest, lowest, alpha)
-				ever[name+" lower"] = ever[name+" lower"] || okLower && lower > centre
-				ever[name+" upper"] = ever[name+" upper"] || okUpper && upper < centre
+				lower := bound(samples, above, lowest, highest, alpha)
+				upper := bound(samples, below, highest, lowest, alpha)
+				ever[name+" lower"] = ever[name+" lower"] || lower > centre
+				ever[name+" upper"] = ever[name+" upper"] || upper < centre
 			}
 			f("centre", latencies, centreAbove, centreBelow, -7, 7)
 			f("mean", shares, meanAbove, meanBelow, -0.999, 0.999)

@@ -152,23 +152,29 @@ func (c *Comparison) Findings() []Finding {
 	return all
 }
 
+// Amount is a latency in seconds, a share or a change; NaN is not known, and left out of JSON.
+type Amount float64
+
+// IsZero reports whether the amount is not known.
+func (a Amount) IsZero() bool { return math.IsNaN(float64(a)) }
+
 // Finding is what is known of one quantity.
 type Finding struct {
-	Quantity Quantity
-	Verdict  Verdict
+	Quantity Quantity `json:"quantity"`
+	Verdict  Verdict  `json:"verdict"`
 	// Pairs is how many pairs have the quantity on both sides.
-	Pairs int
-	// Baseline and Candidate are the medians of a latency in seconds, over the runs that
-	// have it, or shares; NaN where there is none.
-	Baseline, Candidate float64
-	// Change is that of the candidate, relative for latencies: the median over the
-	// pairs, or the mean difference of shares; NaN without a pair.
-	Change float64
+	Pairs int `json:"pairs"`
+	// Baseline and Candidate are the medians of a latency, over the runs that have it, or shares.
+	Baseline  Amount `json:"baseline,omitzero"`
+	Candidate Amount `json:"candidate,omitzero"`
+	// Change is that of the candidate, relative for latencies: the median over the pairs, or the mean difference of shares.
+	Change Amount `json:"change,omitzero"`
 	// Lower and Upper bound the change whenever one looks: it is lower or higher with a
-	// probability of at most alpha/4 and of alpha. NaN where the pairs are too few.
-	Lower, Upper float64
+	// probability of at most alpha/4 and of alpha. They are not known where the pairs are too few.
+	Lower Amount `json:"change_lower,omitzero"`
+	Upper Amount `json:"change_upper,omitzero"`
 	// Margin is the change above which the candidate has a regression.
-	Margin float64
+	Margin Amount `json:"margin"`
 }
 
 // test is that of one quantity.
@@ -232,27 +238,21 @@ func (t *test) verdict() Verdict {
 }
 
 func (t *test) finding() Finding {
-	f := Finding{
-		Quantity: t.quantity, Verdict: t.verdict(), Pairs: len(t.samples),
-		Baseline: t.typical(t.baseline), Candidate: t.typical(t.candidate),
-		Lower: math.NaN(), Upper: math.NaN(), Margin: t.margin,
-	}
 	values := make([]float64, len(t.samples))
 	for i, s := range t.samples {
 		values[i] = s.value
 	}
 	lowest, highest := t.limits()
-	f.Change = t.typical(values)
-	if lower, ok := bound(t.samples, t.worse, lowest, highest, 1/t.forBlock); ok {
-		f.Lower = lower
-	}
-	if upper, ok := bound(t.samples, t.notWorse, highest, lowest, 1/t.forPass); ok {
-		f.Upper = upper
-	}
+	change, lower, upper, margin := t.typical(values), bound(t.samples, t.worse, lowest, highest, 1/t.forBlock),
+		bound(t.samples, t.notWorse, highest, lowest, 1/t.forPass), t.margin
 	if t.quantity.IsLatency() {
-		f.Change, f.Lower, f.Upper, f.Margin = math.Expm1(f.Change), math.Expm1(f.Lower), math.Expm1(f.Upper), math.Expm1(f.Margin)
+		change, lower, upper, margin = math.Expm1(change), math.Expm1(lower), math.Expm1(upper), math.Expm1(margin)
 	}
-	return f
+	return Finding{
+		Quantity: t.quantity, Verdict: t.verdict(), Pairs: len(t.samples),
+		Baseline: Amount(t.typical(t.baseline)), Candidate: Amount(t.typical(t.candidate)),
+		Change: Amount(change), Lower: Amount(lower), Upper: Amount(upper), Margin: Amount(margin),
+	}
 }
 
 // typical returns the median of latencies or of their changes, or the mean of shares or

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"errors"
-	"math"
 	"testing"
 	"time"
 
@@ -78,7 +77,7 @@ func TestFindings(t *testing.T) {
 		!(failures.Lower < 0.1 && failures.Upper > 0.1 && failures.Lower > -0.3 && failures.Upper < 0.5) {
 		t.Errorf("%+v", failures)
 	}
-	if tpot.Pairs != 0 || !math.IsNaN(tpot.Baseline) || !math.IsNaN(tpot.Change) || !math.IsNaN(tpot.Lower) || !math.IsNaN(tpot.Upper) {
+	if tpot.Pairs != 0 || !tpot.Baseline.IsZero() || !tpot.Change.IsZero() || !tpot.Lower.IsZero() || !tpot.Upper.IsZero() {
 		t.Errorf("%+v", tpot)
 	}
 }

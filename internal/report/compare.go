@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -97,22 +96,22 @@ func verdictColor(v compare.Verdict) color {
 	return yellow
 }
 
-func amount(q compare.Quantity, v float64) string {
+func amount(q compare.Quantity, v compare.Amount) string {
 	switch {
-	case math.IsNaN(v):
+	case v.IsZero():
 		return "-"
 	case q.IsLatency():
-		return result.SecondsInWords(v)
+		return result.SecondsInWords(float64(v))
 	}
-	return percent(v)
+	return percent(float64(v))
 }
 
 func percent(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
 
 // change renders a change: relative of latencies, in percentage points of shares.
-func change(q compare.Quantity, v float64) string {
+func change(q compare.Quantity, v compare.Amount) string {
 	switch {
-	case math.IsNaN(v):
+	case v.IsZero():
 		return "-"
 	case q.IsLatency():
 		return fmt.Sprintf("%+.1f %%", 100*v)
@@ -131,7 +130,7 @@ type comparisonDocument struct {
 	MaxPairs   int               `json:"max_pairs"`
 	Alpha      float64           `json:"alpha"`
 	Seed       uint64            `json:"seed"`
-	Quantities []findingDocument `json:"quantities"`
+	Quantities []compare.Finding `json:"quantities"`
 }
 
 type sideDocument struct {
@@ -140,34 +139,13 @@ type sideDocument struct {
 	Outcomes map[result.Outcome]int `json:"outcomes"`
 }
 
-// findingDocument leaves out what is not known. Latencies are in seconds and their
-// changes relative; shares are of 1, and so are their changes.
-type findingDocument struct {
-	Quantity  compare.Quantity `json:"quantity"`
-	Verdict   compare.Verdict  `json:"verdict"`
-	Pairs     int              `json:"pairs"`
-	Baseline  *float64         `json:"baseline,omitempty"`
-	Candidate *float64         `json:"candidate,omitempty"`
-	Change    *float64         `json:"change,omitempty"`
-	Lower     *float64         `json:"change_lower,omitempty"`
-	Upper     *float64         `json:"change_upper,omitempty"`
-	Margin    float64          `json:"margin"`
-}
-
 // JSON writes the comparison as one line: an object whose one field is `comparison`.
 // Errors are those of w.
 func (c *Comparison) JSON(w io.Writer) error {
 	d := comparisonDocument{
 		Time: c.Start.UTC(), Took: c.Took.Seconds(), Verdict: c.Verdict, Module: c.Candidate.Module,
 		Baseline: c.Baseline.document(), Candidate: c.Candidate.document(),
-		Pairs: c.Pairs, MaxPairs: c.MaxPairs, Alpha: c.Alpha, Seed: c.Seed,
-	}
-	for _, f := range c.Findings {
-		d.Quantities = append(d.Quantities, findingDocument{
-			Quantity: f.Quantity, Verdict: f.Verdict, Pairs: f.Pairs, Margin: f.Margin,
-			Baseline: known(f.Baseline), Candidate: known(f.Candidate),
-			Change: known(f.Change), Lower: known(f.Lower), Upper: known(f.Upper),
-		})
+		Pairs: c.Pairs, MaxPairs: c.MaxPairs, Alpha: c.Alpha, Seed: c.Seed, Quantities: c.Findings,
 	}
 	return encode(w, map[string]comparisonDocument{"comparison": d})
 }
@@ -176,13 +154,6 @@ func (s Side) document() sideDocument {
 	d := sideDocument{Endpoint: s.Endpoint, URL: s.URL, Outcomes: map[result.Outcome]int{}}
 	maps.Copy(d.Outcomes, s.Results.outcomes)
 	return d
-}
-
-func known(v float64) *float64 {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return &v
 }
 
 // The elements of a report of JUnit, as CI systems read it.

@@ -20,7 +20,7 @@ func compared() *Comparison {
 	var good, bad Summary
 	good.Add(&result.Result{Outcome: result.Success})
 	bad.Add(&result.Result{Outcome: result.Success}, &result.Result{Outcome: result.Overloaded})
-	nan := math.NaN()
+	nan := compare.Amount(math.NaN())
 	return &Comparison{
 		Baseline:  Side{Target: result.Target{Endpoint: "stable", URL: "http://a:8000", Module: "interactive"}, Results: &good},
 		Candidate: Side{Target: result.Target{Endpoint: "canary<\x1b", URL: "http://b:8000", Module: "interactive"}, Results: &bad},
