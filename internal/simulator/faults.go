@@ -45,10 +45,12 @@ type effect struct {
 	At                 string
 	Token, From, Every int
 	// The changes: a Pause before the event; what is written before (or After) it, verbatim or as Payloads, of the kind
-	// Writes; other Counts of prompt, output, cached and reasoning tokens; another text, of Replace one after the
-	// other; no finish reason. Then what is written again and again, or the end of the stream.
+	// Writes, with so many times 64 kB to Fill what is between; other Counts of prompt, output, cached and reasoning
+	// tokens; another text, of Replace one after the other; no finish reason. Then the end of the stream, or the last of
+	// all again and again.
 	Write, Payloads         []string
 	Writes                  Kind
+	Fill                    int
 	Counts                  []int
 	Prepend, Append, Then   string
 	Replace                 []string
@@ -207,8 +209,14 @@ func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
 	if f.Prepend+f.Append != "" {
 		changed.text = []byte(f.Prepend + string(e.text) + f.Append)
 	}
+	if f.Unfinished {
+		changed.finish = ""
+	}
 	var all []event
-	for _, bytes := range f.Write {
+	for i, bytes := range f.Write {
+		if i > 0 && f.Fill > 0 {
+			all = append(all, slices.Repeat([]event{{kind: Odd, verbatim: strings.Repeat("a", 64<<10)}}, f.Fill)...)
+		}
 		all = append(all, event{kind: cmp.Or(f.Writes, Odd), verbatim: bytes})
 	}
 	for _, payload := range f.Payloads {
@@ -217,14 +225,16 @@ func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
 	if f.After {
 		all = slices.Insert(all, 0, changed)
 	}
-	if f.Unfinished {
-		changed.finish = ""
-	}
 	if err := emit(next, all...); err != nil {
 		return err
 	}
-	if f.Repeat > 0 {
-		return x.repeat(f.Repeat, func() error { return emit(next, all[1:]...) })
+	for f.Repeat > 0 {
+		if err := sleep(x.ctx(), f.Repeat); err != nil {
+			return err
+		}
+		if err := next(&all[len(all)-1]); err != nil {
+			return err
+		}
 	}
 	if err := x.end(f.Then, next); err != nil || f.After || f.Skip {
 		return err
@@ -234,7 +244,6 @@ func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
 
 // ownShape returns the shape of a fault that is a function of its own; nil is none.
 func (f *Fault) ownShape(x *exchange, next sink) sink {
-	n := 0 // tokens
 	switch f.Name {
 	case "usage_on_finish":
 		return func(e *event) error {
@@ -262,14 +271,6 @@ func (f *Fault) ownShape(x *exchange, next sink) sink {
 			}
 			return next(e)
 		}
-	case "endless_tokens":
-		return func(e *event) error {
-			if e.finish == "" {
-				return next(e)
-			}
-			e.finish = ""
-			return x.repeat(x.s.o.DecodeStep, func() error { return next(e) })
-		}
 	case "early_role":
 		return func(e *event) error {
 			switch e.kind {
@@ -290,42 +291,8 @@ func (f *Fault) ownShape(x *exchange, next sink) sink {
 			}
 			return next(e)
 		}
-	case "long_line":
-		return func(e *event) error {
-			if n += e.tokens; e.tokens > 0 && n == 3 {
-				if err := longLine(next); err != nil {
-					return err
-				}
-			}
-			return next(e)
-		}
 	}
 	return nil
-}
-
-// repeat acts again and again.
-func (x *exchange) repeat(every time.Duration, act func() error) error {
-	err := act()
-	for err == nil {
-		if err = sleep(x.ctx(), every); err == nil {
-			err = act()
-		}
-	}
-	return err
-}
-
-// longLine writes a data line of 100 MB in pieces of 64 kB.
-func longLine(next sink) error {
-	piece := event{kind: Odd, verbatim: strings.Repeat("a", 64<<10)}
-	if err := next(&event{kind: Odd, verbatim: `data: {"choices":[{"index":0,"delta":{"content":"`}); err != nil {
-		return err
-	}
-	for range 100e6 / len(piece.verbatim) {
-		if err := next(&piece); err != nil {
-			return err
-		}
-	}
-	return next(&event{kind: Odd, verbatim: "\"}}]}\n\n"})
 }
 
 // cutAt returns the length of the next piece of b; the rest is one piece if it returns 0 or too much.
