@@ -37,15 +37,8 @@ type Options struct {
 	OnLogger func(*slog.Logger)
 }
 
-// command is one command of the program.
-type command interface {
-	run(ctx context.Context, env environment) error
-}
-
-// printCommand is a command that prints a text.
-type printCommand struct{ print func(w io.Writer) error }
-
-func (c *printCommand) run(_ context.Context, env environment) error { return c.print(env.Stdout) }
+// command runs one command of the program.
+type command func(ctx context.Context, env environment) error
 
 // environment is what commands work with.
 type environment struct {
@@ -66,11 +59,13 @@ func Run(ctx context.Context, args []string, o Options) int {
 	}
 	if err == nil {
 		log, secrets := newLogQueue(o.Stderr), new(safetext.Configured)
-		logger := line.logger(log, secrets.Secrets())
+		var level slog.Level
+		_ = level.UnmarshalText([]byte(*line.logLevel)) // one of the enum
+		logger := newLogger(log, *line.logFormat, level, secrets.Secrets())
 		if o.OnLogger != nil {
 			o.OnLogger(logger)
 		}
-		err = cmd.run(ctx, environment{Options: o, logger: logger, lostLines: log.lost.Load, secrets: secrets})
+		err = cmd(ctx, environment{Options: o, logger: logger, lostLines: log.lost.Load, secrets: secrets})
 		log.close()
 	}
 	return report(o.Stderr, err)
@@ -162,22 +157,27 @@ func newCommandLine(o Options) *commandLine {
 	c.logFormat = c.app.Flag("log.format", "Format of the log: logfmt or json.").
 		Default("logfmt").Enum("logfmt", "json")
 	c.commands = map[string]command{
-		"serve":      newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()),
-		"check":      newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")),
-		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against six simulated servers.")),
-		"compare":    newCompareCommand(c.app.Command("compare", "Probe two endpoints in turns until it is clear whether the second is worse.")),
-		"probe":      newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")),
-		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")),
-		"explain":    newExplainCommand(c.app.Command("explain", "Say why an endpoint is as it is: the likeliest cause, its evidence, and what to do.")),
-		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),
-		"rules":      newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")),
-		"simulate":   newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")),
-		"completion": &printCommand{cli.Completion(c.app.Command("completion", "Print the completion script of a shell."))},
-		"man":        &printCommand{cli.Man(c.app)},
+		"serve":      newServeCommand(c.app.Command("serve", "Probe the endpoints and serve metrics (the default).").Default()).run,
+		"check":      newCheckCommand(c.app.Command("check", "Check a configuration file and print every problem with its place.")).run,
+		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against six simulated servers.")).run,
+		"compare":    newCompareCommand(c.app.Command("compare", "Probe two endpoints in turns until it is clear whether the second is worse.")).run,
+		"probe":      newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")).run,
+		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")).run,
+		"explain":    newExplainCommand(c.app.Command("explain", "Say why an endpoint is as it is: the likeliest cause, its evidence, and what to do.")).run,
+		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")).run,
+		"rules":      newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")).run,
+		"simulate":   newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")).run,
+		"completion": printing(cli.Completion(c.app.Command("completion", "Print the completion script of a shell."))),
+		"man":        printing(cli.Man(c.app)),
 	}
 	c.app.Command("man", "Print the manual page.")
 	cli.SetHelp(c.app)
 	return c
+}
+
+// printing returns a command that prints a text.
+func printing(print func(io.Writer) error) command {
+	return func(_ context.Context, env environment) error { return print(env.Stdout) }
 }
 
 // parse returns the command to run; done means that help or version was all.
@@ -196,12 +196,6 @@ func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
 		return nil, false, usageError{fmt.Errorf("%w, try %s", cmp.Or(cli.ValueError(c.app, args), err), cli.TryHelp(c.app, args))}
 	}
 	return c.commands[name], false, nil
-}
-
-func (c *commandLine) logger(w io.Writer, secrets *safetext.Secrets) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(*c.logLevel)) // one of the enum
-	return newLogger(w, *c.logFormat, level, secrets)
 }
 
 const (

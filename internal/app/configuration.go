@@ -24,26 +24,26 @@ import (
 
 // checkCommand checks a configuration file.
 type checkCommand struct {
-	file *string // the argument
-	flag *string // --config.file, as of the other commands
-	open *bool   // --no-secrets
+	file string // the argument
+	flag string // --config.file, as of the other commands
+	open bool   // --no-secrets
 }
 
 func newCheckCommand(c *kingpin.CmdClause) *checkCommand {
-	return &checkCommand{
-		file: c.Arg("file", "Configuration file to check.").String(),
-		flag: c.Flag("config.file", "The same as FILE.").Hidden().String(),
-		open: c.Flag("no-secrets", "Take no notice of secrets that are missing, variables and files: for the CI of the file, which has none.").Bool(),
-	}
+	check := new(checkCommand)
+	c.Arg("file", "Configuration file to check.").StringVar(&check.file)
+	c.Flag("config.file", "The same as FILE.").Hidden().StringVar(&check.flag)
+	c.Flag("no-secrets", "Take no notice of secrets that are missing, variables and files: for the CI of the file, which has none.").BoolVar(&check.open)
+	return check
 }
 
 func (c *checkCommand) run(_ context.Context, env environment) error {
-	if (*c.file == "") == (*c.flag == "") {
+	if (c.file == "") == (c.flag == "") {
 		return usageError{errors.New("check wants one configuration file: inference_exporter check FILE")}
 	}
-	file := cmp.Or(*c.file, *c.flag)
+	file := cmp.Or(c.file, c.flag)
 	load := config.Load
-	if *c.open {
+	if c.open {
 		load = config.LoadWithoutSecrets
 	}
 	cfg, err := loadConfig(load, file)
@@ -184,20 +184,20 @@ func objectiveText(m *config.Module) string {
 
 // rulesCommand prints rules for Prometheus, or routes for Alertmanager.
 type rulesCommand struct {
-	file, format, job, grafana, exporter *string
-	keep                                 *[]string
+	file, format string
+	options      alerts.Options // but the labels and modules
 }
 
 func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
-	return &rulesCommand{
-		file: c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").String(),
-		format: c.Flag("format", "What to print: rules for Prometheus, the same for mimirtool, routes and inhibitions for Alertmanager, or the objectives of the file for tools that make rules of them: sloth, pyrra, openslo.").
-			Default("prometheus").Enum("prometheus", "mimir", "alertmanager", "sloth", "pyrra", "openslo"),
-		keep:     c.Flag("keep-label", "Label that Prometheus adds to all metrics of an exporter and that distinguishes endpoints of the same name, such as cluster. Repeatable.").Strings(),
-		job:      c.Flag("job", "Regular expression for the names of the scrape jobs of exporters.").Default(alerts.DefaultJob).String(),
-		grafana:  c.Flag("grafana-url", "URL of Grafana, put before the links to dashboards.").String(),
-		exporter: c.Flag("exporter-url", "URL of the exporter's page, for links from alerts to the probable cause.").String(),
-	}
+	r := new(rulesCommand)
+	c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").StringVar(&r.file)
+	c.Flag("format", "What to print: rules for Prometheus, the same for mimirtool, routes and inhibitions for Alertmanager, or the objectives of the file for tools that make rules of them: sloth, pyrra, openslo.").
+		Default("prometheus").EnumVar(&r.format, "prometheus", "mimir", "alertmanager", "sloth", "pyrra", "openslo")
+	c.Flag("keep-label", "Label that Prometheus adds to all metrics of an exporter and that distinguishes endpoints of the same name, such as cluster. Repeatable.").StringsVar(&r.options.Keep)
+	c.Flag("job", "Regular expression for the names of the scrape jobs of exporters.").Default(alerts.DefaultJob).StringVar(&r.options.Job)
+	c.Flag("grafana-url", "URL of Grafana, put before the links to dashboards.").StringVar(&r.options.GrafanaURL)
+	c.Flag("exporter-url", "URL of the exporter's page, for links from alerts to the probable cause.").StringVar(&r.options.ExporterURL)
+	return r
 }
 
 func (c *rulesCommand) run(_ context.Context, env environment) error {
@@ -214,23 +214,24 @@ func (c *rulesCommand) run(_ context.Context, env environment) error {
 // text returns what the command prints.
 func (c *rulesCommand) text() ([]byte, error) {
 	var cfg *config.Config
-	options := alerts.Default()
-	if *c.file != "" {
+	of := alerts.Default()
+	if c.file != "" {
 		var err error
-		if cfg, err = loadConfig(config.LoadWithoutSecrets, *c.file); err != nil {
+		if cfg, err = loadConfig(config.LoadWithoutSecrets, c.file); err != nil {
 			return nil, err
 		}
-		options = ruleOptions(cfg)
+		of = ruleOptions(cfg)
 	}
-	if slos := sloFormats()[*c.format]; slos != nil {
+	if slos := sloFormats()[c.format]; slos != nil {
 		return c.slosText(cfg, slos)
 	}
-	options.Keep, options.Job, options.GrafanaURL, options.ExporterURL = *c.keep, *c.job, *c.grafana, *c.exporter
+	options := c.options
+	options.Labels, options.Modules = of.Labels, of.Modules
 	if err := options.Validate(); err != nil {
 		return nil, usageError{err}
 	}
 	groups := func() []alerts.Group { return append(alerts.Recording(options), alerts.Alerts(options)...) }
-	switch *c.format {
+	switch c.format {
 	case "alertmanager":
 		return alerts.Alertmanager(options)
 	case "mimir":
@@ -282,9 +283,9 @@ func sloFormats() map[string]func([]alerts.SLO) ([]byte, error) {
 func (c *rulesCommand) slosText(cfg *config.Config, render func([]alerts.SLO) ([]byte, error)) ([]byte, error) {
 	switch {
 	case cfg == nil:
-		return nil, usageError{fmt.Errorf("--format=%s: requires --config.file", *c.format)}
-	case len(*c.keep) > 0:
-		return nil, usageError{fmt.Errorf("--format=%s: cannot be combined with --keep-label; generate one file per cluster", *c.format)}
+		return nil, usageError{fmt.Errorf("--format=%s: requires --config.file", c.format)}
+	case len(c.options.Keep) > 0:
+		return nil, usageError{fmt.Errorf("--format=%s: cannot be combined with --keep-label; generate one file per cluster", c.format)}
 	}
 	slos := slosOf(cfg)
 	if len(slos) == 0 {
