@@ -31,8 +31,7 @@ import (
 // maxKeyBytes is the size of the largest file that --key-file takes.
 const maxKeyBytes = 64 << 10
 
-// access are the flags that say how to authenticate and connect to an endpoint,
-// instead of its configuration.
+// access are the flags that say how to authenticate and connect to an endpoint, instead of its configuration.
 type access struct {
 	headers                 *[]string
 	keyEnv, keyFile, caFile *string
@@ -87,17 +86,15 @@ func (a access) apply(e *config.Endpoint) error {
 	return nil
 }
 
-// warn writes what is unsafe about the flags. A command calls it once, however many
-// endpoints they apply to.
+// warn writes what is unsafe about the flags. A command calls it once, however many endpoints they apply to.
 func (a access) warn(stderr io.Writer) {
 	if *a.insecure {
 		fmt.Fprintln(stderr, "inference_exporter: --insecure: the certificate of the server is not verified, and keys may be sent to another")
 	}
 }
 
-// stanza returns what the flags say as lines of the endpoint in a configuration file. It
-// holds no key: the file names where the exporter reads it, and of a header of --header the
-// value is left to the user.
+// stanza returns what the flags say as lines of the endpoint in a configuration file. It holds no key: the file names
+// where the exporter reads it, and of a header of --header the value is left to the user.
 func (a access) stanza(e *config.Endpoint) string {
 	var b strings.Builder
 	line := func(depth int, text string) { b.WriteString(strings.Repeat("  ", depth) + text + "\n") }
@@ -162,8 +159,7 @@ func (a access) key() (string, error) {
 	return key, nil
 }
 
-// keyHeader returns the header in which an endpoint takes a key, by its protocol and its
-// host; false is Authorization.
+// keyHeader returns the header in which an endpoint takes a key, by its protocol and its host; false is Authorization.
 func keyHeader(e *config.Endpoint) (name string, ok bool) {
 	host, _ := api.LookupHost(e.URL.Hostname())
 	protocol := cmp.Or(e.API, detect.Known(e.URL.URL))
@@ -209,8 +205,7 @@ func setHeader(e *config.Endpoint, name string, h promconfig.Header) {
 	e.Supply("http.http_headers." + name)
 }
 
-// isAddress reports whether a target is HOST:PORT, with a path or without: a URL that lacks
-// its scheme.
+// isAddress reports whether a target is HOST:PORT, with a path or without: a URL that lacks its scheme.
 func isAddress(target string) bool {
 	hostPort, _, _ := strings.Cut(target, "/")
 	host, port, err := net.SplitHostPort(hostPort)

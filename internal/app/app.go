@@ -32,8 +32,7 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// OnListen, if set, is called with the address that the daemon listens on.
 	OnListen func(net.Addr)
-	// OnLogger, if set, is given the log of the program before anything is
-	// logged.
+	// OnLogger, if set, is given the log of the program before anything is logged.
 	OnLogger func(*slog.Logger)
 }
 
@@ -48,9 +47,8 @@ type environment struct {
 	secrets   *safetext.Configured
 }
 
-// Run runs the program with the given arguments until it is done or ctx ends,
-// and returns the exit code: 0, 1 for a failure while running, 2 for flags or
-// a configuration that cannot be used, or a comparison that is not decided.
+// Run runs the program with the given arguments until it is done or ctx ends, and returns the exit code: 0, 1 for a
+// failure while running, 2 for flags or a configuration that cannot be used, or a comparison that is not decided.
 func Run(ctx context.Context, args []string, o Options) int {
 	line := newCommandLine(o)
 	cmd, done, err := line.parse(args)
@@ -206,9 +204,8 @@ const (
 	exitMargin = 200 * time.Millisecond
 )
 
-// Main runs the program with the arguments of the process until it is done, or
-// the process is asked to stop, and returns the exit code as Run does. What does
-// not end in time ends with the process, and its exit code is 1.
+// Main runs the program with the arguments of the process until it is done, or the process is asked to stop, and
+// returns the exit code as Run does. What does not end in time ends with the process, and its exit code is 1.
 func Main(o Options) int {
 	StampVersion()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -221,8 +218,7 @@ func Main(o Options) int {
 	return Run(ctx, os.Args[1:], o)
 }
 
-// exitNow ends the process. Its last line may be lost, as what hangs may be the
-// log.
+// exitNow ends the process. Its last line may be lost, as what hangs may be the log.
 func exitNow(w io.Writer) {
 	said := make(chan struct{})
 	go func() {
@@ -236,19 +232,17 @@ func exitNow(w io.Writer) {
 	os.Exit(cli.ExitFailure)
 }
 
-// surviveBrokenPipes makes a write to standard output or error whose reader is
-// gone an error, from now to the end of the process: without it the runtime ends
-// the process at that write.
+// surviveBrokenPipes makes a write to standard output or error whose reader is gone an error, from now to the end of
+// the process: without it the runtime ends the process at that write.
 func surviveBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // unknownVersion is the version of a program without one, as in the Makefile.
 const unknownVersion = "unknown"
 
-// StampVersion fills the build information that the linker did not set from
-// what the go command left in the binary, so that a program made by `go
-// install module@version` or `go build` reports its version too. To be called
-// once, before Run: the log, the metric, --version and the user agent all read
-// the variables of prometheus/common/version, which has no other way to set them.
+// StampVersion fills the build information that the linker did not set from what the go command left in the binary, so
+// that a program made by `go install module@version` or `go build` reports its version too. To be called once, before
+// Run: the log, the metric, --version and the user agent all read the variables of prometheus/common/version, which has
+// no other way to set them.
 func StampVersion() {
 	info, _ := debug.ReadBuildInfo()
 	version.Version = cmp.Or(version.Version, moduleVersion(info))

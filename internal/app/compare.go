@@ -82,8 +82,7 @@ func (c *compareCommand) side(ctx context.Context, name string, dialer *prober.D
 	return newSide(p, t.Report()), p.Close, nil
 }
 
-// undecidedError marks an error for which a comparison has no verdict. It adds nothing to the
-// text.
+// undecidedError marks an error for which a comparison has no verdict. It adds nothing to the text.
 type undecidedError struct{ error }
 
 func (e undecidedError) Unwrap() error { return e.error }
@@ -91,8 +90,7 @@ func (e undecidedError) Unwrap() error { return e.error }
 // errRegression is the verdict that blocks.
 var errRegression = errors.New("the candidate is worse than the baseline")
 
-// exit returns the error of a gate with its exit code: what is neither a pass nor a
-// regression is undecided.
+// exit returns the error of a gate with its exit code: what is neither a pass nor a regression is undecided.
 func exit(err error) error {
 	if err == nil || errors.Is(err, errRegression) {
 		return err
@@ -175,8 +173,7 @@ func (g *gate) run(ctx context.Context, env environment) error {
 	return fmt.Errorf("undecided after %s: more pairs or a larger margin would decide", probereport.Count(comparison.Pairs(), "pair", "pairs"))
 }
 
-// probe probes pairs until the comparison is decided, or all are done. The error is why
-// it ended before.
+// probe probes pairs until the comparison is decided, or all are done. The error is why it ended before.
 func (g *gate) probe(ctx context.Context, env environment, comparison *compare.Comparison) error {
 	progress := newProgress(env.Stderr, "comparing", g.maxPairs)
 	defer progress.end()

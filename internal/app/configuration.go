@@ -160,8 +160,7 @@ func printModules(out io.Writer, modules map[string]*config.Module) error {
 	return nil
 }
 
-// objectiveText is what a module promises where the endpoint does not say
-// otherwise.
+// objectiveText is what a module promises where the endpoint does not say otherwise.
 func objectiveText(m *config.Module) string {
 	if !m.Judged() {
 		return "-"
@@ -270,8 +269,7 @@ func ruleOptions(cfg *config.Config) alerts.Options {
 	return alerts.Options{Labels: slices.Sorted(maps.Keys(labels)), Modules: modules}
 }
 
-// sloFormats are the formats of the command rules for tools that make rules of
-// objectives.
+// sloFormats are the formats of the command rules for tools that make rules of objectives.
 func sloFormats() map[string]func([]alerts.SLO) ([]byte, error) {
 	return map[string]func([]alerts.SLO) ([]byte, error){
 		"sloth": alerts.Sloth, "pyrra": alerts.Pyrra, "openslo": alerts.OpenSLO,
@@ -310,8 +308,7 @@ func slosOf(cfg *config.Config) []alerts.SLO {
 	return all
 }
 
-// slosWith lists the objectives of an endpoint when it is probed with a module. They
-// are those that collector counts.
+// slosWith lists the objectives of an endpoint when it is probed with a module. They are those that collector counts.
 func slosWith(e *config.Endpoint, name string, m *config.Module) []alerts.SLO {
 	promised := e.SLOWith(m)
 	var all []alerts.SLO

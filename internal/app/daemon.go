@@ -31,8 +31,7 @@ import (
 // once: enough that those whose servers hang do not hold up the others.
 const scrapesInFlight = 1000
 
-// discoveryThrottle is how long discovered changes are collected before they are
-// applied.
+// discoveryThrottle is how long discovered changes are collected before they are applied.
 const discoveryThrottle = time.Second
 
 // saveTimeout is how long after the program was asked to stop its state may still be
@@ -195,8 +194,7 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	return nil
 }
 
-// pageOf is where the status page is, for people on this machine; "" where the toolkit
-// opens the sockets.
+// pageOf is where the status page is, for people on this machine; "" where the toolkit opens the sockets.
 func pageOf(listeners []net.Listener, flags *toolkit.FlagConfig) string {
 	if len(listeners) == 0 {
 		return ""

@@ -275,8 +275,7 @@ func (c *simulateCommand) serveGateway(ctx context.Context, env environment, o s
 	return simulator.NewGateway(g, replicas).Serve(ctx, l)
 }
 
-// faultsNamed returns the faults of the given names; unknown ones are left
-// out.
+// faultsNamed returns the faults of the given names; unknown ones are left out.
 func faultsNamed(names ...string) []simulator.Fault {
 	var out []simulator.Fault
 	for _, name := range names {

@@ -20,8 +20,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// explainCommand explains the state of an endpoint: that of a running exporter, or one
-// that it probes itself.
+// explainCommand explains the state of an endpoint: that of a running exporter, or one that it probes itself.
 type explainCommand struct {
 	request
 	target, server, output *string
@@ -70,8 +69,7 @@ func (c *explainCommand) report(ctx context.Context, env environment) (*explain.
 }
 
 const (
-	// askTimeout is how long a running exporter may take to answer, and maxAnswerBytes
-	// how much it may answer.
+	// askTimeout is how long a running exporter may take to answer, and maxAnswerBytes how much it may answer.
 	askTimeout     = 10 * time.Second
 	maxAnswerBytes = 1 << 20
 )

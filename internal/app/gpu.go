@@ -100,8 +100,7 @@ type copies struct {
 	counts map[string]int // by source, as last logged
 }
 
-// log logs each source whose number of such GPUs changed. Between two polls it costs
-// nothing.
+// log logs each source whose number of such GPUs changed. Between two polls it costs nothing.
 func (c *copies) log(all gpu.Snapshots) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

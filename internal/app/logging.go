@@ -143,9 +143,8 @@ const (
 	logPatience = time.Second
 )
 
-// logQueue writes the lines of a log from a goroutine of its own, so that a
-// reader which does not read, or is gone, holds up nobody: lines that it does
-// not take are lost and counted.
+// logQueue writes the lines of a log from a goroutine of its own, so that a reader which does not read, or is gone,
+// holds up nobody: lines that it does not take are lost and counted.
 type logQueue struct {
 	w       io.Writer
 	lines   chan []byte

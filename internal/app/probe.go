@@ -150,8 +150,7 @@ func (c *request) resolve(ctx context.Context, target string, env environment) (
 	return t, nil
 }
 
-// find returns the endpoint, and the modules to choose from. A URL need not be
-// in the file.
+// find returns the endpoint, and the modules to choose from. A URL need not be in the file.
 func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*config.Endpoint, map[string]*config.Module, error) {
 	if *c.file == "" {
 		target = withScheme(ctx, target, stderr)
@@ -329,8 +328,7 @@ func (c *probeCommand) progress(env environment) *progress {
 	return newProgress(env.Stderr, "probing", c.count)
 }
 
-// nothingAsked is the error of probes of which each run was skipped, before or after
-// it had asked something.
+// nothingAsked is the error of probes of which each run was skipped, before or after it had asked something.
 func nothingAsked(why *result.Skip) error {
 	if len(why.Spent) > 0 {
 		return fmt.Errorf("nothing was measured: %w", why)
@@ -352,8 +350,7 @@ func (c *probeCommand) print(text, json func() error) error {
 	return nil
 }
 
-// verdict is the error of repeats that did not all succeed, or of which not all
-// were done.
+// verdict is the error of repeats that did not all succeed, or of which not all were done.
 func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
 	asked, failed := s.Probes(), s.Failed()
 	switch {

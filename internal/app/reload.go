@@ -37,8 +37,7 @@ func (d *daemon) info() web.Info {
 	return info
 }
 
-// follow applies what changes until ctx ends: what is discovered, and the
-// configuration when a reload is requested.
+// follow applies what changes until ctx ends: what is discovered, and the configuration when a reload is requested.
 func (d *daemon) follow(ctx context.Context) error {
 	d.web.Ready(true)
 	defer d.web.Ready(false)
@@ -60,8 +59,7 @@ func (d *daemon) follow(ctx context.Context) error {
 	}
 }
 
-// reload loads the configuration and makes it the active one. After an error the one
-// before stays.
+// reload loads the configuration and makes it the active one. After an error the one before stays.
 func (d *daemon) reload(ctx context.Context) error {
 	answer := make(chan error, 1)
 	select {
@@ -103,8 +101,7 @@ func (d *daemon) apply() error {
 	return nil
 }
 
-// activate puts a configuration into effect, all of it or, after an error, nothing.
-// What can fail comes first.
+// activate puts a configuration into effect, all of it or, after an error, nothing. What can fail comes first.
 func (d *daemon) activate(cfg *config.Config) error {
 	d.env.secrets.Replace(config.Secrets(cfg))
 	if err := d.discovery.Apply(cfg); err != nil {
@@ -148,9 +145,8 @@ func (d *daemon) applyEndpoints(cfg *config.Config) error {
 // settled is for how long a file that looks half written must be the same.
 const settled = time.Second
 
-// source loads the configuration file again and again. A file that is read while it is
-// being written can be valid and lack endpoints: one that looks so is read again until
-// it no longer changes.
+// source loads the configuration file again and again. A file that is read while it is being written can be valid and
+// lack endpoints: one that looks so is read again until it no longer changes.
 type source struct {
 	taken []byte // what was loaded last; nil before that
 }

@@ -158,8 +158,7 @@ func (c *serveCommand) loadConfig() (*config.Config, error) {
 	return nil, usageError{errors.New("nothing to probe: give --config.file FILE or --endpoint URL, or try the command demo")}
 }
 
-// shard is the part of the endpoints that this exporter looks at, of so many
-// exporters with the same configuration.
+// shard is the part of the endpoints that this exporter looks at, of so many exporters with the same configuration.
 type shard struct{ index, count int }
 
 func (s *shard) addFlags(c *kingpin.CmdClause) {
@@ -190,9 +189,8 @@ func (s shard) of(all []*config.Endpoint) []*config.Endpoint {
 	return own
 }
 
-// shardOf returns to which of count shards an endpoint belongs, so that one shard
-// more takes its share evenly from all and moves nothing else: the jump
-// consistent hash of Lamping and Veach, https://arxiv.org/abs/1406.2294.
+// shardOf returns to which of count shards an endpoint belongs, so that one shard more takes its share evenly from all
+// and moves nothing else: the jump consistent hash of Lamping and Veach, https://arxiv.org/abs/1406.2294.
 func shardOf(endpoint string, count int) int {
 	key := xxhash.Sum64String(endpoint)
 	shard, next := int64(-1), int64(0)
@@ -204,8 +202,7 @@ func shardOf(endpoint string, count int) int {
 	return int(shard)
 }
 
-// serve answers requests until ctx ends, which ends the probes of open requests
-// too.
+// serve answers requests until ctx ends, which ends the probes of open requests too.
 func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *toolkit.FlagConfig) error {
 	server := &http.Server{
 		Handler: d.web.Handler(), ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
@@ -245,9 +242,8 @@ func shutdown(server *http.Server) {
 	}
 }
 
-// listen opens the TCP addresses of the flags before anything else starts, so
-// that a taken port ends the program at once. It returns nil where the
-// toolkit has to open them: sockets of systemd or of a virtual machine's host.
+// listen opens the TCP addresses of the flags before anything else starts, so that a taken port ends the program at
+// once. It returns nil where the toolkit has to open them: sockets of systemd or of a virtual machine's host.
 func listen(flags *toolkit.FlagConfig) ([]net.Listener, error) {
 	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
 		return nil, nil
@@ -286,8 +282,7 @@ func closeAll(listeners []net.Listener) {
 	}
 }
 
-// ownNames returns the names that this machine has for itself, and those it
-// listens on.
+// ownNames returns the names that this machine has for itself, and those it listens on.
 func ownNames(listenAddresses []string) []string {
 	names := slices.Clone(listenAddresses)
 	if host, err := os.Hostname(); err == nil {

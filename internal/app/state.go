@@ -43,9 +43,8 @@ func (f *stateFlag) dir() string {
 	return ""
 }
 
-// openState takes the directory of the state and gives the parts of the program what is
-// kept there. It comes before the endpoints, which go on where an earlier process
-// ended.
+// openState takes the directory of the state and gives the parts of the program what is kept there. It comes before the
+// endpoints, which go on where an earlier process ended.
 func (d *daemon) openState() {
 	if d.stateDir == "" || d.probing == nil {
 		return

@@ -21,8 +21,7 @@ const (
 	ExitFailure = 1 // failed while running
 	ExitUsage   = 2 // flags or configuration cannot be used
 
-	// ExitUndecided is that of a comparison without a verdict: a gate blocks by
-	// ExitFailure alone.
+	// ExitUndecided is that of a comparison without a verdict: a gate blocks by ExitFailure alone.
 	ExitUndecided = 2
 )
 
@@ -88,9 +87,8 @@ Examples:
 {{- end}}{{end}}{{end}}
 `
 
-// manTemplate returns kingpin's own manual page, with what it leaves out: the texts and
-// examples of commands, environment variables, exit codes and signals. It has no version,
-// so that one file in docs/ can be compared with it.
+// manTemplate returns kingpin's own manual page, with what it leaves out: the texts and examples of commands,
+// environment variables, exit codes and signals. It has no version, so that one file in docs/ can be compared with it.
 func manTemplate() string {
 	const flags = `{{template "FormatFlags" . -}}`
 	const notes = `{{with (note .Name).Text}}.PP
@@ -179,9 +177,8 @@ func Man(app *kingpin.Application) func(io.Writer) error {
 	}
 }
 
-// Completion adds the argument of a command that prints the completion script of a
-// shell, and returns what the command does. The scripts, which releases pack too, are
-// kingpin's own but for fish, which it has none for.
+// Completion adds the argument of a command that prints the completion script of a shell, and returns what the command
+// does. The scripts, which releases pack too, are kingpin's own but for fish, which it has none for.
 func Completion(c *kingpin.CmdClause) func(io.Writer) error {
 	scripts := map[string]string{"bash": "inference_exporter.bash", "zsh": "_inference_exporter", "fish": "inference_exporter.fish"}
 	shell := c.Arg("shell", "Shell: bash, zsh or fish.").Required().HintOptions("bash", "zsh", "fish").Enum("bash", "zsh", "fish")

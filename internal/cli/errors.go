@@ -167,8 +167,7 @@ func UnknownError(app *kingpin.Application, args []string) error {
 	return nil
 }
 
-// helpError returns the error of help for what is no command, which kingpin prints without
-// an exit code of its own.
+// helpError returns the error of help for what is no command, which kingpin prints without an exit code of its own.
 func helpError(app *kingpin.Application, parsed *kingpin.ParseContext) error {
 	if parsed.SelectedCommand == nil || parsed.SelectedCommand != app.HelpCommand {
 		return nil

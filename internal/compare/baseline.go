@@ -76,18 +76,16 @@ func (f Figures) validate() error {
 	return nil
 }
 
-// Shuffled returns the runs in an order that is drawn. A later run paired with each in
-// turn, none of them twice, is an independent pair: if the endpoint measures as it did, to
-// swap the two changes but the sign of the difference, as in pairs that are probed
-// together. What drifts between the runs and the baseline does not cancel out.
+// Shuffled returns the runs in an order that is drawn. A later run paired with each in turn, none of them twice, is an
+// independent pair: if the endpoint measures as it did, to swap the two changes but the sign of the difference, as in
+// pairs that are probed together. What drifts between the runs and the baseline does not cancel out.
 func (b *Baseline) Shuffled(seed uint64) []Figures {
 	runs := slices.Clone(b.Runs)
 	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
 	return runs
 }
 
-// Figures are what one run of a module measured: one probe, or all requests of a module
-// with several.
+// Figures are what one run of a module measured: one probe, or all requests of a module with several.
 type Figures struct {
 	// TTFT, TPOT and Duration are geometric means over the requests, in seconds; 0 where
 	// not every request has one. Duration is that of requests that generate nothing.

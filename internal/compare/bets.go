@@ -7,18 +7,15 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
-// The tests are games against a hypothesis. Each sample changes the capital of a player
-// who began with 1 and bets that the hypothesis is false: by a factor whose mean is at
-// most 1 if it is true. By Ville's inequality a true hypothesis lets the capital reach
-// 1/alpha, ever, with a probability of at most alpha. So one may look after each sample
-// and stop at any time, and nothing is assumed of the distribution but what the score of
-// a game says.
+// The tests are games against a hypothesis. Each sample changes the capital of a player who began with 1 and bets that
+// the hypothesis is false: by a factor whose mean is at most 1 if it is true. By Ville's inequality a true hypothesis
+// lets the capital reach 1/alpha, ever, with a probability of at most alpha. So one may look after each sample and stop
+// at any time, and nothing is assumed of the distribution but what the score of a game says.
 //
-// Sources: J. Ville, Étude critique de la notion de collectif, 1939; G. Shafer, Testing
-// by betting, Journal of the Royal Statistical Society A 184, 2021; I. Waudby-Smith and
-// A. Ramdas, Estimating means of bounded random variables by betting, Journal of the
-// Royal Statistical Society B 86, 2024, which has the scores of means, the stakes and
-// the bounds below.
+// Sources: J. Ville, Étude critique de la notion de collectif, 1939; G. Shafer, Testing by betting, Journal of the
+// Royal Statistical Society A 184, 2021; I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by
+// betting, Journal of the Royal Statistical Society B 86, 2024, which has the scores of means, the stakes and the
+// bounds below.
 
 // sample is what one pair of probes showed of a quantity: candidate less baseline.
 type sample struct {
@@ -36,10 +33,9 @@ type score func(s sample, value float64) float64
 // with normal noise, and to which an outlier is one sample like another.
 const clip = 1.5
 
-// centreAbove is against the hypothesis that the samples, given those before them, are
-// symmetric about a centre of at most value. Where two servers are equal and the order
-// within each pair is drawn, the centre is 0, whatever the distribution and whatever
-// drifts: to swap the two changes but the sign.
+// centreAbove is against the hypothesis that the samples, given those before them, are symmetric about a centre of at
+// most value. Where two servers are equal and the order within each pair is drawn, the centre is 0, whatever the
+// distribution and whatever drifts: to swap the two changes but the sign.
 func centreAbove(s sample, value float64) float64 {
 	if s.scale > 0 {
 		return min(1, max(-1, (s.value-value)/(clip*s.scale)))
@@ -122,8 +118,7 @@ const (
 	maxScaled = 30
 )
 
-// deviation returns the standard deviation of samples, whatever their centre; 0 where
-// they are too few.
+// deviation returns the standard deviation of samples, whatever their centre; 0 where they are too few.
 func deviation(samples []sample) float64 {
 	if len(samples) < minScaled {
 		return 0

@@ -33,26 +33,22 @@ func Quantities() []Quantity { return []Quantity{TTFT, TPOT, Duration, Failures,
 // of the others is a difference of shares.
 func (q Quantity) IsLatency() bool { return q == TTFT || q == TPOT || q == Duration }
 
-// inUse is how many quantities one comparison has at most: Duration is there only
-// without TTFT and TPOT. A regression of each is found with the alpha of all divided by
-// it (Bonferroni), so that one that is none is found in any of them with a probability of
-// at most alpha.
+// inUse is how many quantities one comparison has at most: Duration is there only without TTFT and TPOT. A regression
+// of each is found with the alpha of all divided by it (Bonferroni), so that one that is none is found in any of them
+// with a probability of at most alpha.
 const inUse = 4
 
 // Options say what counts as a regression.
 type Options struct {
-	// Alpha bounds the probability of a regression that is none, and that of a pass
-	// with a regression.
+	// Alpha bounds the probability of a regression that is none, and that of a pass with a regression.
 	Alpha float64
-	// Latency is the relative change of TTFT or Duration, TPOT that of TPOT, Failures
-	// and WrongAnswers the difference of shares that count as a regression: more than
-	// that is one, as 0.1 for 10 %.
+	// Latency is the relative change of TTFT or Duration, TPOT that of TPOT, Failures and WrongAnswers the difference
+	// of shares that count as a regression: more than that is one, as 0.1 for 10 %.
 	Latency, TPOT, Failures, WrongAnswers float64
 }
 
-// Defaults returns the options of the command line. The margins are as small as equal
-// servers pass within a hundred to two hundred pairs with: TTFT is the noisiest, and one
-// share of 5 % takes 80 pairs without a failure.
+// Defaults returns the options of the command line. The margins are as small as equal servers pass within a hundred to
+// two hundred pairs with: TTFT is the noisiest, and one share of 5 % takes 80 pairs without a failure.
 func Defaults() Options {
 	return Options{Alpha: 0.05, Latency: 0.15, TPOT: 0.05, Failures: 0.05, WrongAnswers: 0.1}
 }
@@ -81,20 +77,17 @@ const (
 	Regression Verdict = "regression"
 	// Undecided is neither, yet.
 	Undecided Verdict = "undecided"
-	// NotMeasured is a quantity that the replies do not show, or the module does not
-	// check.
+	// NotMeasured is a quantity that the replies do not show, or the module does not check.
 	NotMeasured Verdict = "not_measured"
 )
 
-// Comparison compares pairs of runs, and may be asked for its verdict after each. It is
-// not safe for concurrent use.
+// Comparison compares pairs of runs, and may be asked for its verdict after each. It is not safe for concurrent use.
 type Comparison struct {
 	pairs int
 	tests []*test
 }
 
-// New returns a comparison without pairs. All numbers of the options are more than 0, and
-// those of shares less than 1.
+// New returns a comparison without pairs. All numbers of the options are more than 0, and those of shares less than 1.
 func New(o Options) *Comparison {
 	c := &Comparison{}
 	for _, q := range Quantities() {
@@ -114,8 +107,7 @@ func (c *Comparison) Add(baseline, candidate Figures) {
 // Pairs is how many pairs were added.
 func (c *Comparison) Pairs() int { return c.pairs }
 
-// Verdict returns Regression if any quantity has one, and Pass if each that is measured
-// has none, a latency among them.
+// Verdict returns Regression if any quantity has one, and Pass if each that is measured has none, a latency among them.
 func (c *Comparison) Verdict() Verdict {
 	verdict, latencies := Pass, 0
 	for _, t := range c.tests {
@@ -137,8 +129,7 @@ func (c *Comparison) Verdict() Verdict {
 // hopeless is how many pairs without a latency of both sides there may be at first.
 const hopeless = 20
 
-// Hopeless reports whether no pair has a latency of both sides although there were many:
-// there will be no pass.
+// Hopeless reports whether no pair has a latency of both sides although there were many: there will be no pass.
 func (c *Comparison) Hopeless() bool {
 	return c.pairs >= hopeless && !slices.ContainsFunc(c.tests, func(t *test) bool { return t.quantity.IsLatency() && len(t.samples) > 0 })
 }

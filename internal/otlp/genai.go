@@ -93,9 +93,8 @@ func (d *distribution) observe(v float64, bounds *[numBounds]float64) {
 	d.sum += v
 }
 
-// clientMetrics holds the client metrics of OpenTelemetry's semantic conventions for generative
-// AI, recorded from the instants of probes by the conventions' definitions. It is safe for
-// concurrent use.
+// clientMetrics holds the client metrics of OpenTelemetry's semantic conventions for generative AI, recorded from the
+// instants of probes by the conventions' definitions. It is safe for concurrent use.
 type clientMetrics struct {
 	mu      sync.Mutex
 	streams map[owner][]*distribution
@@ -104,9 +103,8 @@ type clientMetrics struct {
 // newClientMetrics returns metrics without a point.
 func newClientMetrics() *clientMetrics { return &clientMetrics{streams: map[owner][]*distribution{}} }
 
-// observe records a result. An operation that failed has a duration alone, with its
-// outcome as the type of the error; one that the exporter ended itself has nothing, and
-// one whose times are not reliable no time.
+// observe records a result. An operation that failed has a duration alone, with its outcome as the type of the error;
+// one that the exporter ended itself has nothing, and one whose times are not reliable no time.
 func (g *clientMetrics) observe(t Target, r *result.Result) {
 	if r.Outcome == result.Canceled {
 		return

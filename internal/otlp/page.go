@@ -128,9 +128,8 @@ func (p *page) family(message []byte) error {
 
 const cumulative = metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE
 
-// newMetric returns the metric of a family without points. like is one of its metrics: a
-// histogram that has the native form is exponential, and the buckets of its classic form
-// are left out.
+// newMetric returns the metric of a family without points. like is one of its metrics: a histogram that has the native
+// form is exponential, and the buckets of its classic form are left out.
 func newMetric(f *dto.MetricFamily, like *dto.Metric) *metricspb.Metric {
 	m := &metricspb.Metric{
 		Name: f.GetName(), Description: f.GetHelp(), Unit: unitOf(f.GetUnit()),

@@ -1,7 +1,6 @@
-// Package otlp pushes over OTLP/HTTP: the page of metrics, beside it the client metrics of
-// OpenTelemetry's semantic conventions for generative AI, and each result of a probe as the
-// root span of the trace that the probe announced to the server. It sees what a Result says and
-// nothing of prompts and answers.
+// Package otlp pushes over OTLP/HTTP: the page of metrics, beside it the client metrics of OpenTelemetry's semantic
+// conventions for generative AI, and each result of a probe as the root span of the trace that the probe announced to
+// the server. It sees what a Result says and nothing of prompts and answers.
 package otlp
 
 import (
@@ -70,8 +69,7 @@ func newResource(version string) *resourcepb.Resource {
 	}}
 }
 
-// Use pushes by other settings from now on. A receiver that is replaced gets a last push. Calls must
-// not be concurrent.
+// Use pushes by other settings from now on. A receiver that is replaced gets a last push. Calls must not be concurrent.
 func (m *Metrics) Use(settings config.Metrics) {
 	settings.Compact = false // which concerns the page alone
 	if reflect.DeepEqual(settings, m.settings) {
@@ -116,8 +114,7 @@ func (m *Metrics) Failures() (n uint64, exporting bool) {
 	return m.failures.Load(), m.active.Load().receiver != nil
 }
 
-// Run pushes until ctx ends, and once more within flushTimeout after that. It returns nil. It must be
-// called once.
+// Run pushes until ctx ends, and once more within flushTimeout after that. It returns nil. It must be called once.
 func (m *Metrics) Run(ctx context.Context) error {
 	sending, cancel := outlast(ctx)
 	defer cancel()
@@ -196,8 +193,7 @@ func (m *Metrics) encode(now time.Time, client *clientMetrics) (requests [][]byt
 	return requests, err
 }
 
-// request returns the compressed body of a request. MetricsData has the form of
-// ExportMetricsServiceRequest.
+// request returns the compressed body of a request. MetricsData has the form of ExportMetricsServiceRequest.
 func (m *Metrics) request(metrics []*metricspb.Metric) ([]byte, error) {
 	return bodyOf(&metricspb.MetricsData{ResourceMetrics: []*metricspb.ResourceMetrics{{
 		Resource: m.resource, SchemaUrl: semconv.SchemaURL,

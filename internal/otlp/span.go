@@ -35,9 +35,8 @@ const (
 	maxReason = 1024
 )
 
-// newSpan returns the span of a result. Its ids are those that the probe sent
-// in its traceparent: it is the trace's root, named by the first half of the
-// trace id.
+// newSpan returns the span of a result. Its ids are those that the probe sent in its traceparent: it is the trace's
+// root, named by the first half of the trace id.
 func newSpan(t Target, r *result.Result) *tracepb.Span {
 	operation := operationOf(r)
 	name := operation
@@ -75,8 +74,7 @@ func statusOf(r *result.Result) *tracepb.Status {
 	return s
 }
 
-// conventional returns the attributes of the semantic conventions for
-// generative AI clients, as far as they are known.
+// conventional returns the attributes of the semantic conventions for generative AI clients, as far as they are known.
 func conventional(operation string, t Target, r *result.Result) []*commonpb.KeyValue {
 	as := []*commonpb.KeyValue{attributeOf(semconv.GenAIOperationNameKey, operation)}
 	add := func(known bool, key attribute.Key, value any) {
@@ -113,8 +111,7 @@ func firstChunk(r *result.Result) time.Duration {
 	return r.Events[0].At
 }
 
-// portOf returns the port of a URL, which may be that of its scheme; 0 is not
-// known.
+// portOf returns the port of a URL, which may be that of its scheme; 0 is not known.
 func portOf(u *url.URL) int {
 	if n, err := strconv.Atoi(u.Port()); err == nil {
 		return n
@@ -197,8 +194,7 @@ func eventsOf(r *result.Result) []*tracepb.Span_Event {
 	return events
 }
 
-// firstOutput is when the first token that a user sees arrived, counted from
-// Start; Absent without one.
+// firstOutput is when the first token that a user sees arrived, counted from Start; Absent without one.
 func firstOutput(r *result.Result) time.Duration {
 	if r.Timing.TTFO < 0 || r.Timing.TTFT < 0 || len(r.Events) == 0 {
 		return result.Absent

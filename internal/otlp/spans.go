@@ -19,9 +19,8 @@ import (
 )
 
 const (
-	// queueSize is how many spans wait for the receiver at most; batchSize
-	// how many go out at once, and batchInterval how long the first of them
-	// waits for the others.
+	// queueSize is how many spans wait for the receiver at most; batchSize how many go out at once, and batchInterval
+	// how long the first of them waits for the others.
 	queueSize     = 1024
 	batchSize     = 128
 	batchInterval = 5 * time.Second
@@ -66,8 +65,7 @@ func (s *Spans) Dropped() (n uint64, exporting bool) {
 	return s.dropped.Load(), s.receiver.Load() != nil
 }
 
-// Observe takes the result of a probe. It never blocks: when the queue is
-// full, the span is dropped.
+// Observe takes the result of a probe. It never blocks: when the queue is full, the span is dropped.
 func (s *Spans) Observe(t Target, r *result.Result) {
 	to := s.receiver.Load()
 	if to == nil {
@@ -126,8 +124,7 @@ func (s *Spans) add(ctx context.Context, b *batch, next queued) {
 	}
 }
 
-// send exports a batch or drops it, and empties it. TracesData has the form of
-// ExportTraceServiceRequest.
+// send exports a batch or drops it, and empties it. TracesData has the form of ExportTraceServiceRequest.
 func (s *Spans) send(ctx context.Context, b *batch) {
 	if len(b.spans) == 0 {
 		return

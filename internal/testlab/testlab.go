@@ -1,6 +1,5 @@
-// Package testlab holds what the tests of the fleet and those of the whole program
-// share: a page of metrics to look things up in, and servers that know what they were
-// asked.
+// Package testlab holds what the tests of the fleet and those of the whole program share: a page of metrics to look
+// things up in, and servers that know what they were asked.
 package testlab
 
 import (
@@ -42,8 +41,7 @@ func ParsePage(t *testing.T, text []byte) Page {
 	return got
 }
 
-// Sum adds the samples of a family whose labels include the given pairs, with
-// the counts for histograms and summaries.
+// Sum adds the samples of a family whose labels include the given pairs, with the counts for histograms and summaries.
 func (p Page) Sum(name string, labels ...string) float64 {
 	total := 0.0
 	for _, m := range p[name].GetMetric() {
@@ -100,8 +98,7 @@ func Quick() simulator.Options {
 	return simulator.Options{DecodeStep: time.Millisecond, PrefillTokensPerSecond: 1e6, Seed: 1}
 }
 
-// Brisk is a healthy server: each token takes 5 ms, 1000 tokens of a prompt
-// 25 ms.
+// Brisk is a healthy server: each token takes 5 ms, 1000 tokens of a prompt 25 ms.
 func Brisk() simulator.Options {
 	return simulator.Options{PrefillTokensPerSecond: 40_000, DecodeStep: 5 * time.Millisecond, DecodeStepPerSequence: -1, Seed: 1}
 }
@@ -141,8 +138,7 @@ func ServeSimulator(t *testing.T, s *simulator.Server) (base string, stop func()
 	return "http://" + l.Addr().String(), stop
 }
 
-// Witness is a simulated server that knows the requests of probes in the order
-// of their arrival.
+// Witness is a simulated server that knows the requests of probes in the order of their arrival.
 type Witness struct {
 	*simulator.Server
 	t   testing.TB
@@ -200,8 +196,7 @@ func (w *Witness) Records() []simulator.Record {
 	return all
 }
 
-// Tokens is what the requests of probes took from the server, prompts and answers
-// together.
+// Tokens is what the requests of probes took from the server, prompts and answers together.
 func (w *Witness) Tokens() (sum int) {
 	w.t.Helper()
 	for _, r := range w.Records() {
@@ -210,8 +205,7 @@ func (w *Witness) Tokens() (sum int) {
 	return sum
 }
 
-// Counts serves chat completions whose usage is what count returns for the number
-// of words of the prompt.
+// Counts serves chat completions whose usage is what count returns for the number of words of the prompt.
 func Counts(t *testing.T, count func(words int) int) (url string) {
 	t.Helper()
 	return Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
