@@ -34,7 +34,6 @@ type Memory struct {
 	endpoint *config.Endpoint
 
 	mu       sync.Mutex
-	series   []*Series // in the order in which they had their first result
 	skips    []skipped // the latest, the oldest first
 	well     time.Time // start of the latest probe that succeeded; zero is never
 	served   servedModel
@@ -45,9 +44,8 @@ type Memory struct {
 // NewMemory returns that of an endpoint of which nothing is known.
 func NewMemory(e *config.Endpoint) *Memory { return &Memory{endpoint: e} }
 
-// Series is one series of an endpoint.
+// Series is one series of an endpoint that is no burst.
 type Series struct {
-	ID result.SeriesID
 	// Title names it so that those of a module differ.
 	Title string
 	// Objectives may be nil.
@@ -75,37 +73,24 @@ type skipped struct {
 // maxSkips bounds the skipped runs that are kept.
 const maxSkips = 32
 
-// Observe takes a result that is in the log of its series. Bursts are a load of our own, and
-// so is what ran beside one.
-func (m *Memory) Observe(o *series.Observation, s *Series) {
-	if o.Outcome == result.Canceled || o.Disturbed || o.Concurrency > 0 {
+// Observe takes a result of a series of this title. What ran beside a burst, which is a load of
+// our own, says nothing.
+func (m *Memory) Observe(o *series.Observation, title string) {
+	if o.Outcome != result.Success || o.Disturbed {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := slices.IndexFunc(m.series, func(r *Series) bool { return r.ID == s.ID }); i >= 0 {
-		m.series[i] = s
-	} else {
-		m.series = append(m.series, s)
-	}
-	if o.Outcome == result.Success {
-		m.well = o.Start
-		m.served.note(o.Result, s.Title)
-	}
+	m.well = o.Start
+	m.served.note(o.Result, title)
 }
 
-// Adopt takes over what the memory of the same endpoint with other settings has of the
-// series that stay.
-func (m *Memory) Adopt(before *Memory, stay []result.SeriesID) {
+// Adopt takes over what the memory of the same endpoint with other settings has.
+func (m *Memory) Adopt(before *Memory) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, r := range before.series {
-		if slices.Contains(stay, r.ID) {
-			m.series = append(m.series, r)
-		}
-	}
 	m.skips, m.well, m.readings, m.clocks = before.skips, before.well, before.readings, before.clocks
 	m.served = before.served
 }
@@ -125,17 +110,17 @@ func (m *Memory) Skip(reason result.SkipReason, text string, now time.Time) {
 	m.skips = stats.AppendLatest(m.skips, skipped{now, reason, text}, maxSkips)
 }
 
-// Complete adds what is known of the endpoint, of its GPUs and of the gateway in front of it
+// Complete adds what is known of the endpoint, of its series, of its GPUs and of the gateway in front of it
 // to evidence that has the time, the state, the findings and the parts of TTFT. What is nil is
 // not known.
-func (m *Memory) Complete(e *Evidence, gpus gpu.Snapshots, gateway *Gateway) {
+func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gateway *Gateway) {
 	e.Endpoint, e.Engine, e.NoKey = m.endpoint.Name, cmp.Or(e.Engine, m.endpoint.Servers.Engine), !m.endpoint.HasKey()
 	e.GPUs = gpusOf(m.endpoint, gpus)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.Changes = append(e.Changes, m.served.changes()...)
-	latest := make([][]Probe, len(m.series))
-	for i, r := range m.series {
+	latest := make([][]Probe, len(all))
+	for i, r := range all {
 		latest[i] = r.latest()
 	}
 	began := e.nowBegan(latest)
@@ -143,7 +128,10 @@ func (m *Memory) Complete(e *Evidence, gpus gpu.Snapshots, gateway *Gateway) {
 	if e.State != health.Up && e.State != health.Slow {
 		from = began
 	}
-	for i, r := range m.series {
+	for i, r := range all {
+		if len(latest[i]) == 0 {
+			continue
+		}
 		e.Probes = append(e.Probes, latest[i]...)
 		speed := r.speed(latest[i], from)
 		speed.TTFT.Usual, speed.TPOT.Usual = r.Log.Usual(began)
@@ -186,12 +174,10 @@ func (e *Evidence) AddFindings(module string, all *workload.Findings) {
 	}
 }
 
-// StateOfProbes returns the state by the probes that are kept alone, which began then.
-func (m *Memory) StateOfProbes(began time.Time) health.State {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// StateOfProbes returns the state by the probes in logs alone, which began then.
+func StateOfProbes(all []*Series, began time.Time) health.State {
 	probes, failed, slow := 0, 0, false
-	for _, r := range m.series {
+	for _, r := range all {
 		latest := r.latest()
 		for i := range latest {
 			probes++

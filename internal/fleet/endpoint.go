@@ -132,6 +132,7 @@ type endpoint struct {
 	metrics  *collector.Endpoint
 	servers  *collector.Served
 	memory   *explain.Memory
+	series   []*explain.Series // of all tasks, but for bursts
 	identity identity
 	traffic  *traffic        // nil where no module asks what users ask
 	split    *page.TTFTSplit // nil where pages are not read
@@ -197,19 +198,19 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 	known := newPast(targetOf(e.cfg))
 	stay := next.seriesIDs()
 	for _, s := range last {
-		if !slices.Contains(stay, s.kept.ID) {
+		id := s.page.ID()
+		if !slices.Contains(stay, id) {
 			s.page.Close()
 			continue
 		}
-		id := savedIDOf(s.kept.ID)
-		known.learned[id] = &savedLearned{Asked: s.asked, Steps: s.steps}
+		known.learned[savedIDOf(id)] = &savedLearned{Asked: s.asked, Steps: s.steps}
 	}
 	for _, n := range e.findings {
 		if tracker, err := n.tracker.Save(); err == nil && tracker != nil {
 			known.learned[savedID{Module: n.id.Module}] = &savedLearned{Asked: n.asked, Tracker: tracker}
 		}
 	}
-	next.memory.Adopt(e.memory, stay)
+	next.memory.Adopt(e.memory)
 	return known
 }
 
@@ -282,7 +283,9 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 	of.observe(&o.Observation)
 	e.metrics.SetServed(o.Result)
 	e.identity.learn(o.Result)
-	e.memory.Observe(&o.Observation, of.kept)
+	if of.kept != nil {
+		e.memory.Observe(&o.Observation, of.kept.Title)
+	}
 	e.fleet.Self.Observe(o.Result)
 	for _, observer := range e.fleet.Observers {
 		observer.Observe(o)

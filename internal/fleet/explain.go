@@ -49,7 +49,7 @@ func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapsho
 	for _, f := range e.findings {
 		known.AddFindings(f.id.Module, f.latest())
 	}
-	e.memory.Complete(known, gpus, e.gateway())
+	e.memory.Complete(known, e.series, gpus, e.gateway())
 	return known
 }
 
@@ -195,7 +195,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 	}
 	defer pages.Close()
 	began := time.Now()
-	m := &once{memory: explain.NewMemory(t.Endpoint), identity: identity{known: page.Known{Model: t.Endpoint.Model}}, series: map[result.SeriesID]*explain.Series{}}
+	m := &once{memory: explain.NewMemory(t.Endpoint), identity: identity{known: page.Known{Model: t.Endpoint.Model}}, byID: map[result.SeriesID]*explain.Series{}}
 	for range times {
 		stop := m.watch(ctx, pages)
 		results := p.Run(ctx, 0)
@@ -205,8 +205,8 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		}
 		m.take(results)
 	}
-	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: m.memory.StateOfProbes(began), Since: began}, Engine: m.identity.get().Engine}
-	m.memory.Complete(e, nil, nil)
+	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: m.identity.get().Engine}
+	m.memory.Complete(e, m.series, nil, nil)
 	return explained(e), nil
 }
 
@@ -214,7 +214,8 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 type once struct {
 	memory   *explain.Memory
 	identity identity
-	series   map[result.SeriesID]*explain.Series
+	series   []*explain.Series
+	byID     map[result.SeriesID]*explain.Series
 }
 
 // watch reads pages every second until stop is called, and once then.
@@ -250,13 +251,18 @@ func (o *once) take(all Results) {
 		}
 		for _, r := range rung.Results {
 			o.identity.learn(r)
-			of := variantOf(r).id(rung.Target.id())
-			if o.series[of] == nil {
-				o.series[of] = &explain.Series{ID: of, Title: titleOf(of, rung.Module), Objectives: rung.objectives(), Log: new(series.Log)}
+			if r.Concurrency > 0 {
+				continue
+			}
+			id := variantOf(r).id(rung.Target.id())
+			of := o.byID[id]
+			if of == nil {
+				of = &explain.Series{Title: titleOf(id, rung.Module), Objectives: rung.objectives(), Log: new(series.Log)}
+				o.byID[id], o.series = of, append(o.series, of)
 			}
 			seen := observe(rung.Target, r, false, false)
-			o.series[of].Log.Add(&seen.Observation)
-			o.memory.Observe(&seen.Observation, o.series[of])
+			of.Log.Add(&seen.Observation)
+			o.memory.Observe(&seen.Observation, of.Title)
 		}
 	}
 }

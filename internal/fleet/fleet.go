@@ -5,7 +5,6 @@
 package fleet
 
 import (
-	"context"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -57,13 +56,13 @@ type Options struct {
 // goroutine, but for what says otherwise.
 type Fleet struct {
 	Options
-	dialer   *prober.Dialer
-	budgets  *budgets
-	onDemand *onDemand
-	before   pasts                     // of an earlier process
-	refused  map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
-	active   atomic.Pointer[snapshot]
-	causes   atomic.Pointer[causes]
+	dialer  *prober.Dialer
+	budgets *budgets
+	probers *keptProbers
+	before  pasts                     // of an earlier process
+	refused map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
+	active  atomic.Pointer[snapshot]
+	causes  atomic.Pointer[causes]
 }
 
 // snapshot is what a fleet looks at, by name, and what it was built of. It is never changed
@@ -73,6 +72,7 @@ type snapshot struct {
 	gateways, gpuPages named
 	modules            map[string]*config.Module
 	hashes             map[string]uint64 // of the modules
+	onRequest          targets
 	mappings           *page.Mappings
 	engines            map[string]*config.Mapping // that mappings are of
 	gatewayMappings    map[string]*config.Mapping // that those of gateways are of
@@ -95,7 +95,7 @@ func New(o Options) *Fleet {
 	if f.Network == nil {
 		f.Network = network{f.dialer, f.Secrets}
 	}
-	f.onDemand = newOnDemand(f.dialer, f.budgets)
+	f.probers = newKeptProbers(f.dialer)
 	f.active.Store(new(snapshot))
 	f.causes.Store(new(causes))
 	return f
@@ -109,13 +109,6 @@ func (f *Fleet) Size() int { return len(f.active.Load().endpoints) }
 
 // Refused returns how many discovered endpoints cannot be used.
 func (f *Fleet) Refused() int { return len(f.refused) }
-
-// Probe probes a configured endpoint, or a URL at a host that the configuration
-// allows. An error means that it did not probe; a *Refusal says what is wrong with the
-// request. It is safe for concurrent use.
-func (f *Fleet) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
-	return f.onDemand.probe(ctx, r)
-}
 
 // BudgetUsed returns the used shares of the budget of all endpoints, as
 // schedule.Budget does. It is safe for concurrent use.
@@ -161,11 +154,10 @@ func (f *Fleet) Apply(p Plan) error {
 	if err != nil {
 		return err
 	}
-	f.use(next, fresh)
+	f.use(next, fresh, p)
 	f.budgets.keep(func(name string) bool { return next.endpoints[name] != nil })
 	f.budgets.limit(p.All)
 	f.budgets.share(p.Config.Global.Budget, p.Endpoints, p.Config.Modules)
-	f.onDemand.use(p.Config, next.modules, next.known(p.All))
 	return nil
 }
 
@@ -235,7 +227,7 @@ func (f *Fleet) connectAll(p Plan, next *snapshot) (fresh []*connections, err er
 
 // use completes a snapshot by the endpoints of fresh, and puts it in the place of the one
 // before: on the pages, and in the schedules.
-func (f *Fleet) use(next *snapshot, fresh []*connections) {
+func (f *Fleet) use(next *snapshot, fresh []*connections, p Plan) {
 	before := f.active.Load()
 	f.useGateways(before.gateways, next.gateways)
 	f.useGPUPages(before.gpuPages, next.gpuPages)
@@ -249,7 +241,9 @@ func (f *Fleet) use(next *snapshot, fresh []*connections) {
 			e.page.Close()
 		}
 	}
+	next.onRequest = targets{next.known(p.All), next.modules, p.Config.Global.Labels, p.Config.Probe.Allows}
 	f.active.Store(next)
+	f.probers.keep(next.onRequest)
 	f.Board.Show(next.pages())
 	f.Gateways.SetBehind(next.behind())
 	f.Self.SetEndpoints(len(next.endpoints))
@@ -328,7 +322,7 @@ func (f *Fleet) schedule(s *snapshot) {
 // Close ends the probes and drops what the probers keep. No probe on request may run
 // with a context that goes on.
 func (f *Fleet) Close() {
-	f.onDemand.close()
+	f.probers.close()
 	s := f.active.Load()
 	for _, e := range s.endpoints {
 		e.end()

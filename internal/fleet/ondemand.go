@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -61,15 +61,7 @@ type Refusal struct {
 // Error returns the reason.
 func (r *Refusal) Error() string { return r.Reason }
 
-// onDemand probes once on request, for the page /probe.
-type onDemand struct {
-	dialer  *prober.Dialer
-	kept    *keptProbers
-	budgets *budgets
-	targets atomic.Pointer[targets] // of the active configuration
-}
-
-// targets are what may be probed on request.
+// targets are what may be probed on request. They are never changed once they are in use.
 type targets struct {
 	endpoints []*config.Endpoint
 	modules   map[string]*config.Module
@@ -77,41 +69,20 @@ type targets struct {
 	allows    func(*url.URL) bool
 }
 
-func newOnDemand(d *prober.Dialer, b *budgets) *onDemand {
-	o := &onDemand{dialer: d, kept: newKeptProbers(d), budgets: b}
-	o.targets.Store(&targets{allows: func(*url.URL) bool { return false }})
-	return o
-}
-
-// use sets what may be probed: these endpoints and modules, and the hosts that cfg
-// allows.
-func (d *onDemand) use(cfg *config.Config, modules map[string]*config.Module, endpoints []*config.Endpoint) {
-	d.targets.Store(&targets{
-		endpoints: endpoints, modules: modules, labels: cfg.Global.Labels, allows: cfg.Probe.Allows,
-	})
-	known := make(map[*config.Endpoint]bool, len(endpoints))
-	for _, e := range endpoints {
-		known[e] = true
-	}
-	d.kept.keep(func(k keptKey) bool { return known[k.endpoint] && modules[k.name] == k.module })
-}
-
-// probe is Fleet.Probe.
-func (d *onDemand) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
-	all := d.targets.Load()
+// Probe probes a configured endpoint, or a URL at a host that the configuration
+// allows. An error means that it did not probe; a *Refusal says what is wrong with the
+// request. It is safe for concurrent use.
+func (f *Fleet) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
+	all := f.active.Load().onRequest
 	e, err := all.endpoint(r.Target)
 	if err != nil {
 		return nil, err
 	}
-	module := r.Module
-	if module == "" {
-		module = config.Interactive
-	}
-	t, err := NewTarget(e, all.modules, module, r.API, r.Model)
+	t, err := NewTarget(e, all.modules, cmp.Or(r.Module, config.Interactive), r.API, r.Model)
 	if err != nil {
 		return nil, &Refusal{Reason: err.Error()}
 	}
-	results, err := d.run(ctx, e, t, &r, slices.Contains(all.endpoints, e))
+	results, err := f.probeOnce(ctx, e, t, &r, slices.Contains(all.endpoints, e))
 	if err != nil {
 		return nil, err
 	}
@@ -124,18 +95,18 @@ func (d *onDemand) probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, err
 	}, nil
 }
 
-// run probes t at e. A target other than the file says has a prober of its
+// probeOnce probes t at e. A target other than the file says has a prober of its
 // own, for this once.
-func (d *onDemand) run(ctx context.Context, e *config.Endpoint, t Target, r *ProbeRequest, configured bool) (results Results, err error) {
-	allowed := allowanceOf(t, configured, d.budgets)
+func (f *Fleet) probeOnce(ctx context.Context, e *config.Endpoint, t Target, r *ProbeRequest, configured bool) (results Results, err error) {
+	allowed := allowanceOf(t, configured, f.budgets)
 	if !allowed.reserve() {
 		return nil, &Refusal{Busy: true, Reason: "the budget has no room for a probe"}
 	}
 	defer func() { allowed.settle(results) }()
 	if r.API == "" && r.Model == "" && configured {
-		return d.kept.probe(ctx, e, t, r.Limit)
+		return f.probers.probe(ctx, e, t, r.Limit)
 	}
-	p, err := t.NewProber(d.dialer)
+	p, err := t.NewProber(f.dialer)
 	if err != nil {
 		return nil, err
 	}
@@ -143,13 +114,9 @@ func (d *onDemand) run(ctx context.Context, e *config.Endpoint, t Target, r *Pro
 	return p.Run(ctx, r.Limit), nil
 }
 
-// close drops what the probers keep. No probe may run with a context that
-// goes on.
-func (d *onDemand) close() { d.kept.close() }
-
 // endpoint returns what a target names. The page must be no way to reach what
 // only this machine can: other hosts are refused before anything is sent.
-func (t *targets) endpoint(target string) (*config.Endpoint, error) {
+func (t targets) endpoint(target string) (*config.Endpoint, error) {
 	if e := FindEndpoint(t.endpoints, target); e != nil {
 		return e, nil
 	}
@@ -160,7 +127,7 @@ func (t *targets) endpoint(target string) (*config.Endpoint, error) {
 	if err != nil {
 		return nil, &Refusal{Reason: "parameter target: " + err.Error()}
 	}
-	if !t.allows(e.URL.URL) {
+	if t.allows == nil || !t.allows(e.URL.URL) {
 		return nil, &Refusal{Forbidden: true, Reason: fmt.Sprintf(
 			"host %.64q is neither that of an endpoint's URL as configured nor listed under probe.allow", e.URL.Host)}
 	}
@@ -264,13 +231,17 @@ func (k *keptProbers) get(e *config.Endpoint, t Target) (*keptProber, error) {
 	return kept, nil
 }
 
-// keep closes the probers that are no longer wanted. One that a request uses stays
+// keep closes the probers of what may no longer be probed. One that a request uses stays
 // until the next time.
-func (k *keptProbers) keep(wanted func(keptKey) bool) {
+func (k *keptProbers) keep(all targets) {
+	known := make(map[*config.Endpoint]bool, len(all.endpoints))
+	for _, e := range all.endpoints {
+		known[e] = true
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.probers, func(key keptKey, kept *keptProber) bool {
-		if wanted(key) {
+		if known[key.endpoint] && all.modules[key.name] == key.module {
 			return false
 		}
 		select {

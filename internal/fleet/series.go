@@ -62,9 +62,9 @@ type variantSeries struct {
 	metrics *collector.Series
 	// Of probes on request, which say nothing of the state, these are nil.
 	page *status.Probes
-	kept *explain.Series
-	// steps is nil for bursts, too, which are a load of our own making. They are of what asked
-	// is a hash of.
+	// Of bursts, which are a load of our own making, these are nil, too. The steps are of what
+	// asked is a hash of.
+	kept  *explain.Series
 	steps *series.Steps
 	asked uint64
 }
@@ -129,9 +129,10 @@ func (t *task) openSeries(first bool, past *past) rungSeries {
 			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout), Objectives: t.objectives(), First: first && i == 0,
 		}, past.series[savedIDOf(id)])
 		of.log = of.page.Log()
-		of.kept = &explain.Series{ID: id, Title: titleOf(id, t.Module), Objectives: t.objectives(), Log: of.log, Steps: of.page.Steps}
 		of.openMetrics(t.endpoint.fleet.Probes, t.Target, i == 0)
 		if v.concurrency == 0 {
+			of.kept = &explain.Series{Title: titleOf(id, t.Module), Objectives: t.objectives(), Log: of.log, Steps: of.page.Steps}
+			t.endpoint.series = append(t.endpoint.series, of.kept)
 			if of.steps = past.learnedOf(savedIDOf(id), of.asked).Steps; of.steps == nil {
 				of.steps = new(series.Steps)
 			}

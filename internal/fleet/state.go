@@ -369,7 +369,7 @@ func (t *task) copyOfSteps() (all []*savedLearned) {
 	defer t.mu.Unlock()
 	for _, s := range t.series {
 		if s.steps != nil && !s.steps.LastProbe().IsZero() {
-			all = append(all, &savedLearned{savedID: savedIDOf(s.kept.ID), Asked: s.asked, Steps: s.steps.Clone()})
+			all = append(all, &savedLearned{savedID: savedIDOf(s.page.ID()), Asked: s.asked, Steps: s.steps.Clone()})
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -70,6 +71,25 @@ type TTFTParts struct {
 	// Excess is by how many seconds the pages' means and the network exceed TTFT: those of
 	// other requests, which then say nothing of the probes. All parts are unknown then; 0 else.
 	Excess float64
+}
+
+// MarshalJSON writes the parts as the API has them, by name and without those that are not
+// known.
+func (p *TTFTParts) MarshalJSON() ([]byte, error) {
+	parts := map[TTFTPart]float64{}
+	for i, name := range TTFTPartNames() {
+		if v := p.Seconds[i]; v != nil {
+			parts[name] = *v
+		}
+	}
+	return json.Marshal(struct {
+		TTFT     float64              `json:"ttft_seconds"`
+		Probes   int                  `json:"probes"`
+		Span     float64              `json:"window_seconds"`
+		Requests uint64               `json:"requests,omitempty"`
+		Parts    map[TTFTPart]float64 `json:"parts,omitempty"`
+		Excess   float64              `json:"excess_seconds,omitempty"`
+	}{p.TTFT, p.Probes, p.Span.Seconds(), p.Requests, parts, p.Excess})
 }
 
 // TTFTSplit divides the time to first token of the probes of one endpoint, by what the pages

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
-	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
@@ -172,46 +172,11 @@ func (t *tombstones) add(name string, version uint64) {
 // after returns the names of what was removed after a version, each once,
 // sorted.
 func (t *tombstones) after(version uint64) []string {
-	i, _ := slices.BinarySearchFunc(t.list, version+1, func(s tombstone, v uint64) int {
-		if s.version < v {
-			return -1
-		}
-		return 1
-	})
+	i, _ := slices.BinarySearchFunc(t.list, version+1, func(s tombstone, v uint64) int { return cmp.Compare(s.version, v) })
 	var names []string
 	for _, s := range t.list[i:] {
 		names = append(names, s.name)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// TTFTParts is where the mean time to first token of the latest probes of an endpoint
-// went, in seconds. With Excess nothing of it is known: the pages of servers and gateway
-// show other requests that take longer than the probes by so many seconds.
-type TTFTParts struct {
-	TTFT   float64 `json:"ttft_seconds"`
-	Probes int     `json:"probes"`
-	Span   float64 `json:"window_seconds"`
-	// Requests is how many requests the means of the pages are of, probes among them.
-	Requests uint64                    `json:"requests,omitempty"`
-	Parts    map[page.TTFTPart]float64 `json:"parts,omitempty"`
-	Excess   float64                   `json:"excess_seconds,omitempty"`
-}
-
-// newTTFTParts returns the parts as the page shows them; nil for nil.
-func newTTFTParts(p *page.TTFTParts) *TTFTParts {
-	if p == nil {
-		return nil
-	}
-	out := &TTFTParts{TTFT: p.TTFT, Probes: p.Probes, Span: p.Span.Seconds(), Requests: p.Requests, Excess: p.Excess}
-	for i, name := range page.TTFTPartNames() {
-		if v := p.Seconds[i]; v != nil {
-			if out.Parts == nil {
-				out.Parts = map[page.TTFTPart]float64{}
-			}
-			out.Parts[name] = *v
-		}
-	}
-	return out
 }

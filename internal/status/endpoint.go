@@ -346,15 +346,19 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	e.notice()
 	d := &Detail{Row: *e.currentRow(now), At: unixSeconds(now), Version: b.version.Load()}
 	changes, servers, target := e.changes(), e.servers, e.target()
-	d.TTFTParts = newTTFTParts(e.parts)
+	d.TTFTParts = e.parts
 	gateway := e.cfg.Gateway
-	findings := append([]*Module(nil), e.findings...)
-	views := make([]view, len(e.series))
+	d.Findings = append([]*Module(nil), e.findings...)
+	d.Series = make([]*Series, len(e.series))
+	complete := make([]func(), len(e.series))
 	for i, p := range e.series {
-		views[i] = p.view(now)
+		d.Series[i], complete[i] = p.page(now, target)
 	}
 	e.mu.Unlock() // a page takes longer to make than a probe should wait
 
+	for _, do := range complete {
+		do()
+	}
 	d.Gateway = b.gateway(gateway)
 	d.Restarts = b.Restarts()
 	for _, at := range d.Restarts {
@@ -362,11 +366,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	}
 	slices.SortStableFunc(changes, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
 	d.Changes = changes[:min(len(changes), maxChanges)]
-	d.Series = make([]*Series, len(views))
-	for i := range views {
-		d.Series[i] = views[i].page(target)
-	}
-	d.Pages, d.Findings = pagesOf(servers), findings
+	d.Pages = pagesOf(servers)
 	return d, true
 }
 
@@ -375,46 +375,25 @@ func (e *Endpoint) target() result.Target {
 	return result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
 }
 
-// view is what a series holds at a moment.
-type view struct {
-	id      result.SeriesID
-	options health.SeriesOptions
-	from    time.Time
-	points  []series.Point
-	runs    string
-	kept    []series.Kept
-	uptime  *series.Uptime
-	budget  *float64
-	steps   []explain.Step
-
-	fluidity *float64
-	window   *Window
-}
-
-func (p *Probes) view(now time.Time) view {
-	points := p.log.Points(maxPoints)
-	return view{
-		p.id, p.options, p.from, points, p.runsOf(points), p.log.Kept(),
-		series.UptimeOf(now, p.log), p.log.BudgetLeft(p.options.Objectives, now), slices.Clone(p.steps),
-		p.fluidity, p.window(now),
+// page returns the series as the page shows it at a moment, but for what complete adds, which
+// takes longer and needs no lock. e.mu is held.
+func (p *Probes) page(now time.Time, t result.Target) (s *Series, complete func()) {
+	t.Module = p.id.Module
+	points, kept, from := p.log.Points(maxPoints), p.log.Kept(), p.from
+	s = &Series{
+		Module: p.id.Module, Prefix: p.id.Prefix,
+		InputTokens: p.id.InputTokens, OutputTokens: p.id.OutputTokens, Concurrency: p.id.Concurrency,
+		Interval: p.options.Interval.Seconds(), SLO: p.options.Objectives, Runs: p.runsOf(points), Uptime: series.UptimeOf(now, p.log),
+		BudgetLeft: p.log.BudgetLeft(p.options.Objectives, now), Fluidity: p.fluidity, Window: p.window(now),
+		Steps: slices.Clone(p.steps), Probes: make([]*result.Document, 0, len(kept)),
 	}
-}
-
-// page returns the series as the page shows it.
-func (v *view) page(t result.Target) *Series {
-	t.Module = v.id.Module
-	s := &Series{
-		Module: v.id.Module, Prefix: v.id.Prefix,
-		InputTokens: v.id.InputTokens, OutputTokens: v.id.OutputTokens, Concurrency: v.id.Concurrency,
-		Interval: v.options.Interval.Seconds(), SLO: v.options.Objectives, Runs: v.runs, Uptime: v.uptime, BudgetLeft: v.budget, Fluidity: v.fluidity,
-		History: historyOf(v.points, v.from), Window: v.window, Probes: make([]*result.Document, 0, len(v.kept)),
+	slices.Reverse(s.Steps)
+	return s, func() {
+		s.History = historyOf(points, from)
+		for _, k := range slices.Backward(kept) {
+			s.Probes = append(s.Probes, k.Document(t))
+		}
 	}
-	for _, k := range slices.Backward(v.kept) {
-		s.Probes = append(s.Probes, k.Document(t))
-	}
-	slices.Reverse(v.steps)
-	s.Steps = v.steps
-	return s
 }
 
 // pagesOf returns the readings of the servers' own pages.

@@ -164,7 +164,7 @@ type Detail struct {
 	Series  []*Series `json:"series"`
 	Pages   []*Server `json:"pages,omitempty"`
 	// TTFTParts is where the time to first token went; absent where it is not known.
-	TTFTParts *TTFTParts `json:"ttft_parts,omitempty"`
+	TTFTParts *page.TTFTParts `json:"ttft_parts,omitempty"`
 	// Gateway is the gateway that requests to the endpoint pass; absent where none is
 	// configured.
 	Gateway *Gateway `json:"gateway,omitempty"`
