@@ -80,6 +80,8 @@ type onceLog struct {
 	seen map[string]bool // bounded: names of questions or numbers of GPUs, and codes
 }
 
+func newOnceLog(log *slog.Logger) *onceLog { return &onceLog{log: log, seen: map[string]bool{}} }
+
 // problem logs that a device did not answer a question.
 func (l *onceLog) problem(question string, err error) {
 	if l.isFirst(question, err) {

@@ -129,7 +129,7 @@ func TestHardware(t *testing.T) {
 				s := newTestSession(t, newFake(device), Options{})
 				s.must(t)
 				time.Sleep(4 * time.Second)
-				wantReadings(t, file, s.must(t).devices[0])
+				wantReadings(t, file, s.must(t).Devices[0])
 			})
 		})
 	}
@@ -185,8 +185,8 @@ type testSession struct {
 }
 
 func newTestSession(t *testing.T, l *fakeLibrary, o Options) testSession {
-	s := testSession{newSession(l, o, testLogger(t)), l}
-	s.progress = func() {}
+	o.Logger = testLogger(t)
+	s := testSession{newSession(l, newPoller(SourceNVML, o)), l}
 	t.Cleanup(func() {
 		s.close()
 		noMisuse(t, l)
@@ -198,8 +198,8 @@ func newTestSession(t *testing.T, l *fakeLibrary, o Options) testSession {
 func (s testSession) must(t *testing.T) outcome {
 	t.Helper()
 	o := s.cycle(false)
-	if o.state != StateUp {
-		t.Fatalf("state %s: %v", o.state, o.err)
+	if o.State != StateUp {
+		t.Fatalf("state %s: %v", o.State, o.Err)
 	}
 	return o
 }

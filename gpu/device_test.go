@@ -44,7 +44,7 @@ func TestRefusals(t *testing.T) {
 			s := newTestSession(t, library, Options{})
 			s.settings.log.log = slog.New(slog.NewTextHandler(&log, nil))
 			for range 3 {
-				d := s.must(t).devices[0]
+				d := s.must(t).Devices[0]
 				if !d.Up || has(d, Power) || !has(d, PowerLimit) {
 					t.Errorf("want all but the power, got %v", d)
 				}
@@ -111,7 +111,7 @@ func TestQuestionsUnderMIG(t *testing.T) {
 		}
 	}
 	device.numbers["MIG mode"] = []float64{0}
-	if d := s.must(t).devices[0]; !has(d, Utilization) || !has(d, RemappedRowsCount) {
+	if d := s.must(t).Devices[0]; !has(d, Utilization) || !has(d, RemappedRowsCount) {
 		t.Error("no utilisation after MIG was turned off")
 	}
 }
@@ -121,7 +121,7 @@ func TestNotANumber(t *testing.T) {
 	device.fields[Field{82, 0}] = math.NaN()
 	device.fields[Field{197, 0}] = math.Inf(1)
 	s := newTestSession(t, newFake(device), Options{})
-	for _, r := range s.must(t).devices[0].Readings {
+	for _, r := range s.must(t).Devices[0].Readings {
 		if math.IsNaN(r.Value) || math.IsInf(r.Value, 0) {
 			t.Errorf("%v", r)
 		}
@@ -133,7 +133,7 @@ func TestIdentity(t *testing.T) {
 		device := h100("GPU-0")
 		library := newFake(device)
 		s := newTestSession(t, library, Options{})
-		d := s.must(t).devices[0]
+		d := s.must(t).Devices[0]
 		d.Readings = nil
 		want := DeviceSnapshot{
 			Vendor: NVIDIA, UUID: "GPU-0", Up: true, Name: "NVIDIA H100 80GB HBM3",
@@ -151,7 +151,7 @@ func TestIdentity(t *testing.T) {
 		}
 		library.set(func() { library.fail["name"] = failed(CodeUnknown) })
 		time.Sleep(5 * time.Second)
-		if d := s.must(t).devices[0]; library.called("name") != 2 || d.Name != "NVIDIA H100 80GB HBM3" {
+		if d := s.must(t).Devices[0]; library.called("name") != 2 || d.Name != "NVIDIA H100 80GB HBM3" {
 			t.Errorf("asked for %d times, %q", library.called("name"), d.Name)
 		}
 	})
@@ -162,7 +162,7 @@ func TestBareDevice(t *testing.T) {
 	s := newTestSession(t, newFake(&fakeDevice{texts: map[string]string{"UUID": "GPU-0"}}), Options{})
 	s.library.fail["Fields"] = failed(CodeNotSupported)
 	want := []DeviceSnapshot{{Vendor: NVIDIA, UUID: "GPU-0", Up: true, Minor: -1}}
-	if diff := cmp.Diff(want, s.must(t).devices); diff != "" {
+	if diff := cmp.Diff(want, s.must(t).Devices); diff != "" {
 		t.Errorf("device (-want +got):\n%s", diff)
 	}
 }
@@ -172,7 +172,7 @@ func TestFansAreBounded(t *testing.T) {
 	device.numbers["fans"] = make([]float64, 1000)
 	s := newTestSession(t, newFake(device), Options{})
 	n := 0
-	for _, r := range s.must(t).devices[0].Readings {
+	for _, r := range s.must(t).Devices[0].Readings {
 		if r.Kind == FanSpeed {
 			n++
 		}
@@ -203,11 +203,11 @@ func TestProcesses(t *testing.T) {
 		{PID: 42, Name: "bad\xffname", MemoryUsed: 110, SMUtilization: 0},
 		{PID: 40, MemoryUsed: -1, SMUtilization: -1},
 	}
-	if diff := cmp.Diff(want, s.must(t).devices[0].Processes); diff != "" {
+	if diff := cmp.Diff(want, s.must(t).Devices[0].Processes); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
 	}
 	device.samples, device.fail = nil, map[string]error{"ProcessUtilization": failed(CodeNotFound)}
-	for _, p := range s.must(t).devices[0].Processes {
+	for _, p := range s.must(t).Devices[0].Processes {
 		if p.SMUtilization != -1 {
 			t.Errorf("%v has no new sample", p)
 		}
@@ -236,7 +236,7 @@ func TestProcessesAreBounded(t *testing.T) {
 		device.processes = append(device.processes, Process{PID: 100000 + pid, MemoryUsed: float64(pid)})
 	}
 	s := newTestSession(t, newFake(device), Options{Processes: true, Proc: t.TempDir()})
-	list := s.must(t).devices[0].Processes
+	list := s.must(t).Devices[0].Processes
 	if len(list) != 128 || list[0].MemoryUsed != 999 {
 		t.Errorf("%d processes, the first has %v", len(list), list[0])
 	}
@@ -280,14 +280,14 @@ func TestPartsComeAndGo(t *testing.T) {
 			t.Errorf("%d samples are kept for two parts and no whole", library.samples)
 		}
 		time.Sleep(5 * time.Second)
-		for _, m := range s.must(t).devices[0].MIG {
+		for _, m := range s.must(t).Devices[0].MIG {
 			if got, ok := tensor(m.Readings); !ok || got != 0.05 {
 				t.Errorf("%s: %v, %v", m.UUID, got, ok)
 			}
 		}
 		library.set(func() { device.parts = splitH100("MIG-c", "MIG-b").parts })
 		time.Sleep(5 * time.Second)
-		parts := s.must(t).devices[0].MIG
+		parts := s.must(t).Devices[0].MIG
 		if _, ok := tensor(parts[0].Readings); ok || parts[0].UUID != "MIG-c" {
 			t.Errorf("a new part has a share: %v", parts[0])
 		}
@@ -299,7 +299,7 @@ func TestPartsComeAndGo(t *testing.T) {
 		}
 		library.set(func() { device.numbers["MIG mode"] = []float64{0} })
 		time.Sleep(5 * time.Second)
-		if d := s.must(t).devices[0]; d.MIG != nil || library.samples != 1 {
+		if d := s.must(t).Devices[0]; d.MIG != nil || library.samples != 1 {
 			t.Errorf("without MIG: %v, %d samples", d.MIG, library.samples)
 		}
 	})
@@ -312,7 +312,7 @@ func TestPartGoes(t *testing.T) {
 		device.parts[i].Device.(*fakeDevice).fail = map[string]error{call: failed(CodeNotFound)}
 	}
 	s := newTestSession(t, newFake(device), Options{})
-	parts := s.must(t).devices[0].MIG
+	parts := s.must(t).Devices[0].MIG
 	if len(parts) != 2 || parts[0].UUID != "MIG-b" || len(parts[0].Readings) != 0 || len(parts[1].Readings) != 3 {
 		t.Errorf("%v", parts)
 	}
@@ -324,7 +324,7 @@ func TestPartsAreBounded(t *testing.T) {
 		uuids = append(uuids, fmt.Sprint("MIG-", i))
 	}
 	s := newTestSession(t, newFake(splitH100(uuids...)), Options{})
-	if n := len(s.must(t).devices[0].MIG); n != 64 {
+	if n := len(s.must(t).Devices[0].MIG); n != 64 {
 		t.Errorf("%d parts", n)
 	}
 }
@@ -347,7 +347,7 @@ func TestFailedPartIsAskedOnce(t *testing.T) {
 func TestPartBandwidth(t *testing.T) {
 	device := splitH100("MIG-a", "MIG-b")
 	s := newTestSession(t, newFake(device), Options{Bandwidth: map[string]float64{"MIG-b": 5e11, "GPU-0": 3e12}})
-	d := s.must(t).devices[0]
+	d := s.must(t).Devices[0]
 	if got := showReadings("", d.Readings)[4]; got != "memory_bandwidth_bytes_per_second{config} 3000000000000" {
 		t.Errorf("GPU: %s", got)
 	}
@@ -358,7 +358,7 @@ func TestPartBandwidth(t *testing.T) {
 		t.Errorf("part: %s", got)
 	}
 	s.settings.bandwidth.Store(&map[string]float64{"GPU-0": 2e12})
-	d = s.must(t).devices[0]
+	d = s.must(t).Devices[0]
 	if got := showReadings("", d.Readings)[4]; got != "memory_bandwidth_bytes_per_second{config} 2000000000000" {
 		t.Errorf("GPU, configured again: %s", got)
 	}

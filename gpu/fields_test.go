@@ -57,7 +57,7 @@ func TestLinkSums(t *testing.T) {
 	s := newTestSession(t, newFake(device), Options{})
 	check := func(what string, want []string) {
 		t.Helper()
-		if diff := cmp.Diff(want, linkLines(s.must(t).devices[0])); diff != "" {
+		if diff := cmp.Diff(want, linkLines(s.must(t).Devices[0])); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
@@ -99,7 +99,7 @@ func TestLinkTotals(t *testing.T) {
 		"nvlink_errors_total{recovery} 0",
 		"nvlink_errors_total{recovery_failed} 18",
 	}
-	if diff := cmp.Diff(want, linkLines(s.must(t).devices[0])); diff != "" {
+	if diff := cmp.Diff(want, linkLines(s.must(t).Devices[0])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -120,7 +120,7 @@ func TestLinkCount(t *testing.T) {
 		}
 		s := newTestSession(t, newFake(device), Options{})
 		s.must(t)
-		if got := linksUp(s.must(t).devices[0]); got != tt.want {
+		if got := linksUp(s.must(t).Devices[0]); got != tt.want {
 			t.Errorf("%v counted: %d links, want %d", tt.counted, got, tt.want)
 		}
 		for _, f := range device.asked {
@@ -138,11 +138,11 @@ func TestLinksAfterMIG(t *testing.T) {
 	device.fields[Field{ID: 91}] = 2
 	device.fieldFaults = map[Field]error{{ID: 91}: failed(CodeNotSupported)}
 	s := newTestSession(t, newFake(device), Options{})
-	if n := linksUp(s.must(t).devices[0]); n != 0 {
+	if n := linksUp(s.must(t).Devices[0]); n != 0 {
 		t.Errorf("%d links under MIG", n)
 	}
 	device.numbers["MIG mode"], device.fieldFaults = []float64{0}, nil
-	if n := linksUp(s.must(t).devices[0]); n != 2 {
+	if n := linksUp(s.must(t).Devices[0]); n != 2 {
 		t.Errorf("%d links, want 2", n)
 	}
 }

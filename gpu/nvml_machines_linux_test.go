@@ -144,20 +144,19 @@ func TestNVMLMachines(t *testing.T) {
 			t.Run(tt.file, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					first(tt.state).Write(t, p.State)
-					s := newSession(NVML(p.Library), Options{}, testLogger(t))
-					s.progress = func() {}
+					s := newSession(NVML(p.Library), newPoller(SourceNVML, Options{Logger: testLogger(t)}))
 					defer s.close()
-					if o := s.cycle(false); o.state != StateUp {
-						t.Fatalf("state %s: %v", o.state, o.err)
+					if o := s.cycle(false); o.State != StateUp {
+						t.Fatalf("state %s: %v", o.State, o.Err)
 					}
 					time.Sleep(4 * time.Second)
 					maps.Copy(tt.state, tt.later)
 					first(tt.state).Write(t, p.State)
 					o := s.cycle(false)
-					if o.state != StateUp {
-						t.Fatalf("state %s: %v", o.state, o.err)
+					if o.State != StateUp {
+						t.Fatalf("state %s: %v", o.State, o.Err)
 					}
-					wantReadings(t, tt.file, o.devices[0])
+					wantReadings(t, tt.file, o.Devices[0])
 				})
 			})
 		}
@@ -170,8 +169,7 @@ func TestNVMLCallsOfAPoll(t *testing.T) {
 	fakenvml.Alone(t, fakenvml.Full, func(t *testing.T, p fakenvml.Process) {
 		synctest.Test(t, func(t *testing.T) {
 			first(blackwell()).Write(t, p.State)
-			s := newSession(NVML(p.Library), Options{}, testLogger(t))
-			s.progress = func() {}
+			s := newSession(NVML(p.Library), newPoller(SourceNVML, Options{Logger: testLogger(t)}))
 			defer s.close()
 			s.cycle(false)
 			s.cycle(false) // this one tries what the links count

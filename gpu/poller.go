@@ -65,6 +65,8 @@ type Poller struct {
 type worker interface {
 	// cycle polls all GPUs once, after reopening what it reads where asked to.
 	cycle(reopen bool) outcome
+	// failure is the outcome of a cycle that failed; the devices are what is left to say of them.
+	failure(err error, devices []DeviceSnapshot) outcome
 	// close gives back what it holds.
 	close()
 }
@@ -72,12 +74,8 @@ type worker interface {
 // New returns a Poller that owns the library.
 func New(lib Library, o Options) *Poller {
 	p := newPoller(SourceNVML, o)
-	session := newSession(lib, p.options, p.log)
-	session.progress = p.progress
-	session.settings.bandwidth, session.settings.asked = p.bandwidth, p.asked
-	p.worker = session
-	_, simulated := lib.(*simulatedLibrary)
-	p.current.Store(&Snapshot{Source: SourceNVML, State: StateStarting, Simulated: simulated, Required: o.Required})
+	p.worker = newSession(lib, p)
+	_, p.current.Load().Simulated = lib.(*simulatedLibrary)
 	return p
 }
 
@@ -145,7 +143,7 @@ func (p *Poller) Run(ctx context.Context) error {
 	go func() {
 		defer close(ended)
 		for reopen := range p.orders {
-			p.results <- p.worker.cycle(reopen)
+			p.results <- p.cycle(reopen)
 		}
 		if !left.Load() {
 			p.worker.close()
@@ -159,6 +157,17 @@ func (p *Poller) Run(ctx context.Context) error {
 		left.Store(true)
 	}
 	return nil
+}
+
+// cycle polls all GPUs once. A panic is a poll that failed.
+func (p *Poller) cycle(reopen bool) (o outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			p.log.Error("reading the GPUs panicked", "source", p.current.Load().Source, "panic", r, "stack", string(debug.Stack()))
+			o = p.worker.failure(fmt.Errorf("read GPUs: panic: %v", r), nil)
+		}
+	}()
+	return p.worker.cycle(reopen)
 }
 
 // watch orders one cycle after the other until ctx ends, and publishes StateStuck
@@ -186,9 +195,7 @@ func (p *Poller) watch(ctx context.Context) {
 			}
 		case <-watchdog.C:
 			stuck = true
-			p.publish(outcome{state: StateStuck, err: &Error{
-				Call: "read GPUs", Code: CodeTimeout, Detail: p.asked.String(),
-			}})
+			p.publish(Snapshot{State: StateStuck, Err: &Error{Call: "read GPUs", Code: CodeTimeout, Detail: p.asked.String()}})
 		case o := <-p.results:
 			busy = false
 			watchdog.Stop()
@@ -196,36 +203,30 @@ func (p *Poller) watch(ctx context.Context) {
 				next.Reset(firstPause)
 				continue
 			}
-			p.publish(o)
+			p.publish(o.Snapshot)
 			next.Reset(max(0, time.Until(began.Add(cmp.Or(o.wait, p.options.Interval)))))
 		}
 	}
 }
 
 // publish shows an outcome and logs a change of state.
-func (p *Poller) publish(o outcome) {
+func (p *Poller) publish(s Snapshot) {
 	before := p.current.Load()
-	s := &Snapshot{
-		Source: before.Source, State: o.state, Err: o.err, At: o.at, Duration: o.duration,
-		Simulated: before.Simulated, Required: before.Required,
-		Driver: o.driver, CUDA: o.cuda, Count: o.count, Devices: o.devices, Failures: before.Failures,
-	}
-	if o.state != StateUp {
+	s.Source, s.Simulated, s.Required, s.Failures = before.Source, before.Simulated, before.Required, before.Failures
+	if s.State != StateUp {
 		s.At, s.Duration = before.At, before.Duration
 		s.Driver, s.CUDA, s.Count = before.Driver, before.CUDA, before.Count
-		s.Failures = map[State]uint64{}
-		maps.Copy(s.Failures, before.Failures)
-		s.Failures[o.state]++
-		if o.devices == nil {
+		s.Failures = before.FailuresWith(s.State)
+		if s.Devices == nil {
 			for _, d := range before.Devices {
 				s.Devices = append(s.Devices, withoutReadings(d, false))
 			}
 		}
 	}
 	s.Clean(p.options.Secrets)
-	p.current.Store(s)
+	p.current.Store(&s)
 	if s.State != before.State {
-		p.logState(s)
+		p.logState(&s)
 	}
 }
 
@@ -269,41 +270,30 @@ const scanAgain = time.Minute
 // scan is the poller's side of a Scanner.
 type scan struct {
 	roster
-	scanner   Scanner
-	tables    *tables
-	bandwidth *atomic.Pointer[map[string]float64]
-	asked     *lastAsked
-	progress  func()
-	problems  *onceLog
+	poller   *Poller
+	scanner  Scanner
+	tables   *tables
+	problems *onceLog
 }
 
 func newScan(scanner Scanner, p *Poller) *scan {
 	log := p.log.With(slog.String("source", scanner.Source()))
-	return &scan{
-		roster: newRoster(log), scanner: scanner, tables: newTables(), bandwidth: p.bandwidth, asked: p.asked, progress: p.progress,
-		problems: &onceLog{log: log, seen: map[string]bool{}},
-	}
+	return &scan{roster: newRoster(log), poller: p, scanner: scanner, tables: newTables(), problems: newOnceLog(log)}
 }
 
 // cycle reads all GPUs once. There is nothing to reopen.
-func (s *scan) cycle(bool) (o outcome) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.log.Error("reading the GPUs panicked", "panic", r, "stack", string(debug.Stack()))
-			o = outcome{state: StateFailed, err: fmt.Errorf("read GPUs: panic: %v", r), wait: scanAgain}
-		}
-	}()
+func (s *scan) cycle(bool) outcome {
 	at := time.Now()
 	latest := ""
 	found, err := s.scanner.Scan(func(device, question string) {
-		s.asked.set(device, question)
+		s.poller.asked.set(device, question)
 		if device != latest {
-			s.progress() // the GPU before was read in time
+			s.poller.progress() // the GPU before was read in time
 		}
 		latest = device
 	})
 	if err != nil {
-		return outcome{state: stateOf(err), err: err, wait: scanAgain}
+		return s.failure(err, nil)
 	}
 	for _, reading := range slices.Sorted(maps.Keys(found.Problems)) {
 		s.problems.problem(reading, found.Problems[reading])
@@ -315,9 +305,9 @@ func (s *scan) cycle(bool) (o outcome) {
 	count := len(byUUID)
 	devices, up := s.list(byUUID, nil)
 	if up == 0 {
-		return outcome{state: StateLost, err: errLost, devices: devices}
+		return outcome{Snapshot: Snapshot{State: StateLost, Err: errLost, Devices: devices}}
 	}
-	return outcome{state: StateUp, at: at, duration: time.Since(at), driver: found.Driver, count: count, devices: devices}
+	return outcome{Snapshot: Snapshot{State: StateUp, At: at, Duration: time.Since(at), Driver: found.Driver, Count: count, Devices: devices}}
 }
 
 // complete adds the memory bandwidth of a GPU and puts its readings in order.
@@ -325,11 +315,15 @@ func (s *scan) complete(d DeviceSnapshot) DeviceSnapshot {
 	if !d.Up {
 		return withoutReadings(d, false)
 	}
-	if value, source, ok := bandwidth(*s.bandwidth.Load(), d.UUID, d.Name, 0, 0); ok {
+	if value, source, ok := bandwidth(*s.poller.bandwidth.Load(), d.UUID, d.Name, 0, 0); ok {
 		d.Readings = append(d.Readings, Reading{MemoryBandwidth, source, value})
 	}
 	d.Readings = s.tables.sorted(d.Readings)
 	return d
+}
+
+func (s *scan) failure(err error, devices []DeviceSnapshot) outcome {
+	return outcome{Snapshot{State: stateOf(err), Err: err, Devices: devices}, scanAgain}
 }
 
 func (s *scan) close() {}

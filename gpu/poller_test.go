@@ -3,7 +3,6 @@ package gpu
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -359,12 +358,11 @@ func BenchmarkPoll(b *testing.B) {
 	for i := range 8 {
 		devices = append(devices, h100(fmt.Sprint("GPU-", i)))
 	}
-	s := newSession(newFake(devices...), Options{}, slog.New(slog.DiscardHandler))
-	s.progress = func() {}
+	s := newSession(newFake(devices...), newPoller(SourceNVML, Options{}))
 	b.ReportAllocs()
 	for b.Loop() {
-		if o := s.cycle(false); o.state != StateUp {
-			b.Fatal(o.err)
+		if o := s.cycle(false); o.State != StateUp {
+			b.Fatal(o.Err)
 		}
 	}
 	s.close()

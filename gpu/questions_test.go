@@ -39,7 +39,7 @@ func TestMeter(t *testing.T) {
 			{1250 * time.Millisecond, 0.0125},
 		} {
 			time.Sleep(step.after)
-			got, ok := tensor(s.must(t).devices[0].Readings)
+			got, ok := tensor(s.must(t).Devices[0].Readings)
 			if ok != (step.want != 0) || math.Abs(got-step.want) > 1e-9 {
 				t.Errorf("after %v: %v (%v), want %v", step.after, got, ok, step.want)
 			}
@@ -61,13 +61,13 @@ func TestMeterFails(t *testing.T) {
 		for _, call := range []string{"GPMSample", "GPMMetrics"} {
 			library.set(func() { library.fail[call] = failed(CodeUnknown) })
 			time.Sleep(5 * time.Second)
-			if _, ok := tensor(s.must(t).devices[0].Readings); ok {
+			if _, ok := tensor(s.must(t).Devices[0].Readings); ok {
 				t.Errorf("%s fails and there is a share", call)
 			}
 			library.set(func() { clear(library.fail) })
 		}
 		time.Sleep(5 * time.Second)
-		if got, ok := tensor(s.must(t).devices[0].Readings); !ok || got != 0.05 {
+		if got, ok := tensor(s.must(t).Devices[0].Readings); !ok || got != 0.05 {
 			t.Errorf("afterwards: %v, %v", got, ok)
 		}
 		library.set(func() { library.fail["GPMSample"] = failed(CodeNoPermission) })

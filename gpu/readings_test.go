@@ -61,7 +61,7 @@ func TestReadingsOfDevices(t *testing.T) {
 		s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3"), grace, guest), Options{})
 		s.must(t)
 		time.Sleep(meterShortest) // the shares of the units take two polls
-		for _, d := range s.must(t).devices {
+		for _, d := range s.must(t).Devices {
 			for _, r := range d.Readings {
 				had[r.Kind] = true
 				info, ok := table[r.Kind]

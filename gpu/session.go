@@ -3,12 +3,8 @@ package gpu
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"log/slog"
 	"maps"
-	"runtime/debug"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -32,11 +28,9 @@ const (
 // session is the poller's side of the library. One goroutine owns it.
 type session struct {
 	roster
+	poller   *Poller
 	lib      Library
 	settings *settings
-	required bool // there should be GPUs
-	// progress is called for each GPU that was opened, as that may take seconds.
-	progress func()
 
 	open         bool
 	driver, cuda string
@@ -47,38 +41,23 @@ type session struct {
 	reopen       time.Time // when to try again to reach GPUs that are lost
 }
 
-func newSession(lib Library, o Options, log *slog.Logger) *session {
-	s := &session{
-		roster: newRoster(log), lib: lib, required: o.Required,
+func newSession(lib Library, p *Poller) *session {
+	return &session{
+		roster: newRoster(p.log), poller: p, lib: lib,
 		settings: &settings{
-			processes: o.Processes, proc: cmp.Or(o.Proc, "/proc"), log: &onceLog{log: log, seen: map[string]bool{}},
-			asked: &lastAsked{}, bandwidth: &atomic.Pointer[map[string]float64]{},
+			processes: p.options.Processes, proc: cmp.Or(p.options.Proc, "/proc"), log: newOnceLog(p.log), asked: p.asked, bandwidth: p.bandwidth,
 		},
 	}
-	s.settings.bandwidth.Store(&o.Bandwidth)
-	return s
 }
 
-// outcome is what a cycle found.
+// outcome is what a cycle found. Without devices nothing is known beyond what was.
 type outcome struct {
-	state        State
-	err          error
-	at           time.Time
-	duration     time.Duration
-	driver, cuda string
-	count        int
-	devices      []DeviceSnapshot // nil: nothing is known beyond what was
-	wait         time.Duration    // until the next cycle; 0 is the usual interval
+	Snapshot
+	wait time.Duration // until the next cycle; 0 is the usual interval
 }
 
 // cycle polls all devices once, after reopening the library where asked to.
-func (s *session) cycle(reopen bool) (o outcome) {
-	defer func() {
-		if r := recover(); r != nil {
-			s.log.Error("reading the GPUs panicked", "panic", r, "stack", string(debug.Stack()))
-			o = s.failure(fmt.Errorf("read GPUs: panic: %v", r), nil)
-		}
-	}()
+func (s *session) cycle(reopen bool) outcome {
 	began := time.Now()
 	if s.open && (reopen || s.missing() && !began.Before(s.reopen)) {
 		s.takeXIDs() // the library forgets them
@@ -98,15 +77,14 @@ func (s *session) cycle(reopen bool) (o outcome) {
 	if s.missing() && !began.Before(s.reopen) {
 		s.reopen = began.Add(longestWait)
 	}
-	return outcome{
-		state: StateUp, at: at, duration: time.Since(at),
-		driver: s.driver, cuda: s.cuda, count: s.count, devices: devices,
-	}
+	return outcome{Snapshot: Snapshot{
+		State: StateUp, At: at, Duration: time.Since(at), Driver: s.driver, CUDA: s.cuda, Count: s.count, Devices: devices,
+	}}
 }
 
 // start opens the library and all devices.
 func (s *session) start() error {
-	s.settings.asked.set("", "opening the library")
+	s.poller.asked.set("", "opening the library")
 	if err := s.lib.Open(); err != nil {
 		return err
 	}
@@ -139,7 +117,7 @@ func (s *session) openDevices(count int) error {
 	failed := make([]error, count)
 	for i := range count {
 		d, err := openDevice(s.lib, i, s.settings)
-		s.progress()
+		s.poller.progress()
 		switch {
 		case err == nil:
 			s.devices = append(s.devices, d)
@@ -221,27 +199,22 @@ func (s *session) poll(now time.Time) ([]DeviceSnapshot, error) {
 // errLost is that no GPU is left of those that were there.
 var errLost error = &Error{Call: "read GPUs", Code: CodeLost}
 
-// failure ends the use of the library, until it is time to try again.
+// failure ends the use of the library until it is time to try again, each time later.
 func (s *session) failure(err error, devices []DeviceSnapshot) outcome {
 	s.close()
-	o := outcome{state: stateOf(err), err: err, devices: devices}
-	if o.state == StateNotBuilt || o.state == StateNoLibrary && !s.required {
+	o := outcome{Snapshot: Snapshot{State: stateOf(err), Err: err, Devices: devices}}
+	if o.State == StateNotBuilt || o.State == StateNoLibrary && !s.poller.options.Required {
 		s.pause, o.wait = 0, noDriverFor
 	} else {
-		o.wait = s.later()
+		s.pause = min(max(2*s.pause, firstPause), longestWait)
+		o.wait = s.pause
 	}
 	return o
 }
 
-// later returns the next pause, longer than the one before.
-func (s *session) later() time.Duration {
-	s.pause = min(max(2*s.pause, firstPause), longestWait)
-	return s.pause
-}
-
 // close gives everything back to the library.
 func (s *session) close() {
-	s.settings.asked.set("", "closing the library")
+	s.poller.asked.set("", "closing the library")
 	for _, d := range s.devices {
 		d.free()
 	}
@@ -282,7 +255,7 @@ func (s *session) takeXIDs() {
 		number uint64
 	}
 	fresh := map[kind]int{}
-	s.settings.asked.set("", "critical errors")
+	s.poller.asked.set("", "critical errors")
 	for range maxXIDs {
 		x, err := s.lib.NextXID()
 		if err != nil {

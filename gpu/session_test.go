@@ -190,10 +190,10 @@ func lossAt(t *testing.T, s testSession, call string, code Code) {
 	if s.library.called(call) == before {
 		return
 	}
-	if o.state != stateOf(failed(code)) || s.library.isOpen {
-		t.Fatalf("state %s: %v", o.state, o.err)
+	if o.State != stateOf(failed(code)) || s.library.isOpen {
+		t.Fatalf("state %s: %v", o.State, o.Err)
 	}
-	for _, d := range o.devices {
+	for _, d := range o.Devices {
 		if d.Up || d.Readings != nil || d.Processes != nil {
 			t.Errorf("%+v", d)
 		}

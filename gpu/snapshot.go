@@ -123,6 +123,17 @@ type Snapshot struct {
 	Failures map[State]uint64
 }
 
+// FailuresWith returns the failures with one more of a state.
+func (s *Snapshot) FailuresWith(of State) map[State]uint64 {
+	failures := map[State]uint64{of: s.Failures[of] + 1}
+	for state, n := range s.Failures {
+		if state != of {
+			failures[state] = n
+		}
+	}
+	return failures
+}
+
 // Reads returns the kinds of readings that any of the GPUs has, sorted.
 func (s *Snapshot) Reads() []string {
 	var kinds []string

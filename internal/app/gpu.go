@@ -28,7 +28,7 @@ type hardware struct {
 func newHardware(env environment, in collectors, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
 	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger}}
 	var err error
-	if h.pages, err = page.NewGPUPages(page.GPUPageOptions{Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
+	if h.pages, err = page.NewGPUPages(env.logger, env.secrets.Secrets()); err != nil {
 		return nil, err
 	}
 	r.MustRegister(collector.NewGPUPages(h.pages.Statuses))

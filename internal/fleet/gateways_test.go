@@ -111,7 +111,7 @@ func TestGPUPages(t *testing.T) {
 	defer dcgm.Close()
 	l := newLab(t)
 	var err error
-	if l.GPUPages, err = page.NewGPUPages(page.GPUPageOptions{}); err != nil {
+	if l.GPUPages, err = page.NewGPUPages(nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	apply := func(format string) {

@@ -8,21 +8,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
-
-// GPUPageOptions are what all pages of accelerators share.
-type GPUPageOptions struct {
-	// Logger gets a line when a page becomes readable or ceases to be. Default: none.
-	Logger *slog.Logger
-	// Secrets are what no text of a page may repeat, beside those of the page's own settings.
-	Secrets *safetext.Secrets
-}
 
 // GPUPageStatus is how the reading of one page of accelerators went. It is immutable.
 type GPUPageStatus struct {
@@ -36,23 +27,24 @@ type GPUPageStatus struct {
 
 // gpuPages is what the pages of one name of the configuration show.
 type gpuPages struct {
-	name     string
 	mappings *Mappings
 	logger   *slog.Logger
 	secrets  *safetext.Secrets
-	current  atomic.Pointer[gpu.Snapshot]
-	statuses atomic.Pointer[[]GPUPageStatus]
+	current  *gpu.Snapshot
+	statuses []GPUPageStatus
 }
 
-// set takes in a reading of all pages.
-func (r *gpuPages) set(all []Status) {
-	before := r.current.Load()
-	s := &gpu.Snapshot{Source: r.name, Remote: true, At: before.At, Duration: before.Duration, Failures: before.Failures, State: gpu.StateFailed}
+// next returns what follows from a reading of all pages.
+func (r *gpuPages) next(all []Status) (*gpu.Snapshot, []GPUPageStatus) {
+	before := r.current
+	s := &gpu.Snapshot{
+		Source: before.Source, Remote: true, At: before.At, Duration: before.Duration, Failures: before.Failures, State: gpu.StateFailed,
+	}
 	statuses := make([]GPUPageStatus, len(all))
 	var errs []error
 	for i := range all {
 		st := &statuses[i]
-		*st = GPUPageStatus{Status: all[i], Source: r.name}
+		*st = GPUPageStatus{Status: all[i], Source: s.Source}
 		if snap := st.Snapshot; snap != nil {
 			st.Software, st.Devices = snap.Engine, len(snap.Devices)
 			s.Devices = append(s.Devices, snap.Devices...)
@@ -65,27 +57,17 @@ func (r *gpuPages) set(all []Status) {
 	switch s.Count = len(s.Devices); {
 	case s.State == gpu.StateFailed:
 		s.Err = errors.Join(errs...)
-		s.Failures = counted(before.Failures, s.State)
+		s.Failures = before.FailuresWith(s.State)
 	case s.Count == 0:
 		s.State = gpu.StateNoDevices
-		s.Failures = counted(before.Failures, s.State)
+		s.Failures = before.FailuresWith(s.State)
 	}
 	s.Clean(r.secrets)
-	r.log(*r.statuses.Load(), statuses)
+	r.log(r.statuses, statuses)
 	for i := range statuses {
 		statuses[i].Snapshot = nil // whose texts are those of the page
 	}
-	r.statuses.Store(&statuses)
-	r.current.Store(s)
-}
-
-// counted returns the failures with one more of a state.
-func counted(before map[gpu.State]uint64, state gpu.State) map[gpu.State]uint64 {
-	all := map[gpu.State]uint64{state: 1}
-	for s, n := range before {
-		all[s] += n
-	}
-	return all
+	return s, statuses
 }
 
 // log says which pages became readable, with the kinds of readings that they have and those
@@ -110,33 +92,29 @@ func (r *gpuPages) log(before, now []GPUPageStatus) {
 type GPUPages struct {
 	// Mappings say how to read the pages.
 	Mappings *Mappings
-	options  GPUPageOptions
+	logger   *slog.Logger
+	secrets  *safetext.Secrets
 
 	mu     sync.Mutex
 	byName map[string]*gpuPages
 }
 
-// NewGPUPages returns what no pages show. An error is one of the built-in mappings.
-func NewGPUPages(o GPUPageOptions) (*GPUPages, error) {
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+// NewGPUPages returns what no pages show. The logger, nil for none, gets a line when a page becomes
+// readable or ceases to be; no text of a page may repeat the secrets, or those of its own settings.
+// An error is one of the built-in mappings.
+func NewGPUPages(logger *slog.Logger, secrets *safetext.Secrets) (*GPUPages, error) {
 	mappings, err := NewMappings(Accelerators, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &GPUPages{Mappings: mappings, options: o, byName: map[string]*gpuPages{}}, nil
+	return &GPUPages{Mappings: mappings, logger: cmp.Or(logger, slog.New(slog.DiscardHandler)), secrets: secrets, byName: map[string]*gpuPages{}}, err
 }
 
 // Open adds the pages of a name, which were not read yet.
 func (rs *GPUPages) Open(name string, cfg *config.MetricsPages) {
-	r := &gpuPages{
-		name: name, mappings: rs.Mappings, logger: rs.options.Logger.With("page", name),
-		secrets: rs.options.Secrets.With(config.Secrets(cfg)...),
-	}
-	r.current.Store(&gpu.Snapshot{Source: name, Remote: true, State: gpu.StateStarting})
-	r.statuses.Store(new([]GPUPageStatus))
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.byName[name] = r
+	rs.byName[name] = &gpuPages{
+		mappings: rs.Mappings, logger: rs.logger.With("page", name), secrets: rs.secrets.With(config.Secrets(cfg)...),
+		current: &gpu.Snapshot{Source: name, Remote: true, State: gpu.StateStarting},
+	}
 }
 
 // Set takes in a reading of all pages of a name that is open, one at a time.
@@ -144,7 +122,10 @@ func (rs *GPUPages) Set(name string, all []Status) {
 	rs.mu.Lock()
 	r := rs.byName[name]
 	rs.mu.Unlock()
-	r.set(all)
+	current, statuses := r.next(all) // which takes its time: nobody waits for it
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r.current, r.statuses = current, statuses
 }
 
 // Remove removes the pages of a name.
@@ -155,29 +136,21 @@ func (rs *GPUPages) Remove(name string) {
 }
 
 // Snapshots returns the latest readings, by name.
-func (rs *GPUPages) Snapshots() gpu.Snapshots {
-	var all gpu.Snapshots
-	for _, r := range rs.sorted() {
-		all = append(all, r.current.Load())
-	}
+func (rs *GPUPages) Snapshots() (all gpu.Snapshots) {
+	rs.each(func(r *gpuPages) { all = append(all, r.current) })
 	return all
 }
 
 // Statuses returns how the latest readings went, by name and server.
-func (rs *GPUPages) Statuses() []GPUPageStatus {
-	var all []GPUPageStatus
-	for _, r := range rs.sorted() {
-		all = append(all, *r.statuses.Load()...)
-	}
+func (rs *GPUPages) Statuses() (all []GPUPageStatus) {
+	rs.each(func(r *gpuPages) { all = append(all, r.statuses...) })
 	return all
 }
 
-func (rs *GPUPages) sorted() []*gpuPages {
+func (rs *GPUPages) each(f func(*gpuPages)) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	var all []*gpuPages
 	for _, name := range slices.Sorted(maps.Keys(rs.byName)) {
-		all = append(all, rs.byName[name])
+		f(rs.byName[name])
 	}
-	return all
 }

@@ -61,12 +61,14 @@ type gpuReader struct {
 	endpoint *Endpoint
 }
 
-func (r *gpuReader) poll(ctx context.Context) { r.set(r.endpoint.Scrape(ctx, Known{})) }
+func (r *gpuReader) poll(ctx context.Context) {
+	r.current, r.statuses = r.next(r.endpoint.Scrape(ctx, Known{}))
+}
 
 func readerOf(t *testing.T, page *config.MetricsPages, secrets ...string) *gpuReader {
 	t.Helper()
 	known := safetext.NewSecrets(secrets...)
-	all, err := NewGPUPages(GPUPageOptions{Secrets: known})
+	all, err := NewGPUPages(nil, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +110,11 @@ func TestPagesFail(t *testing.T) {
 	} {
 		bad.text.Store(test.text)
 		r.poll(t.Context())
-		s := r.current.Load()
+		s := r.current
 		if s.State != gpu.StateUp || len(s.Devices) != 2 {
 			t.Errorf("%.40q: state %s with %d GPUs, want up with the 2 of the other host", test.text, s.State, len(s.Devices))
 		}
-		for _, st := range *r.statuses.Load() {
+		for _, st := range r.statuses {
 			if st.URL == bad.URL+"/metrics" && (st.Reason != test.want || st.Err == nil) {
 				t.Errorf("%.40q: reason %s (%v), want %s", test.text, st.Reason, st.Err, test.want)
 			}
@@ -120,12 +122,12 @@ func TestPagesFail(t *testing.T) {
 	}
 	good.text.Store("x 1\n")
 	r.poll(t.Context())
-	if s := r.current.Load(); s.State != gpu.StateFailed || s.Err == nil || len(s.Devices) != 0 || s.Failures[gpu.StateFailed] != 1 {
+	if s := r.current; s.State != gpu.StateFailed || s.Err == nil || len(s.Devices) != 0 || s.Failures[gpu.StateFailed] != 1 {
 		t.Errorf("without a page: %+v", s)
 	}
 	good.text.Store(twoCards)
 	r.poll(t.Context())
-	if s := r.current.Load(); s.State != gpu.StateUp || s.Failures[gpu.StateFailed] != 1 {
+	if s := r.current; s.State != gpu.StateUp || s.Failures[gpu.StateFailed] != 1 {
 		t.Errorf("with a page again: %+v", s)
 	}
 }
@@ -137,7 +139,7 @@ func TestSoftware(t *testing.T) {
 		page.Software = software
 		r := readerOf(t, page)
 		r.poll(t.Context())
-		if got := (*r.statuses.Load())[0].Reason; got != want {
+		if got := r.statuses[0].Reason; got != want {
 			t.Errorf("%s: reason %q, want %q", software, got, want)
 		}
 	}
@@ -149,7 +151,7 @@ func TestDriverWins(t *testing.T) {
 	r.poll(t.Context())
 	driver := &gpu.Snapshot{Source: gpu.SourceNVML, Devices: []gpu.DeviceSnapshot{{UUID: "GPU-a", Vendor: gpu.NVIDIA}}}
 	var got []string
-	for s, d := range (gpu.Snapshots{driver, r.current.Load()}).Devices() {
+	for s, d := range (gpu.Snapshots{driver, r.current}).Devices() {
 		got = append(got, s.Source+" "+d.UUID)
 	}
 	if want := "nvml GPU-a,cards GPU-b"; strings.Join(got, ",") != want {
@@ -239,7 +241,7 @@ func TestPageRepeatsSecret(t *testing.T) {
 	page.HTTP = c.GPUs.Pages["a"].HTTP
 	r := readerOf(t, page)
 	r.poll(t.Context())
-	st := (*r.statuses.Load())[0]
+	st := r.statuses[0]
 	if st.Err == nil || bytes.Contains([]byte(st.Err.Error()), []byte(secret)) {
 		t.Errorf("error %v, want one without the token", st.Err)
 	}
@@ -259,7 +261,7 @@ func TestTextsOfAPageAreCleaned(t *testing.T) {
 	page.HTTP.Authorization = &promconfig.Authorization{Type: "Bearer", Credentials: own}
 	r := readerOf(t, page, configured)
 	r.poll(t.Context())
-	s := r.current.Load()
+	s := r.current
 	if len(s.Devices) != 1 || len(s.Devices[0].MIG) != 1 {
 		t.Fatalf("%d devices: %v", len(s.Devices), s.Err)
 	}
@@ -284,7 +286,7 @@ func TestPageThatMakesUpParts(t *testing.T) {
 		}
 		h.text.Store(text.String())
 		r.poll(t.Context())
-		s := r.current.Load()
+		s := r.current
 		if d := s.Devices[slices.IndexFunc(s.Devices, func(d gpu.DeviceSnapshot) bool { return d.UUID == "GPU-a" })]; len(d.MIG) > maxParts || len(d.XIDs) > maxXIDsADevice {
 			t.Errorf("%d parts, %d errors", len(d.MIG), len(d.XIDs))
 		}
@@ -304,14 +306,14 @@ func TestPageThatMakesUpGPUs(t *testing.T) {
 	for reading := range 10 {
 		h.text.Store(manyGPUs(reading*500, 500))
 		r.poll(t.Context())
-		for _, d := range r.current.Load().Devices {
+		for _, d := range r.current.Devices {
 			gpus[d.UUID] = true
 		}
 	}
 	if len(gpus) != maxDeviceNames/500*500 {
 		t.Errorf("%d GPUs of 5,000 were shown, want %d", len(gpus), maxDeviceNames/500*500)
 	}
-	if st := (*r.statuses.Load())[0]; st.Reason != ReasonTooLarge {
+	if st := r.statuses[0]; st.Reason != ReasonTooLarge {
 		t.Errorf("reason %q", st.Reason)
 	}
 }

@@ -154,7 +154,7 @@ func gpusOfPage(t *testing.T, file string) []prometheus.Collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rs, err := pages.NewGPUPages(pages.GPUPageOptions{})
+	rs, err := pages.NewGPUPages(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
