@@ -313,7 +313,7 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 func poisonedConfig(server, receiver, tls string) (text string, names []string) {
 	var file strings.Builder
 	fmt.Fprintf(&file, `
-global: {interval: 5s, timeout: 5s, limits: {in_flight: 500, in_flight_per_host: 500}}
+global: {interval: 15s, timeout: 15s, limits: {in_flight: 500, in_flight_per_host: 500}}
 metrics: {otlp_endpoint: %[1]q, interval: 5s, headers: {X-Key: %[3]q}}
 tracing: {otlp_endpoint: %[1]q, headers: {X-Key: %[3]q}}
 modules:
@@ -324,7 +324,7 @@ discovery:
 	pages := func(section, kind string) {
 		file.WriteString(section)
 		for form := range formsOfKey() {
-			fmt.Fprintf(&file, "%s{urls: [%q], interval: 5s, http: {authorization: {credentials: %q}}}\n",
+			fmt.Fprintf(&file, "%s{urls: [%q], interval: 15s, http: {authorization: {credentials: %q}}}\n",
 				strings.Repeat(" ", 4)+strconv.Quote(kind+" "+form)+": ", server+"/"+kind+"/"+url.PathEscape(form)+"/metrics", canary)
 		}
 	}
@@ -333,7 +333,7 @@ discovery:
 	file.WriteString("endpoints:\n")
 	add := func(name, surface, form, more string) {
 		names = append(names, name)
-		fmt.Fprintf(&file, "  - {name: %q, url: %q, modules: [ask], http: {authorization: {credentials: %q}}, servers: {interval: 5s, urls: [%q]}%s}\n",
+		fmt.Fprintf(&file, "  - {name: %q, url: %q, modules: [ask], http: {authorization: {credentials: %q}}, servers: {interval: 15s, urls: [%q]}%s}\n",
 			name, server+"/"+url.PathEscape(surface)+"/"+url.PathEscape(form), canary,
 			server+"/"+url.PathEscape(surface)+"/"+url.PathEscape(form)+"/metrics", more)
 	}
