@@ -107,16 +107,7 @@ func (o Options) placeholders() *strings.Replacer {
 		job = DefaultJob
 	}
 	names := append(slices.Clone(o.Keep), o.Labels...)
-	list := func(first ...string) string {
-		all := append(first, names...)
-		var once []string
-		for _, name := range all {
-			if !slices.Contains(once, name) {
-				once = append(once, name)
-			}
-		}
-		return strings.Join(once, ", ")
-	}
+	list := func(first ...string) string { return once(append(first, names...)) }
 	return strings.NewReplacer(
 		identity, list("endpoint", "model"),
 		about, list("endpoint"),
@@ -130,14 +121,19 @@ func (o Options) placeholders() *strings.Replacer {
 func withoutRepeats(expr string) string {
 	return labelList.ReplaceAllStringFunc(expr, func(list string) string {
 		open := strings.Index(list, "(") + 1
-		var once []string
-		for _, name := range strings.Split(list[open:len(list)-1], ",") {
-			if name = strings.TrimSpace(name); name != "" && !slices.Contains(once, name) {
-				once = append(once, name)
-			}
-		}
-		return list[:open] + strings.Join(once, ", ") + ")"
+		return list[:open] + once(strings.Split(list[open:len(list)-1], ",")) + ")"
 	})
+}
+
+// once lists names, each once.
+func once(names []string) string {
+	var all []string
+	for _, name := range names {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // labelList matches a list of labels of an aggregation or of a join.

@@ -38,21 +38,16 @@ type row struct {
 	Each  each  `yaml:"each"`
 	Rules []row `yaml:"rules"`
 
-	Record string `yaml:"record"`
-	Expr   string `yaml:"expr"`
-
-	Alert string `yaml:"alert"`
+	// Its labels distinguish rules of one name.
+	Rule `yaml:",inline"`
 	// Meaning and Symptom are for the documentation.
-	Meaning       string            `yaml:"meaning"`
-	Symptom       string            `yaml:"symptom"`
-	Severity      Severity          `yaml:"severity"`
-	Category      Category          `yaml:"category"`
-	Labels        map[string]string `yaml:"labels"` // which distinguish rules of one name
-	For           string            `yaml:"for"`
-	KeepFiringFor string            `yaml:"keep_firing_for"`
-	Summary       string            `yaml:"summary"`     // one line with who and how much
-	Description   string            `yaml:"description"` // what is measured, why it matters, and where to look first
-	Board         string            `yaml:"board"`
+	Meaning     string   `yaml:"meaning"`
+	Symptom     string   `yaml:"symptom"`
+	Severity    Severity `yaml:"severity"`
+	Category    Category `yaml:"category"`
+	Summary     string   `yaml:"summary"`     // one line with who and how much
+	Description string   `yaml:"description"` // what is measured, why it matters, and where to look first
+	Board       string   `yaml:"board"`
 }
 
 // groupRows is the rows of a group.
@@ -181,7 +176,7 @@ func (s *source) made(groups []groupRows) []Group {
 	for _, g := range s.groups(groups) {
 		group := Group{Name: g.Name, Interval: g.Interval}
 		for _, r := range g.Rules {
-			rule := Rule{Record: r.Record, Expr: r.Expr}
+			rule := r.Rule
 			if r.Alert != "" {
 				rule = s.alert(r)
 			}
@@ -196,22 +191,22 @@ func (s *source) made(groups []groupRows) []Group {
 // alert returns an alert rule. Those on endpoints leave out muted ones: what records
 // outages has done so already.
 func (s *source) alert(r row) Rule {
-	expr := r.Expr
-	if strings.Contains(expr, "by ("+about) && !strings.Contains(expr, "up{"+scrapes+"}") {
-		expr = "(\n" + expr + "\n)\n" + s.Let["unless_muted"]
+	rule := r.Rule
+	if strings.Contains(rule.Expr, "by ("+about) && !strings.Contains(rule.Expr, "up{"+scrapes+"}") {
+		rule.Expr = "(\n" + rule.Expr + "\n)\n" + s.Let["unless_muted"]
 	}
-	labels := map[string]string{"severity": string(r.Severity), "category": string(r.Category)}
-	maps.Copy(labels, r.Labels)
+	rule.Labels = map[string]string{"severity": string(r.Severity), "category": string(r.Category)}
+	maps.Copy(rule.Labels, r.Labels)
 	board, ok := s.Boards[r.Board]
 	if !ok {
 		panic(fmt.Sprintf("alerts: %s: no board %q", r.Alert, r.Board))
 	}
-	annotations := map[string]string{
+	rule.Annotations = map[string]string{
 		"summary": r.Summary, "description": r.Description,
 		"runbook_url": runbooks + r.Alert + ".md", "dashboard": strings.TrimSuffix(s.options.GrafanaURL, "/") + board,
 	}
 	if s.options.ExporterURL != "" && r.Board == "endpoint" {
-		annotations["explain"] = strings.TrimSuffix(s.options.ExporterURL, "/") + explainPath
+		rule.Annotations["explain"] = strings.TrimSuffix(s.options.ExporterURL, "/") + explainPath
 	}
-	return Rule{Alert: r.Alert, Expr: expr, For: r.For, KeepFiringFor: r.KeepFiringFor, Labels: labels, Annotations: annotations}
+	return rule
 }

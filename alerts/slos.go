@@ -108,12 +108,9 @@ func inFormat(b *bytes.Buffer, format string, data any) error {
 // left is for working hours, and alerts on exporters and GPUs.
 func Alertmanager(o Options) ([]byte, error) {
 	var b bytes.Buffer
-	list := func(names ...string) string {
-		return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ", ")
-	}
-	keep := strings.Join(o.Keep, ", ")
 	err := inFormat(&b, "alertmanager", map[string]string{
-		"Group": list("endpoint", "gateway", keep, "instance"), "Endpoint": list("endpoint", keep),
+		"Group":    once(slices.Concat([]string{"endpoint", "gateway"}, o.Keep, []string{"instance"})),
+		"Endpoint": once(append([]string{"endpoint"}, o.Keep...)),
 	})
 	return b.Bytes(), err
 }

@@ -238,7 +238,7 @@ func (f *Finder) refuse(s *source, groups []*targetgroup.Group) bool {
 	}
 	if s.refused == 0 {
 		f.options.Logger.Error("too many discovered targets; keeping the previous ones",
-			"config", s.name, "targets", n, "err", tooManyError{most})
+			"config", s.name, "targets", n, "err", tooMany(most))
 	}
 	s.refused = n
 	return true

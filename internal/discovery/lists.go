@@ -132,7 +132,7 @@ func (l *list) add(g *listed) error {
 	l.labelBytes += size * len(g.Targets)
 	switch most := l.limits.DiscoveryTargets; {
 	case l.targets > most:
-		return tooManyError{most}
+		return tooMany(most)
 	case len(l.groups) == most:
 		return fmt.Errorf("more than %d groups of targets; see global.limits.discovery_targets", most)
 	case l.labelBytes > maxLabelBytes:
@@ -154,11 +154,9 @@ func (l *list) add(g *listed) error {
 	return nil
 }
 
-// tooManyError is that of more targets than are allowed.
-type tooManyError struct{ most int }
-
-func (e tooManyError) Error() string {
-	return fmt.Sprintf("more than %d targets; see global.limits.discovery_targets", e.most)
+// tooMany is the error of more targets than are allowed.
+func tooMany(most int) error {
+	return fmt.Errorf("more than %d targets; see global.limits.discovery_targets", most)
 }
 
 // emptied returns groups without targets in place of those of a longer list of
@@ -171,20 +169,12 @@ func emptied(place string, from, to int) []*targetgroup.Group {
 	return gone
 }
 
-// readBounded reads all of r, unless it is longer than most.
-func readBounded(r io.Reader, most config.Bytes) ([]byte, error) {
-	text, err := foreign.ReadAll(r, int64(most))
-	if errors.Is(err, foreign.ErrTooLarge) {
-		err = tooLongError{most}
+// limited returns the error of reading a list, with the limit that it exceeds.
+func limited(err error, limits config.Limits) error {
+	if _, large := errors.AsType[foreign.LargeFileError](err); large || errors.Is(err, foreign.ErrTooLarge) {
+		return fmt.Errorf("more than %s; see global.limits.discovery_bytes", limits.DiscoveryBytes)
 	}
-	return text, err
-}
-
-// tooLongError is that of a list of more bytes than are allowed.
-type tooLongError struct{ most config.Bytes }
-
-func (e tooLongError) Error() string {
-	return fmt.Sprintf("more than %s; see global.limits.discovery_bytes", e.most)
+	return err
 }
 
 // fileLabel has the file that a target comes from.
@@ -227,10 +217,7 @@ func (s *fileSource) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 		if err == nil {
 			s.watch(watcher)
 		}
-		if !s.refresh(ctx, up) {
-			return
-		}
-		if !s.wait(ctx, watcher, ticker.C) {
+		if !s.refresh(ctx, up) || !s.wait(ctx, watcher, ticker.C) {
 			return
 		}
 	}
@@ -317,27 +304,16 @@ func (s *fileSource) files() []string {
 	return all
 }
 
-// read reads a file. What is no regular file may never end.
+// read reads a file.
 func (s *fileSource) read(name string) ([]*targetgroup.Group, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
 	}
 	limits := s.limits()
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, errors.New("not a regular file")
-	case info.Size() > int64(limits.DiscoveryBytes):
-		return nil, tooLongError{limits.DiscoveryBytes}
-	}
-	file, err := os.Open(name)
+	text, err := foreign.ReadFile(name, int64(limits.DiscoveryBytes))
 	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := readBounded(file, limits.DiscoveryBytes)
-	if err != nil {
-		return nil, err
+		return nil, limited(err, limits)
 	}
 	l := list{place: name, label: fileLabel, limits: limits}
 	groups, err := l.parse(text, !strings.EqualFold(filepath.Ext(name), ".json"))
@@ -423,9 +399,9 @@ func (s *httpSource) fetch(ctx context.Context) ([]*targetgroup.Group, error) {
 		return nil, fmt.Errorf("unsupported content type %q", resp.Header.Get("Content-Type"))
 	}
 	limits := s.limits()
-	text, err := readBounded(resp.Body, limits.DiscoveryBytes)
+	text, err := foreign.ReadAll(resp.Body, int64(limits.DiscoveryBytes))
 	if err != nil {
-		return nil, fmt.Errorf("read the reply: %w", err)
+		return nil, fmt.Errorf("read the reply: %w", limited(err, limits))
 	}
 	l := list{place: s.url, label: urlLabel, limits: limits}
 	groups, err := l.parse(text, false)

@@ -97,13 +97,18 @@ func openFile(name string, limit int64) (*os.File, error) {
 	return f, nil
 }
 
+// LargeFileError is that of a file of more bytes than are read.
+type LargeFileError struct{ Limit int64 }
+
+func (e LargeFileError) Error() string { return fmt.Sprintf("larger than %d bytes", e.Limit) }
+
 func suits(info fs.FileInfo, name string, limit int64) error {
 	err := errNotRegular
 	if info.Mode().IsRegular() {
 		if info.Size() <= limit {
 			return nil
 		}
-		err = fmt.Errorf("larger than %d bytes", limit)
+		err = LargeFileError{limit}
 	}
 	return &fs.PathError{Op: "read", Path: name, Err: err}
 }
@@ -166,9 +171,7 @@ func (g *fileGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // CloseIdleConnections closes those of the next RoundTripper.
 func (g *fileGuard) CloseIdleConnections() {
-	if c, ok := g.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
+	CloseIdle(g.next)
 }
 
 // inTime checks a file, unless an earlier check hangs.

@@ -1,7 +1,8 @@
 package schedule
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -113,10 +114,9 @@ func (s *slots) fill(h *host) {
 		if sl == nil {
 			return
 		}
-		h.waiting[sl.kind][0] = nil
-		h.waiting[sl.kind] = h.waiting[sl.kind][1:]
+		h.waiting[sl.kind].removeFirst()
 		h.taken[sl.kind]++
-		heap.Push(&s.lines[sl.kind], sl)
+		s.lines[sl.kind].add(sl)
 	}
 }
 
@@ -156,7 +156,7 @@ func (s *slots) next(now int64) *slot {
 		if sl == nil {
 			return nil
 		}
-		heap.Pop(&s.lines[sl.kind])
+		s.lines[sl.kind].removeFirst()
 		if sl.job != nil {
 			s.countInFlight(sl.kind, 1)
 			return sl
@@ -191,24 +191,19 @@ func (s *slots) leave(sl *slot, now int64) {
 	}
 }
 
-// line is a queue of starts by their order; for container/heap where they come
-// from several hosts.
+// line is a queue of starts by their order.
 type line []*slot
 
-func (l line) Len() int           { return len(l) }
-func (l line) Less(i, j int) bool { return l[i].order < l[j].order }
-func (l line) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+// add puts a start in its place: those of several hosts do not come in order.
+func (l *line) add(sl *slot) {
+	i, _ := slices.BinarySearchFunc(*l, sl, func(a, b *slot) int { return cmp.Compare(a.order, b.order) })
+	*l = slices.Insert(*l, i, sl)
+}
 
-// Push is for container/heap.
-func (l *line) Push(x any) { *l = append(*l, x.(*slot)) }
-
-// Pop is for container/heap.
-func (l *line) Pop() any {
-	last := len(*l) - 1
-	sl := (*l)[last]
-	(*l)[last] = nil
-	*l = (*l)[:last]
-	return sl
+// removeFirst takes the first start out.
+func (l *line) removeFirst() {
+	(*l)[0] = nil
+	*l = (*l)[1:]
 }
 
 // apart is how long the jobs of a group run one at a time after one of them timed
@@ -220,11 +215,11 @@ const apart = time.Hour
 // that times out beside another one of its group is taken for a sign of that.
 type group struct {
 	name    string
-	jobs    int     // of the group
-	inside  int     // starts that were admitted, and runs in flight
-	waiting []*slot // starts that were not, in order
-	until   int64   // when runs may be beside one another again
-	ended   int64   // when the latest run did
+	jobs    int   // of the group
+	inside  int   // starts that were admitted, and runs in flight
+	waiting line  // starts that were not, in order
+	until   int64 // when runs may be beside one another again
+	ended   int64 // when the latest run did
 }
 
 // join makes a job one of its group.
@@ -279,8 +274,7 @@ func (g *group) leave(now int64) []*slot {
 	var admitted []*slot
 	for len(g.waiting) > 0 && (g.inside == 0 || now >= g.until) {
 		sl := g.waiting[0]
-		g.waiting[0] = nil
-		g.waiting = g.waiting[1:]
+		g.waiting.removeFirst()
 		if sl.job != nil {
 			sl.due = now
 			admitted = append(admitted, sl)
