@@ -125,7 +125,6 @@ func withoutRepeats(expr string) string {
 	})
 }
 
-// once lists names, each once.
 func once(names []string) string {
 	var all []string
 	for _, name := range names {

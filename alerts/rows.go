@@ -50,14 +50,12 @@ type row struct {
 	Board       string   `yaml:"board"`
 }
 
-// groupRows is the rows of a group.
 type groupRows struct {
 	Name     string `yaml:"name"`
 	Interval string `yaml:"interval"`
 	Rules    []row  `yaml:"rules"`
 }
 
-// source is what the files have.
 type source struct {
 	options Options
 

@@ -86,7 +86,6 @@ func (s *SLO) name() string {
 //go:embed formats
 var formats embed.FS
 
-// inFormat writes a file of a format.
 func inFormat(b *bytes.Buffer, format string, data any) error {
 	scalar := func(v any) (string, error) {
 		text, err := yaml.Marshal(v)
@@ -152,7 +151,6 @@ func Pyrra(slos []SLO) ([]byte, error) { return documents("pyrra", slos) }
 // belong to.
 func OpenSLO(slos []SLO) ([]byte, error) { return documents("openslo", slos) }
 
-// documents renders SLOs in a format.
 func documents(format string, slos []SLO) ([]byte, error) {
 	var b bytes.Buffer
 	comment(&b, "Format: "+format+". The rules of the format prometheus ask for more bad probes than chance explains; those made of this do not.")
@@ -185,7 +183,6 @@ func render(comments []string, document any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// comment begins a file.
 func comment(b *bytes.Buffer, lines ...string) {
 	for _, line := range append([]string{"Made by inference_exporter rules: change the configuration, not this file."}, lines...) {
 		b.WriteString("# " + line + "\n")

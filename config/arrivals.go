@@ -183,7 +183,6 @@ func parseProfile(data []byte) (Profile, *lineError) {
 	return b.profile, nil
 }
 
-// profileBuilder collects the arrivals of a file.
 type profileBuilder struct {
 	profile Profile
 	first   time.Time
@@ -287,7 +286,6 @@ func (b *profileBuilder) jsonLines(data []byte) (line int, err error) {
 	return line, nil
 }
 
-// add appends an arrival.
 func (b *profileBuilder) add(at time.Time) error {
 	n := len(b.profile)
 	if n == 0 {

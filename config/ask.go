@@ -93,7 +93,6 @@ func (m *Module) asked() []string {
 	return asksWith(func(a *Ask) bool { return a.set(m) })
 }
 
-// asksWith lists the keys of some workloads.
 func asksWith(wanted func(a *Ask) bool) (keys []string) {
 	for i := range asks {
 		if wanted(&asks[i]) {

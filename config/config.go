@@ -79,7 +79,6 @@ func LoadWithoutSecrets(name string, checks ...Check) (*Config, error) {
 	return load(r, checks)
 }
 
-// load reads the file of the report.
 func load(r *report, checks []Check) (*Config, error) {
 	data, err := Read(r.file)
 	if err != nil {
@@ -338,7 +337,6 @@ type Tracing struct {
 // Format writes the settings as printYAML does.
 func (t Tracing) Format(f fmt.State, _ rune) { printYAML(f, t) }
 
-// checkHeader checks the value of a header.
 func (r *report) checkHeader(p path, value promconfig.Secret) {
 	switch {
 	case value == "":

@@ -143,7 +143,6 @@ func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
 	}
 }
 
-// entry decodes the value of one key and records its line.
 func (d *decoder) entry(e pair, p path, v reflect.Value) {
 	if !isNull(target(e.value)) {
 		d.lines[p] = e.line
@@ -217,7 +216,6 @@ func (d *decoder) newItem(t reflect.Type) reflect.Value {
 	return item
 }
 
-// setDefaults sets a struct of this package to its defaults.
 func (d *decoder) setDefaults(v reflect.Value) {
 	if isOwn(v.Type()) {
 		v.Set(d.structureOf(v.Type()).defaults)
@@ -305,7 +303,6 @@ func (d *decoder) plainValue(n *yaml.Node, p path, out any, want string, tags ..
 	return true
 }
 
-// decimal decodes a number with or without a fraction.
 func (d *decoder) decimal(n *yaml.Node, p path, v reflect.Value) {
 	var f float64
 	switch {
@@ -348,7 +345,6 @@ func whole(x any) any {
 	return int(f)
 }
 
-// isJSON reports whether a plain value has a form in JSON.
 func isJSON(x any) bool {
 	switch x := x.(type) {
 	case string, int, int64, uint64, bool:

@@ -73,7 +73,6 @@ func (d Discovery) MarshalYAML() (any, error) {
 	return &n, nil
 }
 
-// refusedInTemplate are the keys of an endpoint that a template cannot have.
 func refusedInTemplate() []string { return []string{"name", "url"} }
 
 // Sources returns all sources of targets.
@@ -130,7 +129,6 @@ func (d *Discovery) checkSources(r *report, p path) {
 	}
 }
 
-// checkAllow parses the list of hosts.
 func (d *Discovery) checkAllow(r *report, p path) {
 	at := p.key("allow")
 	for i, s := range d.Allow {
@@ -226,7 +224,6 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	return &e, nil
 }
 
-// addLabels adds the labels of a target that are meant for series.
 func (e *Endpoint) addLabels(r *report, target labels.Labels) {
 	var own map[string]string
 	target.Range(func(l labels.Label) {

@@ -93,7 +93,6 @@ func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 	}
 }
 
-// sourceItems decodes the sources in a list under key.
 func (d *decoder) sourceItems(n *yaml.Node, p path, key string) promdiscovery.Configs {
 	var found promdiscovery.Configs
 	for i, c := range n.Content {
@@ -175,7 +174,6 @@ func fieldOf[T any](v reflect.Value, name string) (T, bool) {
 	return f.Interface().(T), true
 }
 
-// relabel decodes one rule.
 func (d *decoder) relabel(n *yaml.Node, p path, out *relabel.Config) {
 	if !d.foreign(n, p, "", out) {
 		return
@@ -310,7 +308,6 @@ func (d *decoder) find(p path, key string) path {
 	return best
 }
 
-// kindWanted describes a Go type to the writer of a file.
 func kindWanted(t string) string {
 	switch {
 	case strings.HasPrefix(t, "[]"), strings.HasSuffix(t, "Names"):
@@ -327,7 +324,6 @@ func kindWanted(t string) string {
 	return "another form" // many kinds of value have types of their own
 }
 
-// kindGot describes a YAML tag.
 func kindGot(tag string) string {
 	switch tag {
 	case "map":

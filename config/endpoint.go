@@ -112,7 +112,6 @@ func checkEndpointName(r *report, p path, name string) {
 	}
 }
 
-// checkReferences checks the names of modules and gateways of the file.
 func (e *Endpoint) checkReferences(r *report, p path, c *Config) {
 	e.checkModules(r, p.key("modules"), c.Modules)
 	e.checkSLO(r, p.key("slo"), c.Modules)

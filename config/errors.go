@@ -42,10 +42,8 @@ func (e *Error) Error() string {
 	return b.String() + ": " + e.Msg
 }
 
-// path names a value in the file.
 type path string
 
-// key is the path of the value under key k.
 func (p path) key(k string) path {
 	switch {
 	case !isPlain(k):
@@ -56,7 +54,6 @@ func (p path) key(k string) path {
 	return p + "." + path(k)
 }
 
-// index is the path of item i of the list p.
 func (p path) index(i int) path { return p + "[" + path(strconv.Itoa(i)) + "]" }
 
 // Key returns the path of the value under key k of the mapping at a path, as an
@@ -118,7 +115,6 @@ func (r *report) writtenUnder(p path, keys map[string][]int) bool {
 	return false
 }
 
-// failedUnder reports whether p, or a value in it, has a mistake.
 func (r *report) failedUnder(p path) bool {
 	for at := range r.failed {
 		if at.isUnder(p) {
@@ -207,7 +203,6 @@ func (d *decoder) isKeyLike(key string) bool {
 	return len(key) <= maxKeyLike && keyLike.MatchString(key)
 }
 
-// clientKeys are all keys in a type of Prometheus' HTTP client.
 func clientKeys(t reflect.Type) map[string]bool {
 	keys := map[string]bool{}
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
@@ -294,7 +289,7 @@ func NearestNames(word string, known []string, n int) []string {
 	word = word[:min(len(word), maxWord)]
 	apart := func(known string) int {
 		n := edits(word, known)
-		if !contain(word, known) {
+		if !strings.Contains(word, known) && !strings.Contains(known, word) {
 			n += maxWord
 		}
 		return n
@@ -335,9 +330,6 @@ func Hint(word, title string, known []string) string {
 
 // minContained is how many bytes of a name are taken for the name.
 const minContained = 3
-
-// contain reports whether one of two words is a part of the other.
-func contain(a, b string) bool { return strings.Contains(a, b) || strings.Contains(b, a) }
 
 // edits returns how many bytes must be inserted, removed or replaced to make b of a
 // (Levenshtein distance).

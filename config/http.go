@@ -228,7 +228,6 @@ func (d *decoder) proxyURL(n *yaml.Node, p path, out *promconfig.URL) {
 	out.URL = u
 }
 
-// validateProxy checks the URL of a proxy; nil is none.
 func (d *decoder) validateProxy(p path, u promconfig.URL) {
 	if u.URL == nil {
 		return
@@ -271,9 +270,9 @@ type SigV4 struct {
 	// Service is the AWS service that the signature names.
 	Service string `yaml:"service" default:"bedrock" form:"service"`
 	// AccessKeyID names the key pair. Default: from the environment.
-	AccessKeyID string `yaml:"access_key_id"`
+	AccessKeyID string `yaml:"access_key_id" requires:"secret_access_key"`
 	// SecretAccessKey is the key that signs. Default: from the environment.
-	SecretAccessKey promconfig.Secret `yaml:"secret_access_key"`
+	SecretAccessKey promconfig.Secret `yaml:"secret_access_key" requires:"access_key_id"`
 	// SessionToken goes with temporary keys. Default: from the environment, if
 	// the keys are.
 	SessionToken promconfig.Secret `yaml:"session_token,omitempty"`
@@ -307,10 +306,7 @@ func (s *SigV4) check(r *report, p path) {
 	case r.failed[id] || r.failed[secret] || r.failed[p.key("session_token")] || s.DefaultCredentials:
 	case r.written(id) && !isPlain(s.AccessKeyID):
 		r.errorf(id, "want letters and digits; leave both keys out for those of the environment")
-	case r.written(id) && s.SecretAccessKey == "":
-		r.errorf(secret, "missing; access_key_id requires it; leave both keys out for those of the environment")
-	case s.AccessKeyID == "" && r.written(secret):
-		r.errorf(id, "missing; secret_access_key requires it; leave both keys out for those of the environment")
+	case r.written(id) || r.written(secret):
 	case !isPlain(s.AccessKeyID) || s.SecretAccessKey == "":
 		r.missingSecretf(p, "no keys: want access_key_id and secret_access_key, or %s and %s in the environment, or default_credentials", envAccessKeyID, envSecretAccessKey)
 	}

@@ -19,7 +19,6 @@ type written struct {
 //go:embed languages.txt
 var languagesText string
 
-// writtenLanguages are the languages that LanguageOf tells apart.
 func writtenLanguages() []written {
 	var all []written
 	for line := range strings.Lines(languagesText) {

@@ -116,7 +116,6 @@ func (l Lengths) MarshalYAML() (any, error) {
 
 func plainNumber(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }
 
-// lengths decodes one of the three forms.
 func (d *decoder) lengths(n *yaml.Node, p path, out *Lengths) {
 	if n.Kind != yaml.ScalarNode && len(n.Content) == 0 {
 		d.errorf(p, "no length; want at least one, or leave the key out")

@@ -202,7 +202,6 @@ func (d *decoder) files(key string, p path, v reflect.Value) {
 	}
 }
 
-// file checks one file and returns its absolute name.
 func (d *decoder) file(p path, name string, limit int) string {
 	if name == "" {
 		return ""

@@ -148,7 +148,6 @@ type tokens struct {
 	source oauth2.TokenSource // nil before the first request
 }
 
-// newTokens returns such a RoundTripper in front of next.
 func newTokens(o *promconfig.OAuth2, next http.RoundTripper) (*tokens, error) {
 	t := &tokens{settings: o, next: next, secret: secretReader(o.ClientSecret, o.ClientSecretFile)}
 	if o.GrantType == jwtBearer {

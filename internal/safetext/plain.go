@@ -20,7 +20,6 @@ type layer struct {
 	at    []int // nil: the original text
 }
 
-// where returns where in the original text a byte begins.
 func (l layer) where(i int) int {
 	if l.at == nil {
 		return i
@@ -44,7 +43,6 @@ func decoded(l layer) layer {
 	return l
 }
 
-// unescaped returns a text with one layer of escapes less.
 func (l layer) unescaped() layer {
 	bytes, at := make([]byte, 0, len(l.bytes)), make([]int, 0, len(l.bytes)+1)
 	for i := 0; i < len(l.bytes); {
@@ -66,7 +64,6 @@ type plain struct {
 	begin, end []int // where each rune is in the text, in bytes
 }
 
-// span returns where runes are in the text.
 func (p *plain) span(begin, end int) span { return span{begin: p.begin[begin], end: p.end[end-1]} }
 
 func plainOf(l layer) plain {
@@ -168,7 +165,6 @@ func digitsAfter(letter byte) []int {
 	return nil
 }
 
-// hexOf reads digits hexadecimal digits.
 func hexOf(text string, from, digits int) (rune, bool) {
 	if len(text) < from+digits {
 		return 0, false

@@ -114,7 +114,6 @@ type Names struct {
 	seen []cleaned // few, in little room
 }
 
-// cleaned is a name, and how it is shown.
 type cleaned struct{ name, shown string }
 
 // NewNames returns Names that cuts a name at limit bytes.
@@ -212,7 +211,6 @@ func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80
 }
 
-// listsOf returns the bytes of the lists in one base.
 func (l layer) listsOf(numbers []span, base int) layer {
 	var bytes []byte
 	var at []int

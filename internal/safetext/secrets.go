@@ -134,7 +134,6 @@ type index struct {
 	length []int            // the lengths of the keys of parts
 }
 
-// place is where in which form a part is.
 type place struct{ form, offset int }
 
 func newIndex(secrets []string) *index {

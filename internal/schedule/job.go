@@ -45,7 +45,6 @@ type job struct {
 	failed    bool   // the verdict of the last run
 }
 
-// run is one run in flight.
 type run struct {
 	slot     *slot
 	job      *job
@@ -61,7 +60,6 @@ func (r *run) stop(cause error) {
 	r.cancel(cause)
 }
 
-// nextEvent is when the job needs attention next.
 func (j *job) nextEvent() int64 {
 	if j.confirmAt != 0 {
 		return j.confirmAt
@@ -69,7 +67,6 @@ func (j *job) nextEvent() int64 {
 	return j.next
 }
 
-// gone reports whether the job has left the agenda.
 func (j *job) gone() bool { return j.index == unlisted }
 
 // restart forgets the past of the job, save a run in flight.
@@ -78,7 +75,6 @@ func (j *job) restart(now int64) {
 	j.confirmAt, j.pauseEnd, j.confirms, j.failed, j.timeouts = 0, 0, 0, false, 0
 }
 
-// shift follows a step of the wall clock.
 func (j *job) shift(now int64, step time.Duration) {
 	j.next = gridAfter(j.grid, j.Interval, now)
 	j.confirmAt = 0
@@ -138,7 +134,6 @@ func (j *job) postpone(due int64) {
 	j.slot.due, j.slot.confirm = due, false
 }
 
-// start begins the run that got a slot.
 func (s *Scheduler) start(ctx context.Context, sl *slot, now int64) {
 	j := sl.job
 	j.slot = nil
@@ -164,7 +159,6 @@ func (s *Scheduler) work(ctx context.Context, r *run, do Job, info Run) {
 	report = do.Run(ctx, info)
 }
 
-// finish takes the end of a run.
 func (s *Scheduler) finish(f finished, now int64) {
 	j := f.run.job
 	j.run = nil
@@ -183,7 +177,6 @@ func (s *Scheduler) finish(f finished, now int64) {
 	}
 }
 
-// learn plans what the report of a run asks for.
 func (j *job) learn(f finished, now int64) {
 	if f.report.Skipped {
 		return

@@ -107,7 +107,6 @@ type Scheduler struct {
 	done     chan finished
 }
 
-// finished is the end of a run.
 type finished struct {
 	run    *run
 	report Report
@@ -228,7 +227,6 @@ func (s *Scheduler) collect(now int64) {
 	}
 }
 
-// apply takes over a new set of jobs.
 func (s *Scheduler) apply(jobs []Job, now int64) {
 	wanted := make(map[string]bool, len(jobs))
 	for _, want := range jobs {
@@ -247,7 +245,6 @@ func (s *Scheduler) apply(jobs []Job, now int64) {
 	}
 }
 
-// put adds a job or brings it up to date.
 func (s *Scheduler) put(want Job, now int64) {
 	j := s.jobs[want.Key]
 	if j == nil {
@@ -340,7 +337,6 @@ func (c *clock) now() (now int64, step time.Duration) {
 	return wall, drift
 }
 
-// gridOf returns what places the grid of a key.
 func gridOf(salt, key string) uint64 { return xxhash.Sum64String(salt + key) }
 
 // gridAfter returns the first point after now of a grid: all times t since 1970

@@ -38,10 +38,8 @@ const (
 	numKinds
 )
 
-// places counts those that are taken.
 type places [numKinds]int
 
-// all returns how many places are taken.
 func (p *places) all() int { return p[normal] + p[hung] }
 
 // room reports whether a limit leaves a place for a start.
@@ -165,7 +163,6 @@ func (s *slots) next(now int64) *slot {
 	}
 }
 
-// countInFlight changes how many runs of a kind are in flight.
 func (s *slots) countInFlight(k kind, by int) {
 	s.running[k] += by
 	s.inFlight.Store(int64(s.running.all()))
@@ -200,7 +197,6 @@ func (l *line) add(sl *slot) {
 	*l = slices.Insert(*l, i, sl)
 }
 
-// removeFirst takes the first start out.
 func (l *line) removeFirst() {
 	(*l)[0] = nil
 	*l = (*l)[1:]
@@ -222,7 +218,6 @@ type group struct {
 	ended   int64 // when the latest run did
 }
 
-// join makes a job one of its group.
 func (s *slots) join(j *job) {
 	s.part(j)
 	if j.Group == "" {
@@ -237,7 +232,6 @@ func (s *slots) join(j *job) {
 	j.group = g
 }
 
-// part takes a job out of its group.
 func (s *slots) part(j *job) {
 	g := j.group
 	if g == nil {
@@ -284,7 +278,6 @@ func (g *group) leave(now int64) []*slot {
 	return admitted
 }
 
-// ran takes note of the end of a run.
 func (g *group) ran(r *run, timedOut bool, now int64) {
 	if g == nil {
 		return
