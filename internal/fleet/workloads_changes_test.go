@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	changesFamily = "inference_probe_fingerprint_changes_total"
-	changedFamily = "inference_probe_fingerprint_last_change_timestamp_seconds"
+	changesFamily = "inference_probe_identity_changes_total"
+	changedFamily = "inference_probe_identity_last_change_timestamp_seconds"
 	logprobFamily = "inference_probe_reference_logprob"
 )
 

@@ -215,7 +215,7 @@ func metrics() []workload.Metric {
 	}
 	source := func(name, unit, help string, get func(f *Finding, i int) float64) workload.Metric {
 		return workload.Metric{
-			Name: "fingerprint_" + name, Unit: unit, Help: help, Label: "source", Values: workload.Texts(Sources()),
+			Name: "identity_" + name, Unit: unit, Help: help, Label: "source", Values: workload.Texts(Sources()),
 			Value: workload.Of(func(f *Finding, i int) float64 {
 				if !f.Watched[i] {
 					return math.NaN()
@@ -229,7 +229,7 @@ func metrics() []workload.Metric {
 		known("first_token_variation_ratio", "ratio", "Total variation between the first tokens of a day's answers, the latest 96 to 480, and those before them, beyond what chance explains: the ratio of answers that begin differently, as the mean over prompts. About 0 for the same model. Only for modules with track_model, where replies have no log-probabilities.", func(f *Finding) *float64 { return f.Variation }),
 		known("reference_logprob", "", "Mean log-probability in nats per token that the model assigned to the reference passage in the latest probe. It is constant for the same model with the same weights and arithmetic. Only for modules with reference_logprob.", func(f *Finding) *float64 { return f.Logprob }),
 		source("changes_total", "", "Changes of properties that should be constant: the answer to a fixed prompt (answer), the system (system_fingerprint) or the model (model) named in the reply, the score of the reference passage (logprob), of answers to prompts of one word the first tokens (first_token) or their log-probabilities (first_token_logprob), and the vectors (embedding) or scores (rerank) of the reference texts. Absent for sources that the endpoint does not provide.", func(f *Finding, i int) float64 { return float64(f.Changes[Sources()[i]]) }),
-		source("last_change_timestamp_seconds", "seconds", "Unix time of the latest change counted by inference_probe_fingerprint_changes_total. Absent before the first change.", func(f *Finding, i int) float64 { return workload.Unix(f.LastChange[i]) }),
+		source("last_change_timestamp_seconds", "seconds", "Unix time of the latest change counted by inference_probe_identity_changes_total. Absent before the first change.", func(f *Finding, i int) float64 { return workload.Unix(f.LastChange[i]) }),
 		drift("embedding_cosine_similarity", "", "Cosine similarity between the vectors that the endpoint returns for the reference texts and those it returned at first; the lowest of the texts. 1 is the same direction. Absent after a failure and if the vectors have another length than at first. Only for modules with reference_texts at endpoints that embed.", func(d *Drift) *float64 { return d.Similarity }),
 		drift("rerank_order_correlation", "", "Rank correlation (Kendall's tau-b) between the scores of the reference texts and the first ones: 1 is the same order, -1 the reverse. Absent after a failure. Only for modules with reference_texts at endpoints that rank.", func(d *Drift) *float64 { return d.Order }),
 		drift("reference_distance_ratio", "ratio", "Euclidean distance of the vectors of the reference texts, or of the list of their scores, from the first ones, divided by the norm of the first; the largest of the texts. Unlike the cosine it grows with another norm. Absent after a failure and if the vectors have another length than at first. Only for modules with reference_texts.", func(d *Drift) *float64 { return d.Distance }),

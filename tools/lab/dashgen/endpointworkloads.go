@@ -191,8 +191,8 @@ func endpointQuality() []Panel {
 			What: "What is watched for changes, how often it changed in 24 hours, and how long ago it did last. One change counts once, however many answers show it.", By: ByProbe,
 			Worry: "something changed without a deployment.", Alerts: []string{"InferenceFingerprintChanged", "InferenceModelChanged"},
 			Queries: []Query{
-				{Expr: "max by (module, source) (increase(" + ofEndpoint.of("inference_probe_fingerprint_changes_total") + "[1d]))"},
-				{Expr: "time() - max by (module, source) (" + ofEndpoint.of("inference_probe_fingerprint_last_change_timestamp_seconds") + ")"},
+				{Expr: "max by (module, source) (increase(" + ofEndpoint.of("inference_probe_identity_changes_total") + "[1d]))"},
+				{Expr: "time() - max by (module, source) (" + ofEndpoint.of("inference_probe_identity_last_change_timestamp_seconds") + ")"},
 			},
 			Columns: []Column{
 				{Label: "module", Title: "Module"},

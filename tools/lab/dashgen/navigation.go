@@ -71,7 +71,7 @@ func gpuAlertMark() Mark {
 func changeMark() Mark {
 	return Mark{
 		Name: "Fingerprint changes", Color: "orange", Title: "{{source}} changed", Text: "{{endpoint}} {{module}}", Tags: "source",
-		Expr: "max by (endpoint, module, source) (" + ofEndpoint.of("inference_probe_fingerprint_last_change_timestamp_seconds") + ")",
+		Expr: "max by (endpoint, module, source) (" + ofEndpoint.of("inference_probe_identity_last_change_timestamp_seconds") + ")",
 	}
 }
 

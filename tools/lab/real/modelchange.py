@@ -15,7 +15,7 @@ import llama_cpp
 
 DAY = {True: 96, False: 480}  # answers that are compared, with log-probabilities and without
 KINDS = {"q8": 7, "q4": 2}  # llama_ftype: MOSTLY_Q8_0, MOSTLY_Q4_0
-FAMILIES = ("first_token_logprob_shift", "first_token_variation_ratio", "fingerprint_changes_total", "prompt_tokens_total", "output_tokens_total")
+FAMILIES = ("first_token_logprob_shift", "first_token_variation_ratio", "identity_changes_total", "prompt_tokens_total", "output_tokens_total")
 
 
 def quantize(source, directory):
