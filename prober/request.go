@@ -81,9 +81,12 @@ func (q *request) params() api.Params {
 
 // body builds the body of the request.
 func (q *request) body() ([]byte, error) {
-	body, err := q.served.body(q.params())
+	body, err := q.served.protocol.AdjustedBody(q.params(), q.served.quirks)
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
 	q.bytes = len(body)
-	return body, err
+	return body, nil
 }
 
 // exchange sends the request and reads the reply, under the limits.

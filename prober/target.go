@@ -21,17 +21,15 @@ type target struct {
 	engine   string        // "" is not known
 	model    string
 	context  int // tokens that the model has room for, prompt and answer together; 0 is not known
-	quirks   *api.Adjuster
+	quirks   *api.Adjustment
 	capped   bool // requests cap the answer as the module says
 }
 
 // newTarget prepares the requests of a protocol with the endpoint's own
 // changes to them.
 func newTarget(cfg *config.Endpoint, p *api.Protocol) (target, error) {
-	quirks, err := api.NewAdjuster(api.Adjustment{
-		MaxTokensField: cfg.Request.MaxTokensField, Omit: cfg.Request.Omit, Extra: cfg.Request.Extra,
-	}, p.MaxTokens)
-	if err != nil {
+	quirks := &api.Adjustment{MaxTokensField: cfg.Request.MaxTokensField, Omit: cfg.Request.Omit, Extra: cfg.Request.Extra}
+	if err := quirks.Check(p); err != nil {
 		return target{}, fmt.Errorf("endpoint %q: request: %w", cfg.Name, err)
 	}
 	return target{protocol: p, engine: p.Engine, model: cfg.Model, quirks: quirks, capped: isCapped(&cfg.Request, p)}, nil
@@ -56,18 +54,6 @@ func (t *target) url(cfg *config.Endpoint) *url.URL {
 	custom.RawPath = cfg.Request.Path
 	custom.Path, _ = url.PathUnescape(custom.RawPath) // checked with the configuration
 	return &custom
-}
-
-// body builds the body of a request.
-func (t *target) body(p api.Params) ([]byte, error) {
-	body, err := t.protocol.Body(p)
-	if err == nil {
-		body, err = t.quirks.Apply(body)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("build the request: %w", err)
-	}
-	return body, nil
 }
 
 // reserve is the share of a prompt's length by which it may be longer than

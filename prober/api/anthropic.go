@@ -20,11 +20,11 @@ func anthropic() Protocol {
 			return fields{
 				{"model", p.Model},
 				{"max_tokens", p.OutputTokens},
-				{"system?", system},
+				{"system", given(system)},
 				{"messages", turns},
 				{"stream", true},
-				{"tools?", p.Tool.listed("input_schema")},
-				{"output_config?", when(p.Schema != nil, fields{{"format", fields{{"type", "json_schema"}, {"schema", p.Schema}}}})},
+				{"tools", given(p.Tool.listed("input_schema"))},
+				{"output_config", when(p.Schema != nil, fields{{"format", fields{{"type", "json_schema"}, {"schema", p.Schema}}}})},
 			}
 		},
 		MaxTokens: "max_tokens", Tools: true, Structured: true,

@@ -38,7 +38,7 @@ func bedrockBody(p Params) fields {
 		messages = append(messages, fields{{"role", m.Role}, {"content", content(m.Content)}})
 	}
 	r := fields{
-		{"system?", when(system != "", content(system))},
+		{"system", when(system != "", content(system))},
 		{"messages", messages},
 		{"inferenceConfig", fields{{"maxTokens", p.OutputTokens}}},
 	}

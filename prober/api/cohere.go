@@ -21,8 +21,8 @@ func cohere() Protocol {
 				{"max_tokens", p.OutputTokens},
 				{"temperature", 0},
 				{"stream", true},
-				{"tools?", openAITools(p.Tool)},
-				{"response_format?", when(p.Schema != nil, fields{{"type", "json_object"}, {"json_schema", p.Schema}})},
+				{"tools", given(openAITools(p.Tool))},
+				{"response_format", when(p.Schema != nil, fields{{"type", "json_object"}, {"json_schema", p.Schema}})},
 			}
 		},
 		MaxTokens: "max_tokens", Tools: true, Structured: true,

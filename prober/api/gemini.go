@@ -36,16 +36,16 @@ func geminiBody(p Params) fields {
 	}
 	return fields{
 		{"contents", contents},
-		{"systemInstruction?", when(system != "", fields{parts(system)})},
+		{"systemInstruction", when(system != "", fields{parts(system)})},
 		{"generationConfig", fields{
 			{"maxOutputTokens", p.OutputTokens},
 			{"temperature", 0},
-			{"responseLogprobs?", p.TopLogprobs > 0},
-			{"logprobs?", p.TopLogprobs},
-			{"responseMimeType?", when(p.Schema != nil, "application/json")},
-			{"responseJsonSchema?", p.Schema},
+			{"responseLogprobs", given(p.TopLogprobs > 0)},
+			{"logprobs", given(p.TopLogprobs)},
+			{"responseMimeType", when(p.Schema != nil, "application/json")},
+			{"responseJsonSchema", given(p.Schema)},
 		}},
-		{"tools?", when(p.Tool != nil, []fields{{{"functionDeclarations", p.Tool.listed("parameters")}}})},
+		{"tools", when(p.Tool != nil, []fields{{{"functionDeclarations", p.Tool.listed("parameters")}}})},
 	}
 }
 

@@ -17,11 +17,11 @@ func llamacpp() Protocol {
 			return fields{
 				{"prompt", oneText(p)},
 				{"n_predict", p.OutputTokens},
-				{"ignore_eos?", p.ExactLength},
+				{"ignore_eos", given(p.ExactLength)},
 				{"temperature", 0},
 				{"stream", true},
-				{"n_probs?", p.TopLogprobs},
-				{"json_schema?", p.Schema},
+				{"n_probs", given(p.TopLogprobs)},
+				{"json_schema", given(p.Schema)},
 			}
 		},
 		MaxTokens: "n_predict", Structured: true,

@@ -26,7 +26,7 @@ func ollamaGenerate() Protocol {
 	p.Name, p.Operation = "ollama-generate", OperationCompletion
 	p.body = func(p Params) fields {
 		system, turns := systemApart(p)
-		return ollamaBody(p, fields{{"system?", system}, {"prompt?", joined(turns)}}, nil)
+		return ollamaBody(p, fields{{"system", given(system)}, {"prompt", given(joined(turns))}}, nil)
 	}
 	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).generateMaterial} }
 	return p
@@ -55,10 +55,10 @@ func ollamaBody(p Params, asked fields, tools []fields) fields {
 	return append(append(fields{{"model", p.Model}}, asked...), fields{
 		{"stream", true},
 		{"options", fields{{"num_predict", p.OutputTokens}, {"temperature", 0}}},
-		{"logprobs?", p.TopLogprobs > 0},
-		{"top_logprobs?", p.TopLogprobs},
-		{"tools?", tools},
-		{"format?", p.Schema},
+		{"logprobs", given(p.TopLogprobs > 0)},
+		{"top_logprobs", given(p.TopLogprobs)},
+		{"tools", given(tools)},
+		{"format", given(p.Schema)},
 	}...)
 }
 

@@ -16,10 +16,10 @@ func chat() Protocol {
 		URL: versioned(chatPath), Models: openAIModels(), scoring: openAIScoring(),
 		body: func(p Params) fields {
 			return append(openAIBody(p, field{"messages", conversation(p)}), fields{
-				{"logprobs?", p.TopLogprobs > 0},
-				{"top_logprobs?", p.TopLogprobs},
-				{"tools?", openAITools(p.Tool)},
-				{"response_format?", when(p.Schema != nil, fields{{"type", "json_schema"}, {"json_schema", namedSchema(p.Schema)}})},
+				{"logprobs", given(p.TopLogprobs > 0)},
+				{"top_logprobs", given(p.TopLogprobs)},
+				{"tools", given(openAITools(p.Tool))},
+				{"response_format", when(p.Schema != nil, fields{{"type", "json_schema"}, {"json_schema", namedSchema(p.Schema)}})},
 			}...)
 		},
 		MaxTokens: "max_tokens", Tools: true, Structured: true,
@@ -37,7 +37,7 @@ func completions() Protocol {
 		Name: "openai-completions", Operation: OperationCompletion, Kind: Generation, Framing: stream.SSE,
 		URL: versioned(completionsPath), Models: openAIModels(), scoring: openAIScoring(),
 		body: func(p Params) fields {
-			return append(openAIBody(p, field{"prompt?", oneText(p)}), field{"logprobs?", p.TopLogprobs})
+			return append(openAIBody(p, field{"prompt", given(oneText(p))}), field{"logprobs", given(p.TopLogprobs)})
 		},
 		MaxTokens:  "max_tokens",
 		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).completionMaterial} },
@@ -53,11 +53,11 @@ func openAIBody(p Params, asked field) fields {
 		{"model", p.Model},
 		asked,
 		{"max_tokens", p.OutputTokens},
-		{"min_tokens?", p.exactly()},
-		{"ignore_eos?", p.ExactLength},
+		{"min_tokens", given(p.exactly())},
+		{"ignore_eos", given(p.ExactLength)},
 		{"temperature", 0},
 		{"stream", true},
-		{"stream_options", fields{{"include_usage", true}, {"continuous_usage_stats?", p.ContinuousUsage}}},
+		{"stream_options", fields{{"include_usage", true}, {"continuous_usage_stats", given(p.ContinuousUsage)}}},
 	}
 }
 

@@ -20,15 +20,15 @@ func responses() Protocol {
 			asked := fields{{"input", p.Prompt}}
 			if len(p.Messages) > 0 {
 				system, turns := systemApart(p)
-				asked = fields{{"instructions?", system}, {"input", turns}}
+				asked = fields{{"instructions", given(system)}, {"input", turns}}
 			}
 			return append(append(fields{{"model", p.Model}}, asked...), fields{
 				{"max_output_tokens", p.OutputTokens},
 				{"temperature", 0},
 				{"stream", true},
 				{"store", false},
-				{"tools?", responsesTools(p.Tool)},
-				{"text?", when(p.Schema != nil, fields{{"format", append(fields{{"type", "json_schema"}}, namedSchema(p.Schema)...)}})},
+				{"tools", given(responsesTools(p.Tool))},
+				{"text", when(p.Schema != nil, fields{{"format", append(fields{{"type", "json_schema"}}, namedSchema(p.Schema)...)}})},
 			}...)
 		},
 		MaxTokens: "max_output_tokens", Tools: true, Structured: true,

@@ -15,34 +15,46 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// fields are the members of a JSON object of a request, in their order. One whose key ends in
-// "?" is left out where its value is nil or the zero value of its type.
+// fields are the members of a JSON object of a request, in their order.
 type fields []field
 
 type field struct {
 	key   string
-	value any
+	value any // none is left out
 }
 
-// when returns a value for an optional field; nil unless it is wanted.
+// none is the value of a field that is left out.
+type none struct{}
+
+// given returns a value; none where it is the zero value of its type.
+func given(value any) any { return when(!reflect.ValueOf(value).IsZero(), value) }
+
+// when returns a value; none unless it is wanted.
 func when(wanted bool, value any) any {
 	if wanted {
 		return value
 	}
-	return nil
+	return none{}
 }
 
-// Body builds the request's JSON body. It refuses a request for tokens without a cap on the
-// answer, which some servers take as one without end, and one about texts without any, which
-// servers answer with an error or with nothing.
-func (p Protocol) Body(asked Params) ([]byte, error) {
+// Body builds the request's JSON body.
+func (p Protocol) Body(asked Params) ([]byte, error) { return p.AdjustedBody(asked, new(Adjustment)) }
+
+// AdjustedBody builds the request's JSON body with the changes to it that an endpoint needs. It refuses
+// a request for tokens without a cap on the answer, which some servers take as one without
+// end, and one about texts without any, which servers answer with an error or with nothing.
+func (p Protocol) AdjustedBody(asked Params, a *Adjustment) ([]byte, error) {
 	switch {
 	case p.Kind == Generation && asked.OutputTokens < 1:
 		return nil, fmt.Errorf("build request body: output tokens %d, want at least 1", asked.OutputTokens)
 	case (p.Kind == Embedding || p.Kind == Rerank) && len(asked.Inputs) == 0:
 		return nil, errors.New("build request body: no inputs")
 	}
-	return encodeJSON(p.body(asked))
+	body, err := a.apply(p.body(asked), p.MaxTokens)
+	if err != nil {
+		return nil, fmt.Errorf("adjust request body: %w", err)
+	}
+	return encodeJSON(body)
 }
 
 // encodeJSON writes the body of any request.
@@ -60,11 +72,14 @@ func encodeJSON(body any) ([]byte, error) {
 func encode(b *bytes.Buffer, e *json.Encoder, v any) error {
 	switch v := v.(type) {
 	case fields:
-		return encodeList(b, e, "{}", slices.DeleteFunc(slices.Clone(v), field.isLeftOut))
+		return encodeList(b, e, "{}", v.present())
 	case []fields:
 		return encodeList(b, e, "[]", v)
 	case field:
-		fmt.Fprintf(b, "%q:", strings.TrimSuffix(v.key, "?"))
+		if err := encode(b, e, v.key); err != nil {
+			return err
+		}
+		b.WriteByte(':')
 		return encode(b, e, v.value)
 	}
 	if err := e.Encode(v); err != nil {
@@ -88,9 +103,9 @@ func encodeList[T any](b *bytes.Buffer, e *json.Encoder, brackets string, list [
 	return nil
 }
 
-func (f field) isLeftOut() bool {
-	v := reflect.ValueOf(f.value)
-	return strings.HasSuffix(f.key, "?") && (!v.IsValid() || v.IsZero())
+// present returns the fields without those that are left out.
+func (f fields) present() fields {
+	return slices.DeleteFunc(slices.Clone(f), func(m field) bool { return m.value == none{} })
 }
 
 // chatMessage is one message of a conversation, which OpenAI's protocols and

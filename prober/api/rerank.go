@@ -21,7 +21,7 @@ func rerank() Protocol {
 		// either, and no server of those refuses the other name; services with a version in
 		// their path do.
 		body: func(p Params) fields {
-			return fields{{"model?", p.Model}, {"query", p.Prompt}, {"texts?", when(!hasVersion(p.Path), p.Inputs)}, {"documents", p.Inputs}}
+			return fields{{"model", given(p.Model)}, {"query", p.Prompt}, {"texts", when(!hasVersion(p.Path), p.Inputs)}, {"documents", p.Inputs}}
 		},
 		NewDecoder: func() Decoder { return new(rerankDecoder) },
 	}

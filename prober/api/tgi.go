@@ -22,8 +22,8 @@ func tgi() Protocol {
 				{"max_new_tokens", p.OutputTokens},
 				{"do_sample", false},
 				{"details", true},
-				{"top_n_tokens?", p.TopLogprobs},
-				{"grammar?", when(p.Schema != nil, fields{{"type", "json"}, {"value", p.Schema}})},
+				{"top_n_tokens", given(p.TopLogprobs)},
+				{"grammar", when(p.Schema != nil, fields{{"type", "json"}, {"value", p.Schema}})},
 			}}}
 		},
 		MaxTokens: "parameters.max_new_tokens", Structured: true,

@@ -31,7 +31,7 @@ func triton() Protocol {
 			return fields{{"text_input", oneText(p)}, {"parameters", fields{
 				{"stream", true},
 				{"max_tokens", p.OutputTokens},
-				{"min_tokens?", p.exactly()},
+				{"min_tokens", given(p.exactly())},
 				{"temperature", 0},
 				{"exclude_input_in_output", true},
 				{"return_finish_reason", true},
