@@ -107,23 +107,13 @@ func (e *Endpoint) borrow() (rt http.RoundTripper, giveBack func(), err error) {
 // newOneWayTransport returns a transport that keeps no connection: that of other endpoints
 // with the same settings, where it holds no state of its own.
 func (e *Endpoint) newOneWayTransport() (http.RoundTripper, error) {
-	rt, err := e.options.Dialer.shared.transport(&e.cfg.HTTP, func() (http.RoundTripper, error) {
+	return e.signed(e.options.Dialer.shared.transport(&e.cfg.HTTP, func() (http.RoundTripper, error) {
 		return e.newUnsigned(promconfig.WithKeepAlivesDisabled())
-	})
-	if err != nil {
-		return nil, err
-	}
-	return e.signed(rt), nil
+	}))
 }
 
 // newTransport returns a transport that keeps its connection.
-func (e *Endpoint) newTransport() (http.RoundTripper, error) {
-	rt, err := e.newUnsigned()
-	if err != nil {
-		return nil, err
-	}
-	return e.signed(rt), nil
-}
+func (e *Endpoint) newTransport() (http.RoundTripper, error) { return e.signed(e.newUnsigned()) }
 
 // newUnsigned returns a transport with the endpoint's HTTP settings.
 func (e *Endpoint) newUnsigned(opts ...promconfig.HTTPClientOption) (http.RoundTripper, error) {
@@ -136,7 +126,10 @@ func (e *Endpoint) newUnsigned(opts ...promconfig.HTTPClientOption) (http.RoundT
 
 // signed returns a transport that authenticates by the credentials of a cloud, where the
 // endpoint is to be asked so.
-func (e *Endpoint) signed(rt http.RoundTripper) http.RoundTripper {
+func (e *Endpoint) signed(rt http.RoundTripper, err error) (http.RoundTripper, error) {
+	if err != nil {
+		return nil, err
+	}
 	if s := e.cfg.SigV4; s != nil {
 		rt = cloudauth.Sign(rt, cloudauth.Signature{Region: s.Region, Service: s.Service, Credentials: e.options.Dialer.clouds.AWS(cloudauth.AWS{
 			Region: s.Region, AccessKeyID: s.AccessKeyID, SecretAccessKey: string(s.SecretAccessKey),
@@ -148,7 +141,7 @@ func (e *Endpoint) signed(rt http.RoundTripper) http.RoundTripper {
 			Azure: i.Provider == config.CloudAzure, Scope: i.Scope, ClientID: i.ClientID, CredentialsFile: i.CredentialsFile,
 		})
 	}
-	return rt
+	return rt, nil
 }
 
 // ownHeader sets what all requests have and leaves out what the configuration

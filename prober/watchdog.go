@@ -47,11 +47,9 @@ type watchdog struct {
 
 // newWatchdog waits for the first thing until the deadline.
 func newWatchdog(cancel context.CancelCauseFunc, end time.Time, total error, deadline time.Time, cause error) *watchdog {
-	w := &watchdog{cancel: cancel, end: end, total: total, cause: cause}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.deadline = w.cut(deadline)
-	w.timer = time.AfterFunc(time.Until(w.deadline), w.fire)
+	w := &watchdog{cancel: cancel, end: end, total: total}
+	w.timer = time.AfterFunc(forever, w.fire)
+	w.expect(deadline, cause)
 	return w
 }
 

@@ -49,11 +49,6 @@ func (d Deadlines) Plus(o Deadlines) Deadlines {
 	return Deadlines{d.Total + o.Total, d.Missed + o.Missed}
 }
 
-// Minus returns the deadlines without those of o, which are among them.
-func (d Deadlines) Minus(o Deadlines) Deadlines {
-	return Deadlines{d.Total - o.Total, d.Missed - o.Missed}
-}
-
 // Deadlines holds the tokens against their deadlines: the first is due ttft after the
 // request was sent, each further one tpot after the deadline of the one before, so that
 // what comes early is slack for what follows. A late token misses one deadline, and

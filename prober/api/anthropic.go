@@ -68,15 +68,6 @@ type anthropicPrompt struct {
 
 func noPrompt() anthropicPrompt { return anthropicPrompt{Unknown, Unknown, Unknown} }
 
-// total returns the length of the prompt.
-func (p anthropicPrompt) total() int {
-	sum := p.fresh + max(p.read, 0) + max(p.created, 0)
-	if p.fresh == Unknown || sum > maxCount {
-		return Unknown
-	}
-	return sum
-}
-
 // Decode implements Decoder.
 func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
 	v, err := openFrame(&a.parser, event, data, d)
@@ -143,7 +134,7 @@ func (a *anthropicDecoder) readUsage(usage *fastjson.Value, withOutput bool, d *
 		created: known(count(usage.Get("cache_creation_input_tokens")), a.prompt.created),
 	}
 	a.usage = noUsage()
-	a.usage.Prompt, a.usage.Cached = a.prompt.total(), a.prompt.read
+	a.usage.Prompt, a.usage.Cached = promptOf(a.prompt.fresh, a.prompt.read, a.prompt.created), a.prompt.read
 	if withOutput {
 		a.usage.Output = count(usage.Get("output_tokens"))
 		a.usage.Reasoning = count(usage.Get("output_tokens_details", "thinking_tokens"))

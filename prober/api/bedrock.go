@@ -104,16 +104,11 @@ func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 // readUsage reads the token counts. inputTokens leaves out what was read from
 // the cache and written to it.
 func (b *bedrockDecoder) readUsage(usage *fastjson.Value, d *Delta) {
-	u := noUsage()
-	u.Output = count(usage.Get("outputTokens"))
-	u.Cached = count(usage.Get("cacheReadInputTokens"))
-	if fresh := count(usage.Get("inputTokens")); fresh != Unknown {
-		prompt := fresh + max(0, u.Cached) + max(0, count(usage.Get("cacheWriteInputTokens")))
-		if prompt <= maxCount {
-			u.Prompt = prompt
-		}
-	}
-	b.setUsage(d, u)
+	read, written := count(usage.Get("cacheReadInputTokens")), count(usage.Get("cacheWriteInputTokens"))
+	b.setUsage(d, Usage{
+		Prompt: promptOf(count(usage.Get("inputTokens")), read, written), Cached: read,
+		Output: count(usage.Get("outputTokens")), Reasoning: Unknown,
+	})
 }
 
 // bedrockError reads an exception or error inside the stream.

@@ -54,22 +54,13 @@ func (l *llamacppDecoder) Decode(event string, data []byte, d *Delta) error {
 	})
 	d.Tokens = l.running.next(l.usage.Output, Unknown, d)
 	if d.Done = object.GetBool("stop"); d.Done {
-		l.end(object, d)
+		d.Finish, d.Model = finishReason(object.Get("stop_type")), nameIn(object.Get("model"))
 	}
-	l.readServerTimes(object.Get("timings"), d)
+	l.setServer(d, llamaTimes(object.Get("timings")))
 	return nil
 }
 
-// end reads what the last event alone has.
-func (l *llamacppDecoder) end(object *fastjson.Value, d *Delta) {
-	d.Finish = finishReason(object.Get("stop_type"))
-	d.Model = nameIn(object.Get("model"))
-}
-
-func (l *llamacppDecoder) readServerTimes(timings *fastjson.Value, d *Delta) {
-	l.setServer(d, ServerTimes{
-		Queue:   -1,
-		Prefill: milliseconds(timings.Get("prompt_ms")),
-		Decode:  milliseconds(timings.Get("predicted_ms")),
-	})
+// llamaTimes reads the timings of llama.cpp.
+func llamaTimes(timings *fastjson.Value) ServerTimes {
+	return ServerTimes{Queue: -1, Prefill: milliseconds(timings.Get("prompt_ms")), Decode: milliseconds(timings.Get("predicted_ms"))}
 }

@@ -221,14 +221,19 @@ func (o *openAIDecoder) readUsage(usage, timings *fastjson.Value, d *Delta) {
 	if usage == nil && timings == nil {
 		return
 	}
+	cached := count(timings.Get("cache_n")) // which llama.cpp's prompt_n leaves out
+	fresh := count(timings.Get("prompt_n"))
+	if cached == Unknown {
+		fresh = Unknown
+	}
 	u := Usage{
-		Prompt: known(count(usage.Get("prompt_tokens")), promptOf(timings)),
+		Prompt: known(count(usage.Get("prompt_tokens")), promptOf(fresh, cached)),
 		Cached: known(
 			count(usage.Get("prompt_tokens_details", "cached_tokens")),
 			count(usage.Get("prompt_cache_hit_tokens")), // DeepSeek
 			count(usage.Get("cached_tokens")),           // Together, Moonshot
 			count(usage.Get("cache_read_input_tokens")), // Databricks; prompt_tokens has them
-			count(timings.Get("cache_n")),
+			cached,
 		),
 		Output: known(count(usage.Get("completion_tokens")), count(timings.Get("predicted_n"))),
 		Reasoning: known(
@@ -238,16 +243,6 @@ func (o *openAIDecoder) readUsage(usage, timings *fastjson.Value, d *Delta) {
 	}
 	u.joinReasoning(count(usage.Get("total_tokens")), false)
 	o.setUsage(d, u)
-}
-
-// promptOf returns the length of the prompt by llama.cpp's timings, whose
-// prompt_n leaves out the cached tokens.
-func promptOf(timings *fastjson.Value) int {
-	fresh, cached := count(timings.Get("prompt_n")), count(timings.Get("cache_n"))
-	if fresh == Unknown || cached == Unknown || fresh+cached > maxCount {
-		return Unknown
-	}
-	return fresh + cached
 }
 
 // usageOf returns the object with the token counts; nil is none.

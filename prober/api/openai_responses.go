@@ -148,9 +148,7 @@ func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
 	}
 	u.joinReasoning(count(usage.Get("total_tokens")), false)
 	r.setUsage(d, u)
-	r.setServer(d, ServerTimes{
-		Queue: -1, Prefill: milliseconds(timings.Get("prompt_ms")), Decode: milliseconds(timings.Get("predicted_ms")),
-	})
+	r.setServer(d, llamaTimes(timings))
 }
 
 // maxStreamed bounds how many items are remembered as streamed: those in progress

@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -97,11 +96,10 @@ func teiTimes(h http.Header) ServerTimes {
 // headerMilliseconds reads a duration from a header; -1 is absent or not
 // believable.
 func headerMilliseconds(h http.Header, name string) time.Duration {
-	ms, err := strconv.ParseFloat(h.Get(name), 64)
-	if err != nil || !(ms >= 0 && ms <= float64(maxServerTime/time.Millisecond)) {
-		return -1
+	if d := wait(h.Get(name), time.Millisecond); d < maxServerTime {
+		return d
 	}
-	return time.Duration(ms * float64(time.Millisecond))
+	return -1
 }
 
 // teiUsage reads the number of tokens that were computed. A prompt has no other

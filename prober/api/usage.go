@@ -22,6 +22,19 @@ func known[T ~int | ~int64](values ...T) T {
 	return -1
 }
 
+// promptOf adds up the parts of a prompt that a server counts apart: those that came from the cache
+// or went into it, which may be missing, and the rest.
+func promptOf(rest int, cached ...int) int {
+	sum := rest
+	for _, n := range cached {
+		sum += max(n, 0)
+	}
+	if rest == Unknown || sum > maxCount {
+		return Unknown
+	}
+	return sum
+}
+
 // joinReasoning makes Output include Reasoning where the server counts it apart.
 // Total, its count of prompt and output together, decides; where that is Unknown
 // or fits neither sum, the usual way of the protocol does. Chat completions of
