@@ -40,8 +40,8 @@ type GatewayOptions struct {
 type Gateway struct {
 	o        GatewayOptions
 	replicas []*Replica
-	slots    chan struct{} // holds one of each request at the engines
-	proxy    *httputil.ReverseProxy
+	slots    chan struct{}            // holds one of each request at the engines
+	proxies  []*httputil.ReverseProxy // to each engine
 	client   *http.Transport
 	metrics  *livePage
 	handler  http.Handler
@@ -93,12 +93,15 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 		now.Ready = len(g.ready())
 		return []pageData{now}
 	})
-	g.proxy = &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(r.In.Context().Value(backendKey{}).(*url.URL)) },
-		Transport:     g.client,
-		FlushInterval: -1,
-		ErrorHandler:  g.fail,
-		ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	for _, r := range replicas {
+		target := &url.URL{Scheme: "http", Host: r.address}
+		g.proxies = append(g.proxies, &httputil.ReverseProxy{
+			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+			Transport:     g.client,
+			FlushInterval: -1,
+			ErrorHandler:  g.fail,
+			ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+		})
 	}
 	g.handler = g.routes()
 	return g
@@ -160,8 +163,6 @@ func (g *Gateway) drill(replica, up string) error {
 	return nil
 }
 
-type backendKey struct{}
-
 // errNoReplica reports that no engine is left.
 var errNoReplica = errors.New("no ready replica")
 
@@ -172,7 +173,7 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 		g.fail(w, r, errNoReplica)
 		return
 	}
-	g.send(w, r, all[0])
+	g.proxies[all[0]].ServeHTTP(w, r)
 }
 
 // generate takes a request through the queue to an engine.
@@ -213,17 +214,11 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 	rec.Queue, rec.Replica, rec.source = queue, index, g.replicas[index].Server()
 	g.mu.Unlock()
 	defer func() { g.count("duration", "", time.Since(rec.arrival).Seconds()) }() // also of a reply that is cut
-	g.send(w, r, index)
+	g.proxies[index].ServeHTTP(w, r)
 }
 
 // count reports an observation to the metrics page.
 func (g *Gateway) count(of, what string, v float64) { g.metrics.observe(of, series{What: what}, v) }
-
-// send lets an engine answer.
-func (g *Gateway) send(w http.ResponseWriter, r *http.Request, index int) {
-	target := &url.URL{Scheme: "http", Host: g.replicas[index].address}
-	g.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), backendKey{}, target)))
-}
 
 // fail answers a request that no engine answered.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {

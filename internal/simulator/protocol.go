@@ -211,13 +211,13 @@ func (q *reading) parseLimit(a *request, v *fastjson.Value) error {
 	for _, path := range q.Limit {
 		limit = cmp.Or(limit, at(v, path))
 	}
-	if a.maxOutput = limit.GetInt(); limit == nil || a.maxOutput < 0 {
-		if a.maxOutput = q.Fallback; q.Fallback > 0 {
-			a.maxOutput = max(q.Fallback, a.minOutput)
-		}
-	} else if a.maxOutput == 0 {
+	switch a.maxOutput = limit.GetInt(); {
+	case limit != nil && a.maxOutput == 0:
 		return badRequest("the limit on the output must be at least 1, got %s", limit)
+	case a.maxOutput <= 0 && q.Fallback > 0:
+		a.maxOutput = max(q.Fallback, a.minOutput)
 	}
+	a.maxOutput = max(0, a.maxOutput)
 	if a.minOutput < 0 || a.maxOutput > 0 && a.minOutput > a.maxOutput {
 		return badRequest("the least output must be from 0 to the limit")
 	}

@@ -195,30 +195,27 @@ func (c *stampedConn) reset() {
 
 // State is what a replica holds and has done.
 type State struct {
-	// Running and Waiting count sequences in the batch and in the queue.
-	Running int `json:"running"`
-	Waiting int `json:"waiting"`
-	// Blocks is the size of the KV cache, BlocksInUse the part that sequences
-	// own; a block kept only for reuse is not in use.
-	Blocks      int `json:"blocks"`
-	BlocksInUse int `json:"blocks_in_use"`
-	// PrefixQueries and PrefixHits count prompt tokens looked up and found in the prefix cache, once per request.
-	PrefixQueries   uint64 `json:"prefix_queries"`
-	PrefixHits      uint64 `json:"prefix_hits"`
-	EvictableBlocks int    `json:"evictable_blocks"` // counts blocks not in use whose content can be found
-	EvictedBlocks   uint64 `json:"evicted_blocks"`   // counts blocks whose content was given up for another
-	// PromptTokens counts prompts whose prefill is done, cached part included; CachedTokens is that part.
-	PromptTokens uint64 `json:"prompt_tokens"`
-	CachedTokens uint64 `json:"cached_tokens"`
+	Running int `json:"running"` // sequences in the batch
+	Waiting int `json:"waiting"` // sequences in the queue
+	// Blocks is the size of the KV cache. A block that is kept only for reuse is not in use; its content may be found,
+	// until it is given up for another.
+	Blocks          int    `json:"blocks"`
+	BlocksInUse     int    `json:"blocks_in_use"`
+	EvictableBlocks int    `json:"evictable_blocks"`
+	EvictedBlocks   uint64 `json:"evicted_blocks"`
+	PrefixQueries   uint64 `json:"prefix_queries"` // prompt tokens looked up in the prefix cache, once per request
+	PrefixHits      uint64 `json:"prefix_hits"`    // of them those found
+	PromptTokens    uint64 `json:"prompt_tokens"`  // of prompts whose prefill is done, cached part included
+	CachedTokens    uint64 `json:"cached_tokens"`  // that part
 	// PrefillComputed and PrefillCached count prompt tokens as a batch takes them
 	// up: computed, or found in the prefix cache; after a preemption again.
 	PrefillComputed uint64            `json:"prefill_computed"`
 	PrefillCached   uint64            `json:"prefill_cached"`
-	GeneratedTokens uint64            `json:"generated_tokens"` // counts sampled tokens
-	Preemptions     uint64            `json:"preemptions"`      // counts sequences thrown back into the queue
-	Rejected        uint64            `json:"rejected"`         // counts requests that found the queue full
-	FirstTokens     uint64            `json:"first_tokens"`     // counts requests that got a first token
-	Finished        map[string]uint64 `json:"finished"`         // counts requests by how they ended: stop, length, abort
+	GeneratedTokens uint64            `json:"generated_tokens"` // sampled
+	Preemptions     uint64            `json:"preemptions"`      // sequences thrown back into the queue
+	Rejected        uint64            `json:"rejected"`         // requests that found the queue full
+	FirstTokens     uint64            `json:"first_tokens"`     // requests that got a first token
+	Finished        map[string]uint64 `json:"finished"`         // requests by how they ended: stop, length, abort
 }
 
 // Usage is the part of the KV cache in use, 0 to 1.

@@ -18,6 +18,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,11 +98,11 @@ func (s *Server) routes() http.Handler {
 	handle(mux, "GET /simulator/state", func(*http.Request) (any, error) { return s.State(), nil })
 	handle(mux, "POST /simulator/weights", func(r *http.Request) (any, error) { return nil, s.changeWeights(r.URL.Query()) })
 	handle(mux, "POST /simulator/hang", func(r *http.Request) (any, error) {
-		on := r.URL.Query().Get("on")
-		if on != "true" && on != "false" {
+		on, err := strconv.ParseBool(r.URL.Query().Get("on"))
+		if err != nil {
 			return nil, badRequest("on must be true or false")
 		}
-		s.Hang(on == "true")
+		s.Hang(on)
 		return nil, nil
 	})
 

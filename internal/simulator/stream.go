@@ -187,11 +187,8 @@ func (x *exchange) tokens(out sink) error {
 			}
 		}
 	}
-	return x.finishStream(out, x.usage(p, p.tokens))
-}
-
-func (x *exchange) finishStream(out sink, u usage) error {
 	if x.request.usage {
+		u = x.usage(p, p.tokens)
 		if err := out(&event{kind: Usage, usage: &u}); err != nil {
 			return err
 		}
