@@ -85,9 +85,6 @@ func report(w io.Writer, err error) int {
 	if _, ok := errors.AsType[usageError](err); ok {
 		return cli.ExitUsage
 	}
-	if _, ok := errors.AsType[undecidedError](err); ok {
-		return cli.ExitUndecided
-	}
 	return cli.ExitFailure
 }
 
@@ -102,8 +99,8 @@ func printLine(w io.Writer, text string) {
 // oneLine returns the text of err without line breaks.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// usageError marks an error of what the program was given: flags, or a file that
-// they name. It adds nothing to the text.
+// usageError marks an error of what the program was given: flags, or a file that they name. It adds nothing to the text.
+// One of a comparison that is not decided is marked by it too, as the exit code is the same.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

@@ -54,38 +54,25 @@ func (c *compareCommand) run(ctx context.Context, env environment) error {
 func (c *compareCommand) compare(ctx context.Context, env environment) error {
 	dialer := prober.NewDialer()
 	defer dialer.Close()
-	baseline, stop, err := c.side(ctx, *c.baseline, dialer, env)
-	if err != nil {
-		return fmt.Errorf("baseline: %w", err)
+	g := gate{options: c.Options, maxPairs: c.maxPairs, interval: c.interval, seed: c.seed, format: *c.output}
+	for _, of := range []struct {
+		name, target string
+		side         **side
+	}{{"baseline", *c.baseline, &g.baseline}, {"candidate", *c.candidate, &g.candidate}} {
+		t, err := c.resolve(ctx, of.target, env)
+		if err != nil {
+			return fmt.Errorf("%s: %w", of.name, err)
+		}
+		p, err := t.NewProber(dialer)
+		if err != nil {
+			return fmt.Errorf("%s: %w", of.name, err)
+		}
+		defer p.Close()
+		*of.side = newSide(p, t.Report())
 	}
-	defer stop()
-	candidate, stop, err := c.side(ctx, *c.candidate, dialer, env)
-	if err != nil {
-		return fmt.Errorf("candidate: %w", err)
-	}
-	defer stop()
 	c.access.warn(env.Stderr)
-	g := gate{baseline: baseline, candidate: candidate, options: c.Options, maxPairs: c.maxPairs, interval: c.interval, seed: c.seed, format: *c.output}
 	return g.run(ctx, env)
 }
-
-// side returns a side that probes, and a function that closes its connections.
-func (c *compareCommand) side(ctx context.Context, name string, dialer *prober.Dialer, env environment) (*side, func(), error) {
-	t, err := c.resolve(ctx, name, env)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := t.NewProber(dialer)
-	if err != nil {
-		return nil, nil, err
-	}
-	return newSide(p, t.Report()), p.Close, nil
-}
-
-// undecidedError marks an error for which a comparison has no verdict. It adds nothing to the text.
-type undecidedError struct{ error }
-
-func (e undecidedError) Unwrap() error { return e.error }
 
 // errRegression is the verdict that blocks.
 var errRegression = errors.New("the candidate is worse than the baseline")
@@ -95,7 +82,7 @@ func exit(err error) error {
 	if err == nil || errors.Is(err, errRegression) {
 		return err
 	}
-	return undecidedError{err}
+	return usageError{err} // as cli.ExitUndecided is cli.ExitUsage
 }
 
 // margins are the flags that say what a regression is.

@@ -174,12 +174,8 @@ func addPoint(m *metricspb.Metric, from *dto.Metric, at uint64) {
 	}
 	switch data := m.Data.(type) {
 	case *metricspb.Metric_Gauge:
-		value := from.GetGauge().GetValue()
-		if from.Untyped != nil {
-			value = from.Untyped.GetValue()
-		}
 		data.Gauge.DataPoints = append(data.Gauge.DataPoints, &metricspb.NumberDataPoint{
-			Attributes: attributes, TimeUnixNano: at, Value: &metricspb.NumberDataPoint_AsDouble{AsDouble: value},
+			Attributes: attributes, TimeUnixNano: at, Value: &metricspb.NumberDataPoint_AsDouble{AsDouble: from.GetGauge().GetValue()},
 		})
 	case *metricspb.Metric_Sum:
 		data.Sum.DataPoints = append(data.Sum.DataPoints, &metricspb.NumberDataPoint{
