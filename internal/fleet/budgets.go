@@ -14,23 +14,35 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 )
 
-// budgets are those of a configuration, by the endpoint's name. They outlive
-// the endpoint's other settings, so that changing those gives no new allowance.
-// It is safe for concurrent use.
+// budgets are those of a configuration. They outlive the endpoint's other settings, so that
+// changing those gives no new allowance. It is safe for concurrent use.
 type budgets struct {
 	all  *schedule.Budget
 	rest *schedule.Budget // the part of all that is no endpoint's share
 
-	mu     sync.Mutex
-	each   map[string]*schedule.Budget // the endpoints' own
-	shares map[string]*schedule.Budget // the endpoints' parts of all; none where all has no limit
+	mu   sync.Mutex
+	each map[budgetKey]*schedule.Budget // every one, all and rest among them
 }
 
+// budgetKey identifies a budget.
+type budgetKey struct {
+	Of       budgetKind `json:"of"`
+	Endpoint string     `json:"endpoint,omitempty"` // "" of all and of the rest
+}
+
+type budgetKind string
+
+const (
+	budgetOfAll      budgetKind = "all"
+	budgetOfRest     budgetKind = "rest"
+	budgetOfEndpoint budgetKind = "endpoint" // its own
+	budgetOfShare    budgetKind = "share"    // an endpoint's part of all; none where all has no limit
+)
+
 func newBudgets(common config.Budget) *budgets {
-	return &budgets{
-		all: newBudget(common), rest: newBudget(common),
-		each: map[string]*schedule.Budget{}, shares: map[string]*schedule.Budget{},
-	}
+	b := &budgets{all: newBudget(common), rest: newBudget(common)}
+	b.each = map[budgetKey]*schedule.Budget{{Of: budgetOfAll}: b.all, {Of: budgetOfRest}: b.rest}
+	return b
 }
 
 func newBudget(b config.Budget) *schedule.Budget {
@@ -39,24 +51,29 @@ func newBudget(b config.Budget) *schedule.Budget {
 
 func setLimits(b *schedule.Budget, to config.Budget) { b.Limit(to.TokensPerHour, to.USDPerDay) }
 
+// get returns a budget; nil where there is none.
+func (b *budgets) get(of budgetKind, endpoint string) *schedule.Budget {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.each[budgetKey{of, endpoint}]
+}
+
 // keep forgets the budgets of endpoints that are gone, once nothing is spent of
 // them: an endpoint that comes back soon finds its budget as it left it.
 func (b *budgets) keep(known func(endpoint string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	gone := func(name string, own *schedule.Budget) bool { return !known(name) && own.Idle() }
-	maps.DeleteFunc(b.each, gone)
-	maps.DeleteFunc(b.shares, gone)
+	maps.DeleteFunc(b.each, func(of budgetKey, own *schedule.Budget) bool {
+		return of.Endpoint != "" && !known(of.Endpoint) && own.Idle()
+	})
 }
 
 // limit has the budgets of the endpoints go by their settings. It is for those in
 // force alone: neither a configuration that may yet be refused nor a request that
 // began before a reload changes a limit.
 func (b *budgets) limit(inForce []*config.Endpoint) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, e := range inForce {
-		if own := b.each[e.Name]; own != nil {
+		if own := b.get(budgetOfEndpoint, e.Name); own != nil {
 			setLimits(own, e.Budget)
 		}
 	}
@@ -69,41 +86,30 @@ func (b *budgets) share(all config.Budget, endpoints []*config.Endpoint, modules
 	defer b.mu.Unlock()
 	setLimits(b.all, all)
 	if all == (config.Budget{}) {
-		clear(b.shares)
+		maps.DeleteFunc(b.each, func(of budgetKey, _ *schedule.Budget) bool { return of.Of == budgetOfShare })
 		setLimits(b.rest, all)
 		return
 	}
 	each, rest := shares(all, endpoints, modules)
 	setLimits(b.rest, rest)
 	for i, e := range endpoints {
-		if own := b.shares[e.Name]; own != nil {
-			setLimits(own, each[i])
-		} else {
-			b.shares[e.Name] = newBudget(each[i])
+		of := budgetKey{budgetOfShare, e.Name}
+		if b.each[of] == nil {
+			b.each[of] = newBudget(each[i])
 		}
+		setLimits(b.each[of], each[i])
 	}
-}
-
-// shareOf returns the share of an endpoint; nil where it has none.
-func (b *budgets) shareOf(endpoint string) *schedule.Budget {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.shares[endpoint]
 }
 
 // own returns the budget of an endpoint; nil where it never had one, as few have.
 func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	own := b.each[e.Name]
-	if own == nil {
-		if e.Budget == (config.Budget{}) {
-			return nil
-		}
-		own = newBudget(e.Budget)
-		b.each[e.Name] = own
+	of := budgetKey{budgetOfEndpoint, e.Name}
+	if b.each[of] == nil && e.Budget != (config.Budget{}) {
+		b.each[of] = newBudget(e.Budget)
 	}
-	return own
+	return b.each[of]
 }
 
 // used returns what is used of the budget of an endpoint; nil where it has none.
@@ -143,7 +149,7 @@ type shareOrRest struct {
 }
 
 func (s *shareOrRest) Reserve(most schedule.Cost) bool {
-	if s.from = s.budgets.shareOf(s.endpoint); s.from != nil && s.from.Reserve(most) {
+	if s.from = s.budgets.get(budgetOfShare, s.endpoint); s.from != nil && s.from.Reserve(most) {
 		return true
 	}
 	s.from = s.budgets.rest
@@ -225,41 +231,21 @@ func divide(whole float64, wants []float64) (left float64) {
 	return max(0, left)
 }
 
-// savedBudget is a record of what a fleet's budgets keep over a restart.
+// savedBudget is a record of what is spent of a budget.
 type savedBudget struct {
-	Of       budgetKind `json:"of"`
-	Endpoint string     `json:"endpoint,omitempty"`
+	budgetKey
 	schedule.SavedBudget
 }
-
-// budgetKind is which of the budgets a record is of.
-type budgetKind string
-
-const (
-	budgetOfAll      budgetKind = "all"
-	budgetOfRest     budgetKind = "rest"
-	budgetOfEndpoint budgetKind = "endpoint" // its own
-	budgetOfShare    budgetKind = "share"    // an endpoint's part of all
-)
 
 // save puts what is spent of the budgets as records, from which restore makes it again in
 // another process. It returns the first error of put.
 func (b *budgets) save(put func(record any) error) error {
 	b.mu.Lock()
-	each, shares := maps.Clone(b.each), maps.Clone(b.shares)
+	each := maps.Clone(b.each)
 	b.mu.Unlock()
-	var all []savedBudget
-	if b.all.Limited() {
-		all = append(all, savedBudget{Of: budgetOfAll, SavedBudget: b.all.Save()}, savedBudget{Of: budgetOfRest, SavedBudget: b.rest.Save()})
-	}
-	for name, own := range each {
-		all = append(all, savedBudget{budgetOfEndpoint, name, own.Save()})
-	}
-	for name, share := range shares {
-		all = append(all, savedBudget{budgetOfShare, name, share.Save()})
-	}
-	for _, s := range all {
-		if len(s.Tokens) == 0 && len(s.USD) == 0 {
+	for of, budget := range each {
+		s := savedBudget{of, budget.Save()}
+		if len(s.Tokens) == 0 && len(s.USD) == 0 || of.Endpoint == "" && !budget.Limited() {
 			continue
 		}
 		if err := put(s); err != nil {
@@ -276,39 +262,28 @@ func (b *budgets) restore(record []byte) error {
 	if err := json.Unmarshal(record, &s); err != nil {
 		return err
 	}
-	switch s.Of {
-	case budgetOfAll:
-		b.all.Restore(s.SavedBudget)
-	case budgetOfRest:
-		b.rest.Restore(s.SavedBudget)
-	case budgetOfEndpoint:
-		restoreIn(b.each, s)
-	case budgetOfShare:
-		restoreIn(b.shares, s)
-	default:
+	ofEndpoint := s.Of == budgetOfEndpoint || s.Of == budgetOfShare
+	if ofEndpoint != (s.Endpoint != "") || !ofEndpoint && s.Of != budgetOfAll && s.Of != budgetOfRest {
 		return errors.New("not a record of a budget")
-	}
-	return nil
-}
-
-func restoreIn(of map[string]*schedule.Budget, s savedBudget) {
-	if of[s.Endpoint] == nil {
-		of[s.Endpoint] = newBudget(config.Budget{})
-	}
-	of[s.Endpoint].Restore(s.SavedBudget)
-}
-
-// revision returns a number that differs when there is something new to save. It sums up the
-// revisions of all that are saved. What an endpoint spends of its
-// share it spends of all.
-func (b *budgets) revision() (sum uint64) {
-	if b.all.Limited() {
-		sum = b.all.Revision()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, own := range b.each {
-		sum += own.Revision()
+	if b.each[s.budgetKey] == nil {
+		b.each[s.budgetKey] = newBudget(config.Budget{})
+	}
+	b.each[s.budgetKey].Restore(s.SavedBudget)
+	return nil
+}
+
+// revision returns a number that differs when there is something new to save: the sum of the
+// revisions of all that are.
+func (b *budgets) revision() (sum uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, budget := range b.each {
+		if budget.Limited() {
+			sum += budget.Revision()
+		}
 	}
 	return sum
 }

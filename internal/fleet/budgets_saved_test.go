@@ -44,7 +44,8 @@ func TestBudgetsOverARestart(t *testing.T) {
 	next := restarted(t, b)
 	activate(next)
 	for name, of := range map[string][2]*schedule.Budget{
-		"all": {b.all, next.all}, "own": {b.each["a"], next.each["a"]}, "share": {b.shares["b"], next.shares["b"]},
+		"all": {b.all, next.all}, "own": {b.get(budgetOfEndpoint, "a"), next.get(budgetOfEndpoint, "a")},
+		"share": {b.get(budgetOfShare, "b"), next.get(budgetOfShare, "b")},
 	} {
 		was, _ := of[0].Used()
 		if is, _ := of[1].Used(); was != is || was <= 0.9 {
