@@ -3,7 +3,6 @@ package fleet
 import (
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
@@ -180,33 +179,12 @@ func KindOf(e *config.Endpoint, m *config.Module) api.Kind {
 	return configured.Kind
 }
 
-// waiting are the instants at which a probe of a task was due while the one before still
-// ran: a probe is not started then, but a user who comes waits as well. It is safe
-// for concurrent use.
-type waiting struct {
-	mu  sync.Mutex
-	due []time.Time
-}
-
-func (w *waiting) add(at time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.due = append(w.due, at)
-}
-
-// take returns the instants since the last call.
-func (w *waiting) take() []time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	due := w.due
-	w.due = nil
-	return due
-}
-
 // countWaiting counts the users who came while the results of a run waited for their first
-// token.
+// token: at the instants at which a probe was due while that one still ran. It is not
+// started then, but a user who comes waits as well.
 func (t *task) countWaiting(results []*result.Result, counts bool) {
-	due := t.waiting.take()
+	due := t.due
+	t.due = nil
 	if !counts {
 		return
 	}

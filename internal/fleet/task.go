@@ -24,7 +24,7 @@ type task struct {
 	findings *findings
 	series   rungSeries // nil of a task that was closed
 	log      taskLog
-	waiting  *waiting // nil where users who wait do not count
+	due      []time.Time // of runs since the latest one, while users who wait for that count
 }
 
 // newTask returns the task of a rung, whose series goes on with what is known of the past.
@@ -35,9 +35,6 @@ func newTask(rung Target, r Runner, e *endpoint, found *findings, past *past) *t
 	}
 	t.log = taskLog{task: t}
 	t.series = t.openSeries(len(e.tasks) == 0, past)
-	if rung.countsWaiting() {
-		t.waiting = new(waiting)
-	}
 	return t
 }
 
@@ -93,7 +90,7 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 		t.endpoint.observe(observe(t.Target, r, disturbed, confirmation), t.series.of(r))
 		t.log.one(r)
 	}
-	if t.waiting != nil {
+	if t.countsWaiting() {
 		t.countWaiting(results, !disturbed && !confirmation)
 	}
 	if !disturbed && !confirmation {
@@ -142,10 +139,13 @@ func (t *task) publishSkip(s *result.Skip) {
 
 // skip counts a run that was left out.
 func (t *task) skip(reason result.SkipReason) {
-	if reason == result.SkipOverrun && t.waiting != nil {
-		t.waiting.add(time.Now())
-	}
-	t.unlessClosed(func() { t.skipped(reason, "") })
+	now := time.Now()
+	t.unlessClosed(func() {
+		if reason == result.SkipOverrun && t.countsWaiting() {
+			t.due = append(t.due, now)
+		}
+		t.skipped(reason, "")
+	})
 }
 
 // skipped is skip with what to change, for people; "" where that is known from the reason.
