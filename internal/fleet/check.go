@@ -79,11 +79,23 @@ func checkEngines(cfg *config.Config) []*config.Error {
 // checkGateways does the same for the mappings of gateways.
 func checkGateways(cfg *config.Config) []*config.Error {
 	known, mistakes := page.Check(page.Gateways, cfg.GatewayMappings)
-	for _, name := range slices.Sorted(maps.Keys(cfg.Gateways)) {
-		if software := cfg.Gateways[name].Software; software != "" && !slices.Contains(known, software) {
+	return append(mistakes, unknownSoftware("gateways", "gateway software", cfg.Gateways, known)...)
+}
+
+// checkGPUPages finds pages of GPUs of an exporter that nobody knows.
+func checkGPUPages(cfg *config.Config) []*config.Error {
+	known, _ := page.Check(page.Accelerators, nil) // a test holds that there are no mistakes
+	return unknownSoftware("gpus.pages", "software", cfg.GPUs.Pages, known)
+}
+
+// unknownSoftware finds pages in a section of software that nobody knows.
+func unknownSoftware(section, what string, pages map[string]*config.MetricsPages, known []string) []*config.Error {
+	var mistakes []*config.Error
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		if software := pages[name].Software; software != "" && !slices.Contains(known, software) {
 			mistakes = append(mistakes, &config.Error{
-				Path: config.Key("gateways", name) + ".software",
-				Msg:  fmt.Sprintf("unknown gateway software %.64q%s", software, config.Hint(software, "known", known)),
+				Path: config.Key(section, name) + ".software",
+				Msg:  fmt.Sprintf("unknown %s %.64q%s", what, software, config.Hint(software, "known", known)),
 			})
 		}
 	}
@@ -209,22 +221,6 @@ func checkHardware(cfg *config.Config) []*config.Error {
 		}
 		if _, ok := gpu.ProductBandwidth(h.GPU); !ok {
 			mistakes = append(mistakes, e.mistake("hardware.gpu", "unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU))
-		}
-	}
-	return mistakes
-}
-
-// checkGPUPages finds pages of GPUs of an exporter that nobody knows.
-func checkGPUPages(cfg *config.Config) []*config.Error {
-	var mistakes []*config.Error
-	known, _ := page.Check(page.Accelerators, nil) // a test holds that there are no mistakes
-	for _, name := range slices.Sorted(maps.Keys(cfg.GPUs.Pages)) {
-		software := cfg.GPUs.Pages[name].Software
-		if software != "" && !slices.Contains(known, software) {
-			mistakes = append(mistakes, &config.Error{
-				Path: config.Key("gpus.pages", name) + ".software",
-				Msg:  fmt.Sprintf("unknown software %.64q%s", software, config.Hint(software, "known", known)),
-			})
 		}
 	}
 	return mistakes

@@ -229,8 +229,8 @@ func (f *Fleet) connectAll(p Plan, next *snapshot) (fresh []*connections, err er
 // before: on the pages, and in the schedules.
 func (f *Fleet) use(next *snapshot, fresh []*connections, p Plan) {
 	before := f.active.Load()
-	f.useGateways(before.gateways, next.gateways)
-	f.useGPUPages(before.gpuPages, next.gpuPages)
+	before.gateways.replace(next.gateways)
+	before.gpuPages.replace(next.gpuPages)
 	for _, c := range fresh {
 		name := c.cfg.Name
 		next.endpoints[name] = f.newEndpoint(c, before.endpoints[name], next.hashes)

@@ -29,8 +29,11 @@ type source struct {
 	// take publishes what became of a reading of all pages.
 	take func(known page.Known, statuses []page.Status)
 
-	cfg     *config.MetricsPages // nil of servers
-	gateway *explain.Gateway     // nil of others
+	// Of what has a name of its own in the configuration: fresh puts it on the pages, gone
+	// takes it off them.
+	cfg         *config.MetricsPages
+	fresh, gone func()
+	gateway     *explain.Gateway // nil of what is none
 }
 
 // read reads all pages once and publishes their values.
@@ -75,8 +78,11 @@ type named struct {
 }
 
 // newNamed returns the sources of a section of the configuration, with those of before in
-// place of equal ones. It touches nothing else; an error leaves nothing to close.
-func (f *Fleet) newNamed(section string, before named, m *page.Mappings, pages map[string]*config.MetricsPages) (named, error) {
+// place of equal ones. complete says what becomes of the readings of one. It touches nothing
+// else; an error leaves nothing to close.
+func (f *Fleet) newNamed(
+	section string, before named, m *page.Mappings, pages map[string]*config.MetricsPages, complete func(name string, s *source),
+) (named, error) {
 	next := named{m, make(map[string]*source, len(pages))}
 	var errs []error
 	for name, cfg := range pages {
@@ -90,6 +96,7 @@ func (f *Fleet) newNamed(section string, before named, m *page.Mappings, pages m
 			continue
 		}
 		next.byName[name] = &source{lifecycle: newLifecycle(reader.Close), reader: reader, cfg: cfg}
+		complete(name, next.byName[name])
 	}
 	if err := errors.Join(errs...); err != nil {
 		next.closeOthers(before)
@@ -107,18 +114,18 @@ func (n named) closeOthers(kept named) {
 	}
 }
 
-// replace closes the sources that are not among next, and calls gone for each name that goes,
-// and fresh for each source that is new.
-func (n named) replace(next named, gone func(name string), fresh func(name string, s *source)) {
+// replace closes the sources that are not among next, takes those whose names go off the
+// pages, and puts those that are new on them.
+func (n named) replace(next named) {
 	n.closeOthers(next)
-	for name := range n.byName {
+	for name, s := range n.byName {
 		if next.byName[name] == nil {
-			gone(name)
+			s.gone()
 		}
 	}
 	for name, s := range next.byName {
 		if n.byName[name] != s {
-			fresh(name, s)
+			s.fresh()
 		}
 	}
 }
@@ -152,29 +159,29 @@ func (f *Fleet) newGateways(cfg *config.Config) (next named, err error) {
 			return named{}, err
 		}
 	}
-	return f.newNamed("gateway", before.gateways, mappings, cfg.Gateways)
+	return f.newNamed("gateway", before.gateways, mappings, cfg.Gateways, f.completeGateway)
 }
 
-// useGateways makes these the gateways that are read.
-func (f *Fleet) useGateways(before, next named) {
-	before.replace(next, func(name string) {
+// completeGateway says what becomes of the readings of a gateway.
+func (f *Fleet) completeGateway(name string, s *source) {
+	log := pageLog{logger: f.Logger.With("gateway", name), section: "gateway_mappings"}
+	s.gateway = explain.NewGateway(name)
+	s.fresh = func() {
+		s.gateway.View(func(statuses []page.Status, uses *page.GatewayUses, usuallyReady *float64) {
+			f.Board.SetGateway(status.NewGateway(name, s.cfg.Software, statuses, uses, usuallyReady))
+		})
+	}
+	s.take = func(_ page.Known, statuses []page.Status) {
+		there := present(statuses)
+		s.gateway.Add(there)
+		f.Gateways.Set(name, s.cfg.Software, there)
+		s.fresh()
+		log.all(statuses)
+	}
+	s.gone = func() {
 		f.Gateways.Remove(name)
 		f.Board.RemoveGateway(name)
-	}, func(name string, s *source) {
-		log := pageLog{logger: f.Logger.With("gateway", name), section: "gateway_mappings"}
-		show := func(statuses []page.Status, uses *page.GatewayUses, usuallyReady *float64) {
-			f.Board.SetGateway(status.NewGateway(name, s.cfg.Software, statuses, uses, usuallyReady))
-		}
-		s.gateway = explain.NewGateway(name)
-		s.take = func(_ page.Known, statuses []page.Status) {
-			there := present(statuses)
-			s.gateway.Add(there)
-			f.Gateways.Set(name, s.cfg.Software, there)
-			s.gateway.View(show)
-			log.all(statuses)
-		}
-		s.gateway.View(show)
-	})
+	}
 }
 
 // newGPUPages returns the pages of accelerators of a configuration, as newNamed does.
@@ -182,13 +189,9 @@ func (f *Fleet) newGPUPages(cfg *config.Config) (named, error) {
 	if f.GPUPages == nil {
 		return named{}, nil
 	}
-	return f.newNamed("page of GPUs", f.active.Load().gpuPages, f.GPUPages.Mappings, cfg.GPUs.Pages)
-}
-
-// useGPUPages makes these the pages of accelerators that are read.
-func (f *Fleet) useGPUPages(before, next named) {
-	before.replace(next, func(name string) { f.GPUPages.Remove(name) }, func(name string, s *source) {
-		f.GPUPages.Open(name, s.cfg)
+	return f.newNamed("page of GPUs", f.active.Load().gpuPages, f.GPUPages.Mappings, cfg.GPUs.Pages, func(name string, s *source) {
+		s.fresh = func() { f.GPUPages.Open(name, s.cfg) }
+		s.gone = func() { f.GPUPages.Remove(name) }
 		s.take = func(_ page.Known, statuses []page.Status) { f.GPUPages.Set(name, statuses) }
 	})
 }
