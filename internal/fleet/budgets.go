@@ -51,7 +51,6 @@ func newBudget(b config.Budget) *schedule.Budget {
 
 func setLimits(b *schedule.Budget, to config.Budget) { b.Limit(to.TokensPerHour, to.USDPerDay) }
 
-// get returns a budget; nil where there is none.
 func (b *budgets) get(of budgetKind, endpoint string) *schedule.Budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()

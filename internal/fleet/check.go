@@ -47,12 +47,10 @@ func (s section) isOfTexts() bool {
 	return isOfTexts(p.Kind)
 }
 
-// mistake is one in the value at a path under the section.
 func (s section) mistake(at, format string, args ...any) *config.Error {
 	return &config.Error{Path: s.path + "." + at, Msg: fmt.Sprintf(format, args...)}
 }
 
-// sections lists those of a configuration.
 func sections(cfg *config.Config) []section {
 	var all []section
 	for i, e := range cfg.Endpoints {
@@ -139,7 +137,6 @@ func checkObjectives(cfg *config.Config) []*config.Error {
 	return mistakes
 }
 
-// tokenObjectives are the objectives for tokens, as mistakes.
 func tokenObjectives(slo *config.SLO, at, apiName string) []*config.Error {
 	var mistakes []*config.Error
 	for _, limit := range []struct {

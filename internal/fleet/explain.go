@@ -73,7 +73,6 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 	return report, true
 }
 
-// explained returns the report of evidence.
 func explained(e *explain.Evidence) *explain.Report {
 	return &explain.Report{At: unixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}
 }
@@ -243,7 +242,6 @@ func (o *once) watch(ctx context.Context, pages Reader) (stop func()) {
 	}
 }
 
-// take takes the results of a run.
 func (o *once) take(all Results) {
 	for _, rung := range all {
 		if rung.Skip != nil {

@@ -53,7 +53,6 @@ func (n network) Reader(e *config.Endpoint, m *page.Mappings) (Reader, error) {
 	return page.New(e, page.Options{Mappings: m, UserAgent: UserAgent(), Secrets: n.secrets})
 }
 
-// runners returns what makes the runner of each module of an endpoint.
 func (f *Fleet) runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error) {
 	if e.MissingSecret != "" {
 		return func(*config.Module) (Runner, error) { return secretless{e}, nil }, nil

@@ -211,7 +211,6 @@ func (k *keptProbers) probe(ctx context.Context, e *config.Endpoint, t Target, l
 	return kept.prober.Run(ctx, limit), nil
 }
 
-// get returns the prober of a target, a new one for the first request.
 func (k *keptProbers) get(e *config.Endpoint, t Target) (*keptProber, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

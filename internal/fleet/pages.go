@@ -105,7 +105,6 @@ func (f *Fleet) newNamed(
 	return next, nil
 }
 
-// closeOthers closes the sources that are not those of kept.
 func (n named) closeOthers(kept named) {
 	for name, s := range n.byName {
 		if kept.byName[name] != s {
@@ -138,7 +137,6 @@ func (n named) of(name string) *explain.Gateway {
 	return nil
 }
 
-// jobs returns the readings for the scheduler.
 func (n named) jobs(prefix string) []schedule.Job {
 	var jobs []schedule.Job
 	for name, s := range n.byName {

@@ -62,7 +62,6 @@ func (s *spending) reserve() (most schedule.Cost, ok bool) {
 	return most, true
 }
 
-// settle counts what the run has spent.
 func (s *spending) settle(reserved schedule.Cost, results []*result.Result) {
 	var spent schedule.Cost
 	for _, r := range results {

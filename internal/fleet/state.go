@@ -303,7 +303,6 @@ func (f *Fleet) saveLearned(put func(record any) error) error {
 	return putAll(f.before.records(now, true), put)
 }
 
-// moduleHashes returns a hash of each module, by name.
 func moduleHashes(modules map[string]*config.Module) map[string]uint64 {
 	all := make(map[string]uint64, len(modules))
 	for name, m := range modules {

@@ -33,7 +33,6 @@ type Target struct {
 	promised *series.Objectives
 }
 
-// newTarget returns the target of an endpoint and a module, with all rungs.
 func newTarget(e *config.Endpoint, name string, m *config.Module) Target {
 	return Target{e, name, config.Rung{Module: m}, series.NewObjectives(e.SLOWith(m))}
 }
@@ -47,7 +46,6 @@ func (t Target) objectives() *series.Objectives {
 	return t.promised
 }
 
-// targetsOf returns a target for each module of an endpoint.
 func targetsOf(e *config.Endpoint, modules map[string]*config.Module) []Target {
 	all := make([]Target, len(e.Modules))
 	for i, name := range e.Modules {
@@ -56,7 +54,6 @@ func targetsOf(e *config.Endpoint, modules map[string]*config.Module) []Target {
 	return all
 }
 
-// rungs returns a target for each rung of the module.
 func (t Target) rungs() []Target {
 	var all []Target
 	for _, rung := range t.Rungs() {

@@ -156,7 +156,6 @@ func (t *task) skipped(reason result.SkipReason, text string) {
 	t.endpoint.memory.Skip(reason, text, time.Now())
 }
 
-// logger returns a logger with what identifies the target.
 func (t Target) logger(l *slog.Logger) *slog.Logger {
 	l = l.With("endpoint", t.Endpoint.Name, "module", t.Name)
 	if t.InputLabel != "" {

@@ -203,7 +203,6 @@ func (e *Endpoint) leave(now time.Time) {
 	}
 }
 
-// count takes a result of a series that counts.
 func (e *Endpoint) count(s *Series, o *series.Observation) {
 	r := o.Result
 	gap := e.restored && s.patience > 0 && r.Start.Sub(e.last) > s.patience
@@ -226,7 +225,6 @@ func (e *Endpoint) count(s *Series, o *series.Observation) {
 	}
 }
 
-// fail takes a failure.
 func (e *Endpoint) fail(s *Series, r *result.Result) {
 	e.streak++
 	s.failedNow = true
@@ -241,7 +239,6 @@ func (e *Endpoint) fail(s *Series, r *result.Result) {
 	e.failing.add(s.start, true)
 }
 
-// pace takes an answer of a series with objectives.
 func (e *Endpoint) pace(s *Series, o *series.Observation) {
 	over := s.pace.add(o)
 	switch {
@@ -269,7 +266,6 @@ func (e *Endpoint) endClean(now time.Time) {
 	}
 }
 
-// endFailing ends an incident of failures.
 func (e *Endpoint) endFailing(end time.Time) {
 	i := e.failing
 	e.failing, e.down, e.streak, e.cause = nil, false, 0, ""
@@ -281,7 +277,6 @@ func (e *Endpoint) endFailing(end time.Time) {
 		"probes", i.Probes, "failed", i.Bad, "spells", i.Spells)
 }
 
-// endSlow ends an incident of slow answers.
 func (e *Endpoint) endSlow(end time.Time) {
 	i := e.slow
 	e.slow = nil
@@ -293,7 +288,6 @@ func (e *Endpoint) endSlow(end time.Time) {
 		"duration", i.End.Sub(i.Begin).Round(time.Second), "answers", i.Probes, "over", i.Bad)
 }
 
-// end keeps an incident that is over.
 func (e *Endpoint) end(i *Incident, end time.Time) {
 	i.finish(end)
 	if end.After(e.up) {

@@ -44,7 +44,6 @@ type Incident struct {
 	Text   string `json:"text,omitempty"`
 }
 
-// add counts a result.
 func (i *Incident) add(start time.Time, bad bool) {
 	i.Probes++
 	switch {
@@ -85,7 +84,6 @@ func cleanRun(bad, of int) int {
 	return maxCleanRun
 }
 
-// needed returns how many good results in a row end the incident.
 func (i *Incident) needed() int { return cleanRun(i.Bad, i.Probes-i.Run) }
 
 // isOver reports whether the latest results are a clean run, and one that lasts: what
@@ -95,7 +93,6 @@ func (i *Incident) isOver(last time.Time) bool {
 	return i.Run >= i.needed() && (!i.recurs() || last.Sub(i.Good) >= 2*i.Calm)
 }
 
-// finish ends the incident at a time.
 func (i *Incident) finish(end time.Time) {
 	i.End = end
 	i.Probes -= i.Run
@@ -261,7 +258,6 @@ func (e *Endpoint) join() {
 	}
 }
 
-// with returns one incident of two.
 func (i Incident) with(next *Incident) Incident {
 	i.Calm = max(i.Calm, next.Calm, next.Begin.Sub(i.End))
 	i.Probes += i.After + next.Probes

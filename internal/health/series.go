@@ -96,7 +96,6 @@ func (s *Series) Skip(reason result.SkipReason, text string) {
 	e.refresh(now)
 }
 
-// take keeps the latest result.
 func (s *Series) take(r *result.Result) {
 	if !s.failed {
 		s.failedSince = r.Start

@@ -77,7 +77,6 @@ func named(all []*Endpoint, name string) *Endpoint {
 	return all[i]
 }
 
-// all returns the endpoints that are shown, by name.
 func (b *Board) all() []*Endpoint {
 	b.mu.Lock()
 	defer b.mu.Unlock()

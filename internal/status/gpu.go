@@ -153,7 +153,6 @@ func (b *Board) endpointsByGPU() map[string][]string {
 	return on
 }
 
-// stateTexts returns the states in words.
 func stateTexts() map[gpu.State]string {
 	return map[gpu.State]string{
 		gpu.StateStarting:      "no reading has ended yet",
@@ -202,7 +201,6 @@ func ofXID(number uint64) string {
 	return ""
 }
 
-// read takes over readings.
 func (g *GPU) read(readings []gpu.Reading) {
 	values := map[gpu.Kind]**float64{
 		gpu.MemoryUsed: &g.MemoryUsed, gpu.MemoryTotal: &g.MemoryTotal, gpu.Utilization: &g.Utilization,

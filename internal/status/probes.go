@@ -193,7 +193,6 @@ func (p *Probes) fill(row *Row) {
 	}
 }
 
-// timesOf returns those of a probe as a row shows them.
 func timesOf(k series.Kept) Times {
 	t := k.Timing()
 	return Times{result.Seconds(t.TTFT), result.Seconds(t.TPOT), result.Seconds(t.Duration)}
@@ -225,7 +224,6 @@ func (p *Probes) runsOf(points []series.Point) string {
 	return string(latest)
 }
 
-// runOf returns what a probe came to.
 func runOf(p *series.Point) byte {
 	switch {
 	case p.Outcome != result.Success:
@@ -261,7 +259,6 @@ func historyOf(points []series.Point, from time.Time) *History {
 	return h
 }
 
-// outcomesOf returns how probes ended.
 func outcomesOf(points []series.Point) []result.Outcome {
 	all := make([]result.Outcome, len(points))
 	for i := range points {

@@ -60,7 +60,6 @@ func (e *Endpoint) AddEvent(text string) {
 	e.events.add(now, text)
 }
 
-// textOf returns the step in words.
 func textOf(s *explain.Step) string {
 	verb := "rose"
 	if s.After < s.Before {
@@ -101,7 +100,6 @@ const restarted = "exporter restarted"
 // is a change: a name with several addresses takes turns.
 const minSettled = 10
 
-// add adds an event.
 func (s *events) add(at time.Time, text string) {
 	if len(s.all) == maxEvents {
 		s.all = slices.Delete(s.all, 0, 1)
