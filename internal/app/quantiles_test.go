@@ -189,8 +189,12 @@ func TestQuantilesAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				d := runDrawn(t, cfg, 55*time.Minute)
-				if compared := d.compare(); compared < 8 {
+				most, least := 55*time.Minute, 8
+				if name == "demo" { // has the same endpoints: enough to see that none is disturbed
+					most, least = 10*time.Minute, 0
+				}
+				d := runDrawn(t, cfg, most)
+				if compared := d.compare(); compared < least {
 					t.Errorf("only %d series have a p99", compared)
 				}
 				left := d.metric("inference_probe_disturbed_total", map[string]string{"endpoint": "healthy", "module": "interactive"})

@@ -313,8 +313,8 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 func poisonedConfig(server, receiver, tls string) (text string, names []string) {
 	var file strings.Builder
 	fmt.Fprintf(&file, `
-global: {interval: 15s, timeout: 15s, limits: {in_flight: 500, in_flight_per_host: 500}}
-metrics: {otlp_endpoint: %[1]q, interval: 5s, headers: {X-Key: %[3]q}}
+global: {interval: 15s, timeout: 5s, limits: {in_flight: 500, in_flight_per_host: 500}}
+metrics: {otlp_endpoint: %[1]q, interval: 10s, headers: {X-Key: %[3]q}}
 tracing: {otlp_endpoint: %[1]q, headers: {X-Key: %[3]q}}
 modules:
   ask: {prompt: "Say yes.", fingerprint: true, log_answers: true, expect: {equals: "yes"}}
