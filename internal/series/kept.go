@@ -21,8 +21,8 @@ import (
 const (
 	maxKept, minKept, eventless = 30, 2, 12
 
-	ownBytes    = 15 << 7
-	pooledBytes = 15 << 17
+	ownBytes    = 7 << 8
+	pooledBytes = 7 << 18
 )
 
 // Pool is what logs share for the probes that are kept with all that is known. It is safe for
@@ -54,7 +54,6 @@ type Kept struct {
 type keptProbe struct {
 	start       int64 // Unix time in ns; 0 is not known
 	trace       [16]byte
-	outcome     result.Outcome
 	tokens      [4]int32 // prompt, cached, output and reasoning
 	decoded     [4]int32 // first, last, tokens and those of the first
 	length      int32
@@ -90,9 +89,10 @@ type keptAlike struct {
 
 // keptFailure is the bounded text of an error, and the advice by the error itself.
 type keptFailure struct {
-	err    error
-	advice string
-	reason result.Reason
+	outcome result.Outcome
+	err     error
+	advice  string
+	reason  result.Reason
 }
 
 // keptRare is what few probes have.
@@ -114,7 +114,7 @@ func (k *keptRare) isEmpty() bool {
 
 // Sizes in memory.
 const (
-	keptBytes      = 216 // of a Kept with its keptProbe, without what both point to
+	keptBytes      = 200 // of a Kept with its keptProbe, without what both point to
 	keptRareBytes  = 160
 	keptAlikeBytes = 304
 )
@@ -125,7 +125,7 @@ func keep(o *Observation, allowance int) (Kept, keptAlike) {
 	r := o.Result
 	t, d := &r.Tokens, &r.Decoded
 	k := Kept{keptProbe: &keptProbe{
-		start: nanoseconds(r.Start), sent: microsOf(r.Sent.Sub(r.Start)), trace: r.TraceID, outcome: r.Outcome,
+		start: nanoseconds(r.Start), sent: microsOf(r.Sent.Sub(r.Start)), trace: r.TraceID,
 		startLag: microsOf(r.StartLag), timed: o.Timed(), disturbed: o.Disturbed,
 		tokens:  [4]int32{int32(t.Prompt), int32(t.Cached), int32(t.Output), int32(t.Reasoning)},
 		decoded: [4]int32{int32(d.First), int32(d.Last), int32(d.Tokens), int32(d.FirstTokens)},
@@ -144,7 +144,7 @@ func keep(o *Observation, allowance int) (Kept, keptAlike) {
 	a := &r.Answer
 	bytes := keptBytes + len(r.Model) + len(a.Prompt) + len(a.Hash) + len(a.Model) + len(a.Fingerprint) + len(a.Text)
 	if r.Outcome != result.Success {
-		k.failure = &keptFailure{advice: r.Advice()}
+		k.failure = &keptFailure{outcome: r.Outcome, advice: r.Advice()}
 		if r.Err != nil {
 			text := safetext.Line(r.Err.Error(), maxTextBytes)
 			k.failure.err, k.failure.reason = errors.New(text), result.ReasonOf(r.Err)
@@ -257,7 +257,12 @@ func (k Kept) Document(t result.Target) *result.Document {
 func (k Kept) Start() time.Time { return ofNanoseconds(k.start) }
 
 // Outcome returns how the probe ended.
-func (k Kept) Outcome() result.Outcome { return k.outcome }
+func (k Kept) Outcome() result.Outcome {
+	if k.failure == nil {
+		return result.Success
+	}
+	return k.failure.outcome
+}
 
 // Timed reports whether the latencies of the probe count.
 func (k Kept) Timed() bool { return k.timed }
@@ -294,14 +299,14 @@ func (k Kept) Message() string {
 	if k.failure != nil && k.failure.err != nil {
 		return k.failure.err.Error()
 	}
-	return string(k.outcome)
+	return string(k.Outcome())
 }
 
 // Result returns the result, without what no page shows.
 func (k Kept) Result() *result.Result {
 	a, f := k.alike, &k.flags
 	r := &result.Result{
-		Start: k.Start(), StartLag: k.startLag.duration(), TraceID: k.trace, Outcome: k.outcome, Timing: k.Timing(),
+		Start: k.Start(), StartLag: k.startLag.duration(), TraceID: k.trace, Outcome: k.Outcome(), Timing: k.Timing(),
 		Server: api.ServerTimes{Queue: k.server[0].duration(), Prefill: k.server[1].duration(), Decode: k.server[2].duration()},
 		Tokens: result.Tokens{
 			Prompt: int(k.tokens[0]), Cached: int(k.tokens[1]), Output: int(k.tokens[2]), Reasoning: int(k.tokens[3]), Source: a.source,
@@ -358,7 +363,7 @@ func (l *Log) stripOldest() bool {
 // expendable returns which kept probe goes first: the oldest, unless it is the
 // latest failure.
 func (l *Log) expendable() int {
-	failed := func(k Kept) bool { return k.outcome != result.Success }
+	failed := func(k Kept) bool { return k.failure != nil }
 	if failed(l.kept[0]) && !slices.ContainsFunc(l.kept[1:], failed) {
 		return 1
 	}

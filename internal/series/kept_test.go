@@ -69,9 +69,9 @@ func TestKeptNumber(t *testing.T) {
 func TestKeptBytes(t *testing.T) {
 	for _, c := range []struct{ logs, probes, events int }{
 		{1, 30, 30},
-		{100, 30, 30},  // 22 kB each, 30 probes of 0.5 kB fit
-		{1000, 12, 4},  // 3.9 kB each: at 304 together and 216 + 5 a probe, with 64*4 for events
-		{10_000, 7, 2}, // 2.1 kB
+		{100, 30, 30},  // 20 kB each, 30 probes of 0.5 kB fit
+		{1000, 12, 4},  // 3.6 kB each: at 304 together and 200 + 5 a probe, with 64*4 for events
+		{10_000, 7, 2}, // 2.0 kB
 	} {
 		l := poolOf(c.logs)
 		l.adds(100, answer(epoch(), 64))
