@@ -90,8 +90,8 @@ func (v *variantSeries) observe(o *series.Observation) {
 		return
 	}
 	v.page.Observe(o)
-	if v.steps != nil && !o.Disturbed && !o.Confirmation {
-		for _, step := range v.steps.Observe(o.Result, o.Timed()) {
+	if v.steps != nil && o.IsSample() {
+		for _, step := range v.steps.Observe(v.log) {
 			v.metrics.SetStep(step)
 			v.page.AddStep(step)
 		}
@@ -135,7 +135,7 @@ func (t *task) openSeries(first bool, past *past) rungSeries {
 			if of.steps = past.learnedOf(savedIDOf(id), of.asked).Steps; of.steps == nil {
 				of.steps = new(series.Steps)
 			}
-			for _, step := range of.steps.Latest() {
+			for _, step := range of.steps.Latest {
 				of.metrics.SetStep(step)
 			}
 		}

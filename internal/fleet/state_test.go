@@ -25,8 +25,8 @@ func (l *lab) observeSteady(n int, ttft time.Duration, until time.Time) {
 	}
 }
 
-// nextProcess returns a lab with what this one has saved, by a change of its records, and
-// how many of them were refused.
+// nextProcess returns a lab with what this one has saved, by a change of the records of what
+// was learned, and how many of them were refused.
 func (l *lab) nextProcess(config string, change func(record string) string) (next *lab, refused int) {
 	l.t.Helper()
 	next = newLab(l.t)
@@ -41,6 +41,15 @@ func (l *lab) nextProcess(config string, change func(record string) string) (nex
 		}
 		return nil
 	})
+	if err == nil {
+		err = l.saveEndpoints(func(record any) error {
+			line, err := json.Marshal(record)
+			if err != nil {
+				return err
+			}
+			return next.restore(line)
+		})
+	}
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -93,9 +102,9 @@ func TestWhatWasLearnedOfOthers(t *testing.T) {
 		"another name":       {change: replaced(`"endpoint":"e"`, `"endpoint":"f"`)},
 		"without a name":     {change: replaced(`"endpoint":"e"`, `"endpoint":""`), refused: 1},
 		"of the future":      {change: replaced(`"at":"20`, `"at":"29`), refused: 1},
-		"probes to come":     {change: replaced(`"last":"20`, `"last":"29`), refused: 1},
+		"probes to come":     {change: replaced(`"last":1`, `"last":9`), refused: 1},
 		"too old":            {change: replaced(`"at":"20`, `"at":"19`), refused: 1},
-		"of another version": {change: replaced(`"version":1`, `"version":2`), refused: 1},
+		"of another version": {change: replaced(`"version":2`, `"version":3`), refused: 1},
 		"cut":                {change: func(record string) string { return record[:len(record)/2] }, refused: 1},
 	} {
 		t.Run(what, func(t *testing.T) {

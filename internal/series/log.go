@@ -53,20 +53,23 @@ type record struct {
 	what       what
 }
 
-// what is the index of an outcome in result.Outcomes, and what else is known of a probe.
+// what is the index of an outcome in result.Outcomes, and what the probe counts for.
 type what uint8
 
 const (
-	timed    what = 1 << (iota + 5) // a success whose latencies count
-	late                            // a success that exceeded an objective for its latencies
-	inWindow                        // its time to first token counts in the window
+	// The least of them is no sample; a late probe is timed, and a timed one a sample.
+	sample what = (iota + 1) << 5 // one for what is said of all probes
+	timed                         // a success whose latencies count
+	late                          // a success that exceeded an objective for its latencies
 
-	outcomeBits = timed - 1
-	waited      = outcomeBits // instead of an outcome: no probe, but a user who waited while one did
+	inWindow    what = 1 << 7 // its time to first token counts in the window
+	outcomeBits what = 1<<5 - 1
+	success     what = 0           // the index of it
+	waited           = outcomeBits // instead of an outcome: no probe, but a user who waited while one did
 )
 
-func (w what) has(mark what) bool { return w&mark != 0 }
-func (w what) outcome() what      { return w & outcomeBits }
+func (w what) outcome() what          { return w & outcomeBits }
+func (w what) atLeast(what what) bool { return w&late >= what }
 
 // put puts a record at the end; false where there is no room for one of that time.
 func (c *chunk) put(at int64, r record) bool {
@@ -125,6 +128,12 @@ func (m micros) duration() time.Duration {
 	return d
 }
 
+// log returns the logarithm of a duration in seconds, which is above 0.
+func (m micros) log() float64 {
+	v := uint32(m[0]) | uint32(m[1])<<8 | uint32(m[2])<<16
+	return math.Log(float64(v&(1<<microsBits-1))) + (float64(v>>microsBits)-6)*math.Ln10
+}
+
 // tenthsOfWindow is windowSpan in tenths of a second.
 const tenthsOfWindow = int64(windowSpan / (time.Second / 10))
 
@@ -138,11 +147,13 @@ func (l *Log) Add(o *Observation) {
 		return
 	}
 	r := record{ttft: microsOf(o.Timing.TTFT), tpot: microsOf(o.Timing.TPOT), what: what(i)}
-	if o.Outcome == result.Success && o.Timed() {
-		r.what |= timed
-	}
-	if o.Judgement.IsLate() {
+	switch {
+	case o.Judgement.IsLate():
 		r.what |= late
+	case o.Outcome == result.Success && o.Timed():
+		r.what |= timed
+	case o.IsSample():
+		r.what |= sample
 	}
 	if o.IsSample() && hasTokens(o.Result) && countsTTFT(o.Result) {
 		r.what |= inWindow
@@ -237,17 +248,17 @@ type Point struct {
 	Outcome result.Outcome
 	// TTFT and TPOT are those of a success whose latencies count; negative is absent.
 	TTFT, TPOT time.Duration
-	// Late is a success that exceeded an objective.
-	Late bool
+	// Late is a success that exceeded an objective, Aside a probe that is no sample.
+	Late, Aside bool
 }
 
 // point returns the probe of a record, given the outcomes.
 func (r *record) point(at int64, outcomes []result.Outcome) Point {
 	p := Point{
 		At: time.UnixMilli(at * 100), Outcome: outcomes[r.what.outcome()],
-		TTFT: result.Absent, TPOT: result.Absent, Late: r.what.has(late),
+		TTFT: result.Absent, TPOT: result.Absent, Late: r.what.atLeast(late), Aside: !r.what.atLeast(sample),
 	}
-	if r.what.has(timed) {
+	if r.what.atLeast(timed) {
 		p.TTFT, p.TPOT = r.ttft.duration(), r.tpot.duration()
 	}
 	return p
@@ -374,7 +385,7 @@ func (l *Log) samples(all []time.Duration, now time.Time) []time.Duration {
 			break
 		}
 		left--
-		if !r.what.has(inWindow) || at > tenths(now)+tenthsOfWindow {
+		if r.what&inWindow == 0 || at > tenths(now)+tenthsOfWindow {
 			continue
 		}
 		d := r.ttft.duration()

@@ -32,10 +32,10 @@ func probe(start time.Time, o result.Outcome, ttft, tpot time.Duration) *result.
 // naive is what a log is held against: all probes and waits, as they were.
 type naive struct {
 	points []Point
-	ttfts  []sample
+	ttfts  []waitSample
 }
 
-type sample struct {
+type waitSample struct {
 	at   time.Time
 	ttft time.Duration
 }
@@ -87,7 +87,7 @@ func TestLogEqualsAList(t *testing.T) {
 				n.add(&o, objectives)
 				if waits && i%5 == 0 {
 					l.AddWait(now, ttft, false)
-					n.ttfts = append(n.ttfts, sample{now, ttft})
+					n.ttfts = append(n.ttfts, waitSample{now, ttft})
 				}
 			}
 			want := n.points[max(0, len(n.points)-maxPoints):]
@@ -123,9 +123,9 @@ func (n *naive) add(o *Observation, objectives *Objectives) {
 	}
 	switch {
 	case o.Timing.TTFT < 0:
-		n.ttfts = append(n.ttfts, sample{o.Start, math.MaxInt64})
+		n.ttfts = append(n.ttfts, waitSample{o.Start, math.MaxInt64})
 	case !o.Imprecise:
-		n.ttfts = append(n.ttfts, sample{o.Start, o.Timing.TTFT})
+		n.ttfts = append(n.ttfts, waitSample{o.Start, o.Timing.TTFT})
 	}
 }
 

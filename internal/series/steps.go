@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
@@ -49,165 +48,142 @@ const (
 	// is large because it is tried after each probe and for each split of maxProbes.
 	stepThreshold = 5.5
 	// maxPause is the longest time between two probes over which the search goes on.
-	maxPause = math.MaxUint16 * time.Second
+	maxPause = 18 * time.Hour
 )
 
 // Steps finds the lasting changes of the latencies and the failures of one series. The
 // method is that of E-divisive with a t-test, as in Hunter (arXiv 2301.03034) and Apache
 // Otava: the latest probes are split where the means of both parts differ most, and the
-// difference is tested. Observe looks at no more than maxProbes probes and allocates
-// nothing but its results. Steps is not safe for concurrent use.
+// difference is tested. Observe looks at no more than maxProbes probes of the log and
+// allocates nothing but its results. Steps is not safe for concurrent use. Its JSON is that
+// of what was learned.
 type Steps struct {
-	probes    []stepProbe // a ring that begins at next
-	next      int
-	last      time.Time // start of the latest probe
-	latencies [numLatencies]levels
-	failures  failureLevels
-	latest    []Step // of each metric that had one
+	Last      int64                `json:"last"` // start of the latest probe, in tenths of a second since 1970; 0 is none
+	Latencies [numLatencies]levels `json:"latencies"`
+	Failures  failureLevels        `json:"failures"`
+	Latest    []Step               `json:"latest,omitempty"` // of each metric that had one
 }
 
-// stepProbe is one probe in little room.
+// stepProbe is a sample of a log.
 type stepProbe struct {
-	pause uint16              // seconds since the start of the probe before
-	logs  [numLatencies]int16 // logarithms of seconds less their daily cycle, in units of logUnit
+	at     int64 // in tenths of a second since 1970
+	times  [numLatencies]micros
+	failed bool
+}
+
+// stepProbes appends the latest samples, the latest first, as far as there is room.
+func (l *Log) stepProbes(all []stepProbe) []stepProbe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, r := range l.latest() {
+		if len(all) == cap(all) {
+			break
+		}
+		if !r.what.atLeast(sample) {
+			continue
+		}
+		p := stepProbe{at, [numLatencies]micros{absent, absent}, r.what.outcome() != success}
+		if r.what.atLeast(timed) && !p.failed {
+			p.times = [numLatencies]micros{r.ttft, r.tpot}
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // has reports whether a latency was measured.
-func (p *stepProbe) has(i int) bool { return p.logs[i] > missing }
+func (p *stepProbe) has(i int) bool { return p.times[i] != absent && p.times[i] != micros{} }
 
-// failed reports whether the probe failed.
-func (p *stepProbe) failed() bool { return p.logs[0] == ofFailure }
+// log returns the logarithm of a latency in seconds.
+func (p *stepProbe) log(i int) float64 { return p.times[i].log() }
 
-const (
-	// logUnit is the unit of stored logarithms. It is a twentieth of a percent, and
-	// times from 0.1 µs to 100 days fit.
-	logUnit = 1.0 / 2000
-	// missing is the logarithm of a latency that was not measured, and ofFailure that of
-	// a probe that failed.
-	missing, ofFailure = math.MinInt16 + 1, math.MinInt16
-)
+// timeOfTenths returns the time of tenths.
+func timeOfTenths(t int64) time.Time { return time.UnixMilli(t * 100) }
+
+// inTenths returns a duration in tenths of a second.
+func inTenths(d time.Duration) int64 { return int64(d / (time.Second / 10)) }
+
+// logUnit is the unit of stored logarithms. It is a twentieth of a percent, and times from
+// 0.1 µs to 100 days fit.
+const logUnit = 1.0 / 2000
 
 // inUnits returns a logarithm in units of logUnit.
 func inUnits(v float64) int16 {
-	return int16(math.Round(min(math.MaxInt16, max(missing+1, v/logUnit))))
+	return int16(math.Round(min(math.MaxInt16, max(math.MinInt16, v/logUnit))))
 }
 
-// Observe adds a result, and returns the steps that it confirms. timed means that the
-// latencies of the result count. Results must come in the order of their starts.
-func (s *Steps) Observe(r *result.Result, timed bool) []Step {
-	if r.Outcome == result.Canceled {
+// Observe takes the latest probe of a log, which is a sample, and returns the steps that it
+// confirms.
+func (s *Steps) Observe(l *Log) []Step {
+	var room [maxProbes + 1]stepProbe // with the one that leaves the search
+	probes := l.stepProbes(room[:0])
+	if len(probes) == 0 {
 		return nil
 	}
-	pause := max(0, r.Start.Sub(s.last))
-	if s.last.IsZero() || pause > maxPause {
+	p := &probes[0]
+	if s.Last == 0 || p.at-s.Last > inTenths(maxPause) {
 		s.forget()
-		pause = 0
 	}
-	p := stepProbe{uint16(pause.Round(time.Second) / time.Second), [numLatencies]int16{missing, missing}}
-	switch {
-	case r.Outcome != result.Success:
-		p.logs[0] = ofFailure
-	case timed:
-		for i, d := range [numLatencies]time.Duration{r.Timing.TTFT, r.Timing.TPOT} {
-			if d > 0 {
-				p.logs[i] = s.withoutCycle(i, math.Log(d.Seconds()), r.Start)
-			}
+	s.Last = p.at
+	for i := range s.Latencies {
+		if p.has(i) {
+			s.Latencies[i].addToDay(p.log(i), p.at)
 		}
 	}
-	s.last = r.Start
-	s.add(p)
+	s.count(probes)
 	var found []Step
-	for i := range s.latencies {
+	for i := range s.Latencies {
 		if !p.has(i) {
 			continue
 		}
-		if step, ok := s.latencyStep(i); ok {
+		if step, ok := s.latencyStep(i, probes); ok {
 			found = append(found, step)
 		}
 	}
-	if step, ok := s.failureStep(); ok {
+	if step, ok := s.Failures.step(probes); ok {
 		found = append(found, step)
 	}
-	s.keep(found)
+	for _, step := range found {
+		s.Latest = slices.DeleteFunc(s.Latest, func(other Step) bool { return other.Metric == step.Metric })
+		s.Latest = append(s.Latest, step)
+	}
 	return found
 }
 
-// forget drops the probes, and keeps what is known of the days.
+// forget begins the search again, and keeps what is known of the days.
 func (s *Steps) forget() {
-	s.probes, s.next, s.failures = nil, 0, failureLevels{}
-	for i := range s.latencies {
-		s.latencies[i].restart(0)
+	s.Failures = failureLevels{}
+	for i := range s.Latencies {
+		s.Latencies[i].restart(0)
 	}
 }
 
-// withoutCycle adds a logarithm to the daily cycle, and returns it less that cycle.
-func (s *Steps) withoutCycle(i int, v float64, at time.Time) int16 {
-	l := &s.latencies[i]
-	if l.cycle.isOver(at) {
-		before := l.cycle.known()
-		l.cycle.learn(at)
-		s.rebase(i, &before)
+// addToDay adds a logarithm to the daily cycle.
+func (l *levels) addToDay(v float64, at int64) {
+	if l.Cycle.isOver(at) {
+		l.Cycle.learn(at)
+		l.Waited = relearn
 	}
 	part := partOf(at)
-	less := v - l.cycle.at(part)
-	l.cycle.add(part, v+l.clip(less)-less, at)
-	return inUnits(less)
+	less := v - l.Cycle.at(part)
+	l.Cycle.add(part, v+l.clip(less)-less, at)
 }
 
-// rebase makes the kept logarithms those less the cycle that is known now.
-func (s *Steps) rebase(i int, before *dayParts) {
-	at := s.last
-	for j := range s.probes {
-		p := s.back(j)
-		if part := partOf(at); p.has(i) {
-			p.logs[i] = inUnits(float64(p.logs[i])*logUnit + float64(before[part])*logUnit - s.latencies[i].cycle.at(part))
+// count counts the latest probe. The one that leaves the search counts among the older ones.
+func (s *Steps) count(probes []stepProbe) {
+	n := min(len(probes), maxProbes)
+	for i := range s.Latencies {
+		l := &s.Latencies[i]
+		if l.Since == maxProbes && len(probes) > maxProbes && probes[maxProbes].has(i) {
+			old := &probes[maxProbes]
+			l.age(old.log(i) - l.Cycle.at(partOf(old.at)))
 		}
-		at = at.Add(-time.Duration(p.pause) * time.Second)
+		l.Since = min(l.Since+1, n)
 	}
-	s.latencies[i].waited = relearn
-}
-
-// add puts a probe into the ring. The one that leaves it counts among the older ones.
-func (s *Steps) add(p stepProbe) {
-	if n := len(s.probes); n < maxProbes {
-		if n == cap(s.probes) {
-			s.probes = slices.Grow(s.probes, min(n+8, maxProbes-n))
-		}
-		s.probes = append(s.probes, p)
-	} else {
-		old := &s.probes[s.next]
-		for i := range s.latencies {
-			if l := &s.latencies[i]; l.n == maxProbes && old.has(i) {
-				l.age(float64(old.logs[i]) * logUnit)
-			}
-		}
-		if s.failures.n == maxProbes {
-			s.failures.age(old.failed())
-		}
-		*old = p
-		s.next = (s.next + 1) % maxProbes
+	if s.Failures.Since == maxProbes && len(probes) > maxProbes {
+		s.Failures.age(probes[maxProbes].failed)
 	}
-	for i := range s.latencies {
-		s.latencies[i].n = min(s.latencies[i].n+1, maxProbes)
-	}
-	s.failures.n = min(s.failures.n+1, maxProbes)
-	if p.failed() {
-		s.failures.kept++
-	}
-}
-
-// back returns the probe that i others have followed.
-func (s *Steps) back(i int) *stepProbe {
-	return &s.probes[(s.next+len(s.probes)-1-i)%len(s.probes)]
-}
-
-// startOf returns when the probe started that i others have followed.
-func (s *Steps) startOf(i int) time.Time {
-	at := s.last
-	for j := range i {
-		at = at.Add(-time.Duration(s.back(j).pause) * time.Second)
-	}
-	return at
+	s.Failures.Since = min(s.Failures.Since+1, n)
 }
 
 const (
@@ -221,111 +197,108 @@ const (
 	fewInPart = 2
 )
 
-// dayParts has a logarithm for each part of a day, in units of logUnit.
-type dayParts [partsOfDay]int16
-
 // partOf returns the part of the day, in UTC.
-func partOf(at time.Time) int {
-	const day = 24 * 60 * 60
-	return int((at.Unix()%day + day) % day * partsOfDay / day)
+func partOf(at int64) int {
+	const part = 24 * 60 * 60 * 10 / partsOfDay
+	return int(uint64(at) / part % partsOfDay)
 }
 
 // dailyCycle is by how much the logarithm of a latency usually is above or below that
 // of the whole day, for each part of the day. It learns from whole days, so that what
 // is known of one part is known of all.
 type dailyCycle struct {
-	days  uint8 // that it was learnt from, at most maxDays
-	began time.Time
-	// parts are those of the day, from the part first on, as far as they have had a
+	Days  uint8 `json:"days"`  // that it was learnt from, at most maxDays
+	Began int64 `json:"began"` // the day; 0 before the first
+	// Parts are those of the day, from the part First on, as far as they have had a
 	// latency: there is a cycle for each latency of each series.
-	first uint8
-	parts []dayPart
+	First uint8     `json:"first"`
+	Parts []dayPart `json:"parts,omitempty"`
 }
 
 // dayPart is a part of the day: what is known of it, in units of logUnit, and the
 // logarithms of the day that began.
 type dayPart struct {
-	sum   float32
-	count uint16
-	known int16
+	Sum   float32 `json:"s"`
+	Count uint16  `json:"n"`
+	Known int16   `json:"k"`
 }
 
 // place returns the index of a part of the day, which may be one beyond parts.
-func (c *dailyCycle) place(part int) int { return (part - int(c.first) + partsOfDay) % partsOfDay }
+func (c *dailyCycle) place(part int) int { return (part - int(c.First) + partsOfDay) % partsOfDay }
 
 // part returns a part of the day to change it.
 func (c *dailyCycle) part(part int) *dayPart {
-	if len(c.parts) == 0 {
-		c.first = uint8(part)
+	if len(c.Parts) == 0 {
+		c.First = uint8(part)
 	}
 	i := c.place(part)
-	for len(c.parts) <= i {
-		c.parts = stats.AppendLatest(c.parts, dayPart{}, partsOfDay)
+	for len(c.Parts) <= i {
+		c.Parts = stats.AppendLatest(c.Parts, dayPart{}, partsOfDay)
 	}
-	return &c.parts[i]
+	return &c.Parts[i]
 }
 
 // at returns the cycle in a part of the day.
 func (c *dailyCycle) at(part int) float64 {
-	if i := c.place(part); i < len(c.parts) {
-		return float64(c.parts[i].known) * logUnit
+	if i := c.place(part); i < len(c.Parts) {
+		return float64(c.Parts[i].Known) * logUnit
 	}
 	return 0
 }
 
 // known returns the cycle in all parts of the day.
-func (c *dailyCycle) known() (all dayParts) {
-	for i, p := range c.parts {
-		all[(int(c.first)+i)%partsOfDay] = p.known
+func (c *dailyCycle) known() (all [partsOfDay]float64) {
+	for i, p := range c.Parts {
+		all[(int(c.First)+i)%partsOfDay] = float64(p.Known) * logUnit
 	}
 	return all
 }
 
 // isOver reports whether a day has passed.
-func (c *dailyCycle) isOver(at time.Time) bool {
-	return !c.began.IsZero() && at.Sub(c.began) >= 24*time.Hour
+func (c *dailyCycle) isOver(at int64) bool {
+	return c.Began != 0 && at-c.Began >= inTenths(24*time.Hour)
 }
 
 // add adds a logarithm.
-func (c *dailyCycle) add(part int, v float64, at time.Time) {
-	if c.began.IsZero() {
-		c.began = at
+func (c *dailyCycle) add(part int, v float64, at int64) {
+	if c.Began == 0 {
+		c.Began = at
 	}
-	if p := c.part(part); p.count+1 > 0 {
-		p.sum += float32(v)
-		p.count++
+	if p := c.part(part); p.Count+1 > 0 {
+		p.Sum += float32(v)
+		p.Count++
 	}
 }
 
 // shift adds a step to what the day had before it.
 func (c *dailyCycle) shift(size float64) {
-	for i := range c.parts {
-		c.parts[i].sum += float32(size) * float32(c.parts[i].count)
+	for i := range c.Parts {
+		c.Parts[i].Sum += float32(size) * float32(c.Parts[i].Count)
 	}
 }
 
 // learn takes in the day that is over, and begins another.
-func (c *dailyCycle) learn(at time.Time) {
+func (c *dailyCycle) learn(at int64) {
 	level, parts := 0.0, 0
-	for _, p := range c.parts {
-		if p.count > 0 {
-			level += p.mean() - float64(p.known)*logUnit
+	for _, p := range c.Parts {
+		if p.Count > 0 {
+			level += p.mean() - float64(p.Known)*logUnit
 			parts++
 		}
 	}
 	level /= float64(max(1, parts))
-	c.days = min(c.days+1, maxDays)
-	for i := range c.parts {
-		p := &c.parts[i]
-		if p.count > 0 {
-			known := float64(p.known) * logUnit
-			trust := float64(p.count) / float64(p.count+fewInPart) / float64(c.days)
-			p.known = inUnits(known + trust*(p.mean()-level-known))
+	c.Days = min(c.Days+1, maxDays)
+	for i := range c.Parts {
+		p := &c.Parts[i]
+		if p.Count > 0 {
+			known := float64(p.Known) * logUnit
+			trust := float64(p.Count) / float64(p.Count+fewInPart) / float64(c.Days)
+			p.Known = inUnits(known + trust*(p.mean()-level-known))
 		}
-		p.sum, p.count = 0, 0
+		p.Sum, p.Count = 0, 0
 	}
-	c.began = at
+	c.Began = at
 }
 
 // mean returns the mean logarithm of the day that began.
-func (p *dayPart) mean() float64 { return float64(p.sum) / float64(p.count) }
+func (p *dayPart) mean() float64 { return float64(p.Sum) / float64(p.Count) }

@@ -37,31 +37,32 @@ const (
 // levels is what is known of one latency since its latest step. All are logarithms of
 // seconds, less the daily cycle.
 type levels struct {
-	cycle dailyCycle
-	n     int // how many of the kept probes are since then
-	// older is the mean of those that are no longer kept, and weight how many they
-	// count as.
-	older, weight float64
-	// centre is the median and noise the standard deviation; 0 is not known. waited is
+	Cycle dailyCycle `json:"cycle"`
+	Since int        `json:"since"` // how many of the latest maxProbes are since then
+	// Older is the mean of those before them, and Weight how many they count as.
+	Older  float64 `json:"older"`
+	Weight float64 `json:"weight"`
+	// Centre is the median and Noise the standard deviation; 0 is not known. Waited is
 	// how many latencies came since they were computed.
-	centre, noise float64
-	waited        int
-	// alike is how many times as large the variance of a mean is as that of independent
+	Centre float64 `json:"centre"`
+	Noise  float64 `json:"noise"`
+	Waited int     `json:"waited"`
+	// Alike is how many times as large the variance of a mean is as that of independent
 	// latencies, as neighbours are alike, by so many comparisons.
-	alike    float64
-	compared uint8
-	past     []pastStep // the latest maxPast, in the order of time
+	Alike    float64    `json:"alike"`
+	Compared uint8      `json:"compared"`
+	Past     []pastStep `json:"past,omitempty"` // the latest maxPast, in the order of time
 }
 
 // restart makes the latest n probes the only ones since the latest step.
-func (l *levels) restart(n int) { l.n, l.older, l.weight, l.waited = n, 0, 0, relearn }
+func (l *levels) restart(n int) { l.Since, l.Older, l.Weight, l.Waited = n, 0, 0, relearn }
 
 // clip returns a logarithm, or how far it may be off.
 func (l *levels) clip(v float64) float64 {
-	if l.noise == 0 {
+	if l.Noise == 0 {
 		return v
 	}
-	return clamp(v, l.centre, maxOff*l.noise)
+	return clamp(v, l.Centre, maxOff*l.Noise)
 }
 
 // clamp returns v, or what is nearest to it within a distance of a centre.
@@ -72,11 +73,11 @@ func clamp(v, centre, distance float64) float64 {
 // age takes in a latency that is no longer kept. Without the daily cycle it says nothing
 // of later ones.
 func (l *levels) age(v float64) {
-	if l.cycle.days == 0 {
+	if l.Cycle.Days == 0 {
 		return
 	}
-	l.weight = min(l.weight+1, maxOlder)
-	l.older += (l.clip(v) - l.older) / l.weight
+	l.Weight = min(l.Weight+1, maxOlder)
+	l.Older += (l.clip(v) - l.Older) / l.Weight
 }
 
 // recent are the latencies since the latest step, the latest first, and how many probes
@@ -87,11 +88,11 @@ type recent struct {
 }
 
 // latencyStep looks for a step in one latency.
-func (s *Steps) latencyStep(i int) (Step, bool) {
+func (s *Steps) latencyStep(i int, probes []stepProbe) (Step, bool) {
 	var logs [maxProbes]float64
 	var places [maxProbes]int
-	v := s.collect(i, logs[:0], places[:0])
-	l := &s.latencies[i]
+	l := &s.Latencies[i]
+	v := l.collect(i, probes, logs[:0], places[:0])
 	l.learn(v.logs)
 	after, found := l.split(v.logs)
 	if !found {
@@ -101,18 +102,18 @@ func (s *Steps) latencyStep(i int) (Step, bool) {
 	if !found {
 		return Step{}, false
 	}
-	place := v.places[after-1]
-	at := s.startOf(place)
-	before := c.before + l.cycle.at(partOf(at))
+	n := v.places[after-1] + 1
+	at := probes[n-1].at
+	before := c.before + l.Cycle.at(partOf(at))
 	if l.accept(at, before, c.size) {
-		s.correctDay(i, place+1, c.size)
+		l.Cycle.correctDay(i, probes[:n], c.size)
 	} else {
 		found = false
 	}
-	l.restart(place + 1)
+	l.restart(n)
 	level := math.Exp(before)
 	return Step{
-		At: at, Metric: Metrics()[i], Before: level, After: level * math.Exp(c.size),
+		At: timeOfTenths(at), Metric: Metrics()[i], Before: level, After: level * math.Exp(c.size),
 		Lower: math.Exp(c.size - z95*c.err), Upper: math.Exp(c.size + z95*c.err),
 	}, found
 }
@@ -125,52 +126,46 @@ const maxPast = 4
 
 // pastStep is a step of the last days. Before is its level before, with the daily cycle.
 type pastStep struct {
-	at           int64 // Unix time
-	before, size float32
+	At     int64   `json:"at"` // in tenths of a second since 1970
+	Before float32 `json:"before"`
+	Size   float32 `json:"size"`
 }
 
 // accept keeps a step, and reports whether it is none of the daily cycle: one from the
 // same level as a day ago.
-func (l *levels) accept(at time.Time, before, size float64) bool {
-	const day, about = 24 * 60 * 60, 60 * 60
-	now := at.Unix()
-	again := slices.ContainsFunc(l.past, func(p pastStep) bool {
-		since := now - p.at - day
-		return -about <= since && since <= about && float64(p.size)*size > 0 && math.Abs(before-float64(p.before)) < math.Abs(size)/2
+func (l *levels) accept(at int64, before, size float64) bool {
+	again := slices.ContainsFunc(l.Past, func(p pastStep) bool {
+		off := time.Duration(at-p.At)*(time.Second/10) - 24*time.Hour
+		return off.Abs() <= time.Hour && float64(p.Size)*size > 0 && math.Abs(before-float64(p.Before)) < math.Abs(size)/2
 	})
-	l.past = stats.AppendLatest(l.past, pastStep{now, float32(before), float32(size)}, maxPast)
+	l.Past = stats.AppendLatest(l.Past, pastStep{at, float32(before), float32(size)}, maxPast)
 	if again {
-		l.cycle.days = min(l.cycle.days, 1)
+		l.Cycle.Days = min(l.Cycle.Days, 1)
 	}
 	return !again
 }
 
-// correctDay makes the day as if it had always been as it was in the latest n probes,
-// after a step.
-func (s *Steps) correctDay(i, n int, size float64) {
-	c := &s.latencies[i].cycle
+// correctDay makes the day as if it had always been as it was in the latest probes, after a
+// step.
+func (c *dailyCycle) correctDay(i int, latest []stepProbe, size float64) {
 	c.shift(size)
-	at := s.last
-	for j := range n {
-		p := s.back(j)
-		if !at.Before(c.began) && p.has(i) {
-			c.part(partOf(at)).sum -= float32(size)
+	for j := range latest {
+		if p := &latest[j]; p.at >= c.Began && p.has(i) {
+			c.part(partOf(p.at)).Sum -= float32(size)
 		}
-		at = at.Add(-time.Duration(p.pause) * time.Second)
 	}
 }
 
 // collect returns the latencies since the latest step.
-func (s *Steps) collect(i int, logs []float64, places []int) recent {
-	l := &s.latencies[i]
-	span := time.Duration(0)
-	for j := range l.n {
-		p := s.back(j)
-		if p.has(i) {
-			logs, places = append(logs, float64(p.logs[i])*logUnit), append(places, j)
-		}
-		if span += time.Duration(p.pause) * time.Second; l.cycle.days == 0 && span > firstDaySpan {
+func (l *levels) collect(i int, probes []stepProbe, logs []float64, places []int) recent {
+	known := l.Cycle.known()
+	for j := range probes[:l.Since] {
+		p := &probes[j]
+		if l.Cycle.Days == 0 && probes[0].at-p.at > inTenths(firstDaySpan) {
 			break
+		}
+		if p.has(i) {
+			logs, places = append(logs, p.log(i)-known[partOf(p.at)]), append(places, j)
 		}
 	}
 	return recent{logs, places}
@@ -179,23 +174,23 @@ func (s *Steps) collect(i int, logs []float64, places []int) recent {
 // learn computes centre and noise now and then. Few latencies do not make the noise less
 // than it was.
 func (l *levels) learn(logs []float64) {
-	l.waited++
-	if len(logs) < minLearnt || l.noise > 0 && l.waited < relearn {
+	l.Waited++
+	if len(logs) < minLearnt || l.Noise > 0 && l.Waited < relearn {
 		return
 	}
-	l.waited = 0
+	l.Waited = 0
 	var scratch [maxProbes]float64
 	sorted := append(scratch[:0], logs...)
 	slices.Sort(sorted)
-	l.centre = stats.Median(sorted)
+	l.Centre = stats.Median(sorted)
 	for i := range sorted {
-		sorted[i] -= l.centre
+		sorted[i] -= l.Centre
 	}
 	noise := max(minNoise, stats.Deviation(sorted, sorted))
 	if len(logs) < 4*minLearnt {
-		noise = max(noise, l.noise)
+		noise = max(noise, l.Noise)
 	}
-	l.noise = noise
+	l.Noise = noise
 	l.learnMemory(logs)
 }
 
@@ -217,29 +212,30 @@ func (l *levels) learnMemory(logs []float64) {
 		}
 	}
 	found := blocks / float64(n-1) / max(single, minNoise*minNoise) * float64(n)
-	l.compared = min(l.compared+1, maxCompared)
-	l.alike += (found - l.alike) / float64(l.compared)
+	l.Compared = min(l.Compared+1, maxCompared)
+	l.Alike += (found - l.Alike) / float64(l.Compared)
 }
 
 // split returns how many of the latencies, the latest first, are after the step that is
 // most likely, if it is likely and old enough to be tested.
 func (l *levels) split(logs []float64) (after int, found bool) {
 	n := len(logs)
-	if l.alike == 0 || n < 2*minPart {
+	if l.Alike == 0 || n < 2*minPart {
 		return 0, false
 	}
-	total := l.weight * (l.older - l.centre)
+	total := l.Weight * (l.Older - l.Centre)
 	for _, v := range logs {
-		total += l.clip(v) - l.centre
+		total += l.clip(v) - l.Centre
 	}
 	var likelihood [maxProbes]float64 // of a step after so many and one, as a logarithm
 	most, sum := 0.0, 0.0
+	all := float64(n) + l.Weight
 	for i, v := range logs[:n-minPart] {
-		sum += l.clip(v) - l.centre
+		sum += l.clip(v) - l.Centre
+		// (sum/a - (total-sum)/b)² / (1/a + 1/b) / 2 noise², in one division
 		a := float64(i + 1)
-		b := float64(n) + l.weight - a
-		difference := (sum/a - (total-sum)/b) / l.noise
-		likelihood[i] = difference * difference / (1/a + 1/b) / 2
+		off := sum*all - total*a
+		likelihood[i] = off * off / (a * (all - a) * all * 2 * l.Noise * l.Noise)
 		most = max(most, likelihood[i])
 	}
 	if 2*most < stepThreshold*stepThreshold {
@@ -291,8 +287,8 @@ func (l *levels) test(logs []float64, after int) (change, bool) {
 	if !l.isAbrupt(logs, after, levelA, levelB, variance) {
 		return change{}, false
 	}
-	older := float64(len(b)) + l.weight
-	before := levelB + (l.older-levelB)*l.weight/older
+	older := float64(len(b)) + l.Weight
+	before := levelB + (l.Older-levelB)*l.Weight/older
 	c := change{before, levelA - before, math.Sqrt(variance * (1/float64(after) + 1/older))}
 	lasts := (l.level(logs[:minPart])-before)/c.size > 0.5
 	return c, lasts && math.Abs(c.size) >= max(minStep, stepThreshold*c.err)
@@ -305,7 +301,7 @@ func (l *levels) level(logs []float64) float64 {
 	slices.Sort(sorted)
 	middle, sum := stats.Median(sorted), 0.0
 	for _, v := range sorted {
-		sum += clamp(v, middle, maxOff*l.noise)
+		sum += clamp(v, middle, maxOff*l.Noise)
 	}
 	return sum / float64(len(sorted))
 }
@@ -314,20 +310,20 @@ func (l *levels) level(logs []float64) float64 {
 func (l *levels) variance(a []float64, levelA float64, b []float64, levelB float64) float64 {
 	sum := 0.0
 	for _, v := range a {
-		off := clamp(v, levelA, maxOff*l.noise) - levelA
+		off := clamp(v, levelA, maxOff*l.Noise) - levelA
 		sum += off * off
 	}
 	for _, v := range b {
-		off := clamp(v, levelB, maxOff*l.noise) - levelB
+		off := clamp(v, levelB, maxOff*l.Noise) - levelB
 		sum += off * off
 	}
-	return max(1, l.alike) * max(minNoise*minNoise, sum/float64(len(a)+len(b)-2))
+	return max(1, l.Alike) * max(minNoise*minNoise, sum/float64(len(a)+len(b)-2))
 }
 
 // isAbrupt reports whether a step explains latencies better than a steady slope.
 func (l *levels) isAbrupt(logs []float64, after int, levelA, levelB, variance float64) bool {
 	n := float64(len(logs))
-	lower, upper := min(levelA, levelB)-maxOff*l.noise, max(levelA, levelB)+maxOff*l.noise
+	lower, upper := min(levelA, levelB)-maxOff*l.Noise, max(levelA, levelB)+maxOff*l.Noise
 	var sumA, sum, moment float64
 	for i, v := range logs {
 		v = min(upper, max(lower, v)) - levelB
@@ -342,7 +338,7 @@ func (l *levels) isAbrupt(logs []float64, after int, levelA, levelB, variance fl
 	byStep := difference * difference * na * nb / n
 	bySlope := moment * moment / (n * (n*n - 1) / 12)
 	margin := 0.0
-	if l.cycle.days == 0 {
+	if l.Cycle.Days == 0 {
 		margin = firstDayMargin
 	}
 	return byStep-bySlope > margin*variance
@@ -356,41 +352,42 @@ const (
 
 // failureLevels is what is known of failures since their latest step.
 type failureLevels struct {
-	n, kept int // how many of the kept probes are since then, and how many of those failed
-	// failed is how many of the probes failed that are no longer kept, and weight how
-	// many there were; both are scaled down together.
-	failed, weight float64
+	Since int `json:"since"` // how many of the latest maxProbes are since then
+	// Failed is how many of the probes before them failed, and Weight how many there were;
+	// both are scaled down together.
+	Failed float64 `json:"failed"`
+	Weight float64 `json:"weight"`
 }
 
-// age takes in a probe that is no longer kept.
+// age takes in a probe that is no longer looked at.
 func (f *failureLevels) age(failed bool) {
-	if f.weight >= maxOlder {
-		f.failed -= f.failed / f.weight
-		f.weight--
+	if f.Weight >= maxOlder {
+		f.Failed -= f.Failed / f.Weight
+		f.Weight--
 	}
-	f.weight++
+	f.Weight++
 	if failed {
-		f.failed++
-		f.kept--
+		f.Failed++
 	}
 }
 
-// failureStep looks for a step in the share of failed probes. Between two probes that
-// ended alike no split is the most likely one.
-func (s *Steps) failureStep() (Step, bool) {
-	f := &s.failures
-	allFailed, all := f.failed+float64(f.kept), f.weight+float64(f.n)
+// step looks for a step in the share of failed probes. Between two probes that ended alike
+// no split is the most likely one.
+func (f *failureLevels) step(probes []stepProbe) (Step, bool) {
+	probes = probes[:f.Since]
+	kept := failedOf(probes)
+	allFailed, all := f.Failed+kept, f.Weight+float64(len(probes))
 	if allFailed == 0 || allFailed == all {
 		return Step{}, false
 	}
 	most, after, failedAfter, so := 0.0, 0, 0.0, 0.0
 	none := likelihood(allFailed, all)
-	for i := range f.n - minFailuresPart {
-		if s.back(i).failed() {
+	for i := range len(probes) - minFailuresPart {
+		if probes[i].failed {
 			so++
 		}
 		n := float64(i + 1)
-		if i+1 < minFailuresPart || s.back(i).failed() == s.back(i+1).failed() {
+		if i+1 < minFailuresPart || probes[i].failed == probes[i+1].failed {
 			continue
 		}
 		if v := 2 * (likelihood(so, n) + likelihood(allFailed-so, all-n) - none); v > most {
@@ -402,19 +399,23 @@ func (s *Steps) failureStep() (Step, bool) {
 	}
 	n := float64(after)
 	share, before := failedAfter/n, (allFailed-failedAfter)/(all-n)
-	latest := 0.0
-	for i := range minFailuresPart {
-		if s.back(i).failed() {
-			latest++
-		}
-	}
+	latest := failedOf(probes[:minFailuresPart])
 	lasts := (latest/minFailuresPart-before)/(share-before) > 0.5
 	if !lasts || math.Abs(share-before) < minFailuresStep {
 		return Step{}, false
 	}
-	step := Step{At: s.startOf(after - 1), Metric: MetricFailures, Before: before, After: share}
-	s.failures = failureLevels{n: after, kept: int(failedAfter)}
-	return step, true
+	*f = failureLevels{Since: after}
+	return Step{At: timeOfTenths(probes[after-1].at), Metric: MetricFailures, Before: before, After: share}, true
+}
+
+// failedOf returns how many of the probes failed.
+func failedOf(probes []stepProbe) (n float64) {
+	for i := range probes {
+		if probes[i].failed {
+			n++
+		}
+	}
+	return n
 }
 
 // likelihood returns the logarithm of the greatest likelihood of so many failures among

@@ -44,6 +44,12 @@ func TestStepsGoOnAfterARestart(t *testing.T) {
 			}
 			want = append(want, on.ask(60, factor)...)
 			again.steps = *restarted(t, &again.steps)
+			var saved Saved
+			again.log.Save(&saved)
+			var err error
+			if again.log, err = saved.Restore(again.now); err != nil {
+				t.Fatal(err)
+			}
 			got = append(got, again.ask(60, factor)...)
 		}
 	}
@@ -53,8 +59,8 @@ func TestStepsGoOnAfterARestart(t *testing.T) {
 	if !slices.Equal(encodings(t, got), encodings(t, want)) {
 		t.Errorf("got  %v\nwant %v", encodings(t, got), encodings(t, want))
 	}
-	if latest := again.steps.Latest(); len(latest) < 2 || !slices.Equal(encodings(t, latest), encodings(t, on.steps.Latest())) {
-		t.Errorf("latest %v, want %v", latest, on.steps.Latest())
+	if latest := again.steps.Latest; len(latest) < 2 || !slices.Equal(encodings(t, latest), encodings(t, on.steps.Latest)) {
+		t.Errorf("latest %v, want %v", latest, on.steps.Latest)
 	}
 }
 
@@ -78,8 +84,8 @@ func TestFewStepsGoOn(t *testing.T) {
 		s := newSeries(harsh(0.2), 3)
 		s.ask(n, 1)
 		next := restarted(t, &s.steps)
-		if len(next.probes) != min(n, maxProbes) || !next.LastProbe().Equal(s.steps.LastProbe()) {
-			t.Errorf("%d probes: %d are known, the latest at %v", n, len(next.probes), next.LastProbe())
+		if next.Failures.Since != min(n, maxProbes) || !next.LastProbe().Equal(s.steps.LastProbe()) {
+			t.Errorf("%d probes: %d are known, the latest at %v", n, next.Failures.Since, next.LastProbe())
 		}
 	}
 }
@@ -93,23 +99,21 @@ func TestStepsThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, bad := range map[string]string{
-		"another version":     strings.Replace(string(good), `"version":1`, `"version":2`, 1),
+		"another version":     strings.Replace(string(good), `"version":2`, `"version":3`, 1),
 		"no object":           `[1]`,
 		"nothing":             `{}`,
-		"a latency too few":   strings.Replace(string(good), `"logs":[`, `"logs":[`+"1,", 1),
-		"a pause too many":    strings.Replace(string(good), `"pauses":[`, `"pauses":[`+"30,", 1),
 		"more than are kept":  strings.Replace(string(good), `"since":`, `"since":9`, 1),
 		"another weight":      strings.Replace(string(good), `"weight":`, `"weight":9`, 1),
 		"no noise":            strings.Replace(string(good), `"noise":0.`, `"noise":0.000`, 1),
 		"a day too many":      strings.Replace(string(good), `"days":`, `"days":7`, 1),
-		"a half of a day":     strings.Replace(string(good), `"known":[`, `"known":[`+"1,", 1),
-		"a sum out of bounds": strings.Replace(string(good), `"sum":[`, `"sum":[9`, 1),
+		"a part too many":     strings.Replace(string(good), `"parts":[`, `"parts":[`+"{},", 1),
+		"a sum out of bounds": strings.Replace(string(good), `"s":`, `"s":9e9,"x":`, 1),
 	} {
 		if bad == string(good) {
 			t.Fatalf("%s: the same", what)
 		}
-		next := Steps{last: epoch()}
-		if err := json.Unmarshal([]byte(bad), &next); err == nil || !next.last.Equal(epoch()) || next.probes != nil {
+		next := Steps{Last: 1}
+		if err := json.Unmarshal([]byte(bad), &next); err == nil || next.Last != 1 {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}
@@ -124,7 +128,7 @@ func FuzzRestoreSteps(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(good)
-	f.Add([]byte(`{"version":1,"pauses":[],"ttft":{"logs":[],"cycle":{}},"tpot":{"logs":[],"cycle":{}}}`))
+	f.Add([]byte(`{"version":2,"latencies":[{},{}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		next := newSeries(harsh(0.2), 2)
 		if json.Unmarshal(data, &next.steps) != nil {

@@ -30,6 +30,7 @@ func harsh(sigma float64) climate {
 type series struct {
 	climate
 	rand  *rand.Rand
+	log   *Log
 	steps Steps
 	now   time.Time
 	last  float64
@@ -37,7 +38,7 @@ type series struct {
 }
 
 func newSeries(c climate, seed uint64) *series {
-	s := &series{climate: c, rand: rand.New(rand.NewPCG(seed, 1))}
+	s := &series{climate: c, rand: rand.New(rand.NewPCG(seed, 1)), log: new(Log)}
 	s.now = epoch().Add(time.Duration(s.rand.Int64N(int64(24 * time.Hour))))
 	return s
 }
@@ -57,7 +58,8 @@ func (s *series) ask(n int, factor float64) (found []Step) {
 		if s.rand.Float64() < s.failing {
 			s.probe.Outcome = result.HTTPError
 		}
-		found = append(found, s.steps.Observe(&s.probe, true)...)
+		s.log.adds(1, &s.probe)
+		found = append(found, s.steps.Observe(s.log)...)
 		s.now = s.now.Add(s.interval)
 	}
 	return found
@@ -97,7 +99,7 @@ func date(t testing.TB, c climate, factor float64, worlds, steps int) *datings {
 		world.days(3, 1)
 		for run := range uint64(steps) {
 			s := *world
-			s.steps = *s.steps.Clone()
+			s.log, s.steps = s.log.clone(), *s.steps.Clone()
 			s.rand = rand.New(rand.NewPCG(seed, 2+run))
 			s.ask(int(run), 1)
 			d.add(&s, factor)
@@ -213,24 +215,36 @@ func TestDailyJobIsLearnt(t *testing.T) {
 	}
 }
 
+// clone returns a log with the same records.
+func (l *Log) clone() *Log {
+	c := &Log{n: l.n}
+	for _, of := range l.chunks {
+		c.chunks = append(c.chunks, new(*of))
+	}
+	return c
+}
+
 // Latencies that do not count, and probes that were canceled, make no step.
 func TestStepsOfUncounted(t *testing.T) {
 	var s Steps
+	var l Log
 	now := epoch()
 	for i := range 300 {
 		r := result.Result{Outcome: result.Success, Start: now}
 		r.Timing.TTFT, r.Timing.TPOT = 100*ms+time.Duration(i%7)*ms, result.Absent
-		counts := i < 200 || i%2 == 0
-		if !counts {
+		if r.Imprecise = i >= 200 && i%2 != 0; r.Imprecise {
 			r.Timing.TTFT *= 20
 		}
 		if i%3 == 0 {
-			canceled := r
-			canceled.Outcome = result.Canceled
-			canceled.Timing.TTFT *= 20
-			s.Observe(&canceled, true)
+			aside := r
+			aside.Timing.TTFT *= 20
+			o := Observe(&aside, nil, i%2 == 0, i%2 != 0)
+			l.Add(&o)
+			aside.Outcome = result.Canceled
+			l.adds(1, &aside)
 		}
-		if found := s.Observe(&r, counts); found != nil {
+		l.adds(1, &r)
+		if found := s.Observe(&l); found != nil {
 			t.Fatalf("%+v at %d", found, i)
 		}
 		now = now.Add(30 * time.Second)
@@ -251,7 +265,7 @@ func TestStepsAfterAPause(t *testing.T) {
 func TestStepsAllocateNothing(t *testing.T) {
 	s := newSeries(harsh(0.25), 1)
 	s.days(1.1, 1)
-	if n := testing.AllocsPerRun(500, func() { s.ask(1, 1) }); n > 0 {
+	if n := testing.AllocsPerRun(500, func() { s.steps.Observe(s.log) }); n > 0 {
 		t.Errorf("%v allocations for a result", n)
 	}
 }
