@@ -207,14 +207,9 @@ func (m *Module) validateAsk(r *report, p path) {
 // validateAnswers checks what is done with the answers.
 func (m *Module) validateAnswers(r *report, p path) {
 	a := m.Ask()
-	own := asksWith(func(a *Ask) bool { return a.right != nil && a.Key != "prompt" })
-	if m.Expect != nil {
-		if m.Prompt == "" && !r.failed[p.key("prompt")] {
-			r.errorf(p.key("expect"), "requires prompt; %s have answers of their own", enumerate(own, "and"))
-		}
-	}
-	if m.LogAnswers && m.Expect == nil && (a.right == nil || a.Key == "prompt") {
-		r.errorf(p.key("log_answers"), "requires expect, %s: no other answer is checked", enumerate(own, "or"))
+	if m.Expect != nil && m.Prompt == "" && !r.failed[p.key("prompt")] {
+		own := asksWith(func(a *Ask) bool { return a.right != nil && a.Key != "prompt" })
+		r.errorf(p.key("expect"), "requires prompt; %s have answers of their own", enumerate(own, "and"))
 	}
 	switch fingerprint := p.key("fingerprint"); {
 	case !m.Fingerprint:

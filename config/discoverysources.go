@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"reflect"
 	"regexp"
@@ -270,7 +271,7 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 			continue
 		}
 		if m := wrongType.FindStringSubmatch(msg); m != nil {
-			d.errorf(p, "expected %s, got %s", kindWanted(m[2]), kindGot(m[1]))
+			d.errorf(p, "expected %s, got %s", kindWanted(m[2]), cmp.Or(map[string]string{"map": "a mapping", "seq": "a list"}[m[1]], "a plain value"))
 			continue
 		}
 		d.errorf(p, "not in the form that Prometheus reads")
@@ -322,14 +323,4 @@ func kindWanted(t string) string {
 		return "a string"
 	}
 	return "another form" // many kinds of value have types of their own
-}
-
-func kindGot(tag string) string {
-	switch tag {
-	case "map":
-		return "a mapping"
-	case "seq":
-		return "a list"
-	}
-	return "a plain value"
 }

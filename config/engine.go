@@ -108,7 +108,7 @@ type MappingSource struct {
 	// `kv_cache_block_tokens`, `lora_adapters_max`, `estimated_*_per_gpu`,
 	// `model_weights_bytes`, `kv_cache_bytes`, `cuda_graphs_bytes`), and under `if` and
 	// `times`; `sum` for all else.
-	Combine string `yaml:"combine,omitempty" oneof:"sum,max"`
+	Combine string `yaml:"combine,omitempty" default:"sum" oneof:"sum,max"`
 	// Scale is what the number is multiplied with to be in the unit of the
 	// quantity.
 	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
@@ -172,7 +172,7 @@ type MappingRequests struct {
 	As map[string]string `yaml:"as,omitempty" requires:"by"`
 	// Else is how the requests with any other value ended. Default: `unknown` without
 	// `by`, else `other`.
-	Else string `yaml:"else,omitempty" form:"finish"`
+	Else string `yaml:"else,omitempty" default:"other" form:"finish"`
 }
 
 // MappingReady is where to find whether a backend is ready for requests.
@@ -216,18 +216,13 @@ func ParseMapping(data []byte, name string, of Software) (*Mapping, error) {
 func (m *Mapping) complete(r *report, p path) {
 	dropUnwritten(r, p.key("values"), m.Values)
 	for q, sources := range m.Values {
-		combine := CombineSum
-		if isLargest(q) {
-			combine = CombineMax
-		}
 		for i := range sources {
-			orDefault(r, p.key("values").key(string(q)).index(i).key("combine"), &sources[i].Combine, combine)
+			if isLargest(q) {
+				orDefault(r, p.key("values").key(string(q)).index(i).key("combine"), &sources[i].Combine, CombineMax)
+			}
 		}
 	}
 	dropUnwritten(r, p.key("histograms"), m.Histograms)
-	for i := range m.Progress {
-		orDefault(r, p.key("progress").index(i).key("combine"), &m.Progress[i].Combine, CombineSum)
-	}
 }
 
 // dropUnwritten removes the keys without a value. It keeps keys with an empty list.
@@ -236,20 +231,11 @@ func dropUnwritten[T any](r *report, p path, m map[Quantity][]T) {
 }
 
 func (s *MappingSource) complete(r *report, p path) {
-	for _, part := range []struct {
-		key     string
-		source  *MappingSource
-		combine string
-	}{{"if", s.If, CombineMax}, {"plus", s.Plus, CombineSum}, {"times", s.Times, CombineMax}} {
-		if part.source != nil {
-			orDefault(r, p.key(part.key).key("combine"), &part.source.Combine, part.combine)
+	for key, source := range map[string]*MappingSource{"if": s.If, "times": s.Times} {
+		if source != nil {
+			orDefault(r, p.key(key).key("combine"), &source.Combine, CombineMax)
 		}
 	}
-}
-
-func (c *MappingPrefixCache) complete(r *report, p path) {
-	orDefault(r, p.key("hits").key("combine"), &c.Hits.Combine, CombineSum)
-	orDefault(r, p.key("queries").key("combine"), &c.Queries.Combine, CombineSum)
 }
 
 func (h *MappingHistogram) check(r *report, p path) {
@@ -259,7 +245,7 @@ func (h *MappingHistogram) check(r *report, p path) {
 }
 
 func (q *MappingRequests) complete(r *report, p path) {
-	if orDefault(r, p.key("else"), &q.Else, "other"); len(q.By) == 0 {
+	if len(q.By) == 0 {
 		orDefault(r, p.key("else"), &q.Else, "unknown")
 	}
 }

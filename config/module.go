@@ -122,7 +122,7 @@ type Module struct {
 	Expect *Expect `yaml:"expect,omitempty"`
 	// LogAnswers logs the answers that are not as expected, shortened. Default:
 	// no answer is logged.
-	LogAnswers bool `yaml:"log_answers,omitempty"`
+	LogAnswers bool `yaml:"log_answers,omitempty" requires:"expect|prompts_file|questions|tool_call|structured"`
 	// Connection is `new` (one connection per probe) or `reuse` (one kept per
 	// endpoint and module).
 	Connection Connection `yaml:"connection" default:"new" oneof:"new,reuse"`

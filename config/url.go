@@ -263,41 +263,39 @@ func parseHostRule(s string) (hostRule, bool) {
 	return hostRule{pattern: pattern}, ok
 }
 
+// port returns the port at which a rule allows the host of a URL, "" for any; ok is false
+// where it does not allow the host.
+func (r hostRule) port(u *url.URL) (port string, ok bool) {
+	if r.network.IsValid() {
+		address, isAddress := addressOf(u)
+		return "", isAddress && r.network.Contains(address)
+	}
+	return r.pattern.port, r.pattern.matchesHost(foldHost(u))
+}
+
 // Allows reports whether an endpoint may have a URL with this host. Names are not
 // resolved.
 func (d *Discovery) Allows(u *url.URL) bool {
-	address, isAddress := addressOf(u)
 	if len(d.Allow) == 0 {
+		address, _ := addressOf(u)
 		return !isDelicate(foldHost(u), address)
 	}
-	for _, rule := range d.allow {
-		if rule.network.IsValid() {
-			if isAddress && rule.network.Contains(address) {
-				return true
-			}
-		} else if rule.pattern.matches(u) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.allow, func(rule hostRule) bool {
+		port, ok := rule.port(u)
+		return ok && (port == "" || port == portOf(u))
+	})
 }
 
 // pagePorts returns the ports of a URL's host that the list of hosts allows; nil
 // is any.
 func (d *Discovery) pagePorts(u *url.URL) []string {
-	address, isAddress := addressOf(u)
 	var ports []string
 	for _, rule := range d.allow {
-		switch {
-		case rule.network.IsValid():
-			if isAddress && rule.network.Contains(address) {
-				return nil
-			}
-		case !rule.pattern.matchesHost(foldHost(u)):
-		case rule.pattern.port == "":
+		switch port, ok := rule.port(u); {
+		case ok && port == "":
 			return nil
-		default:
-			ports = append(ports, rule.pattern.port)
+		case ok:
+			ports = append(ports, port)
 		}
 	}
 	return ports

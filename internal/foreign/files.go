@@ -134,11 +134,11 @@ func GuardFiles(next http.RoundTripper, names []string, usable func() error) htt
 	if len(names) == 0 {
 		return next
 	}
-	return &fileGuard{next: next, names: names, usable: usable, check: func(name string) error { return checkFile(name, maxFileBytes) }}
+	return &fileGuard{before: before{next}, names: names, usable: usable, check: func(name string) error { return checkFile(name, maxFileBytes) }}
 }
 
 type fileGuard struct {
-	next   http.RoundTripper
+	before
 	names  []string
 	check  func(name string) error
 	usable func() error
@@ -167,11 +167,6 @@ func (g *fileGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return resp, err
-}
-
-// CloseIdleConnections closes those of the next RoundTripper.
-func (g *fileGuard) CloseIdleConnections() {
-	CloseIdle(g.next)
 }
 
 // inTime checks a file, unless an earlier check hangs.

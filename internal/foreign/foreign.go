@@ -51,7 +51,7 @@ func NewClient(l Limits) *http.Client { return NewClientOver(NewTransport(l), l)
 // NewClientOver returns such a client with a transport of NewTransport that has settings
 // of its own.
 func NewClientOver(t *http.Transport, l Limits) *http.Client {
-	return &http.Client{Transport: noUpgrade{t}, Timeout: l.Time, CheckRedirect: noRedirect}
+	return &http.Client{Transport: noUpgrade{before{t}}, Timeout: l.Time, CheckRedirect: noRedirect}
 }
 
 // noRedirect is for http.Client.CheckRedirect: a redirect would carry what the request

@@ -33,16 +33,16 @@ func RoundTripper(h *promconfig.HTTPClientConfig, name string, dial promconfig.D
 		return nil, err
 	}
 	if h.OAuth2 != nil || h.EnableHTTP2 {
-		rt = &waiter{next: rt}
+		rt = &waiter{before: before{rt}}
 	}
-	return noUpgrade{rt}, nil
+	return noUpgrade{before{rt}}, nil
 }
 
 // RoundTripper returns such a RoundTripper with a connection for each request, which ends
 // with the limits, as it does where the head of a reply is too long: ErrHeadTooLong.
 func (l Limits) RoundTripper(h *promconfig.HTTPClientConfig, name string) (http.RoundTripper, error) {
 	rt, err := RoundTripper(h, name, l.Dial, promconfig.WithHTTP2Disabled(), promconfig.WithKeepAlivesDisabled())
-	return headBound{rt}, err
+	return headBound{before{rt}}, err
 }
 
 // Client returns a client with the settings h within the limits. It follows redirects
@@ -60,7 +60,7 @@ func (l Limits) Client(h *promconfig.HTTPClientConfig, name string) (*http.Clien
 type headKey struct{}
 
 // headBound bounds the heads of replies on connections of Limits.Dial.
-type headBound struct{ next http.RoundTripper }
+type headBound struct{ before }
 
 // RoundTrip counts from the connection to the end of the head.
 func (t headBound) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -72,9 +72,6 @@ func (t headBound) RoundTrip(req *http.Request) (*http.Response, error) {
 	head.End()
 	return resp, err
 }
-
-// CloseIdleConnections closes the connections that no request uses.
-func (t headBound) CloseIdleConnections() { CloseIdle(t.next) }
 
 // authenticated returns rt with the credentials and headers of the settings.
 func authenticated(h *promconfig.HTTPClientConfig, rt http.RoundTripper) (http.RoundTripper, error) {
@@ -109,7 +106,7 @@ func secretReader(text promconfig.Secret, file string) promconfig.SecretReader {
 
 // noUpgrade drops the connection of a reply that switches protocols: net/http
 // hands it out as a body that heeds neither the context nor a limit.
-type noUpgrade struct{ next http.RoundTripper }
+type noUpgrade struct{ before }
 
 // RoundTrip returns a reply with status 101 without a body.
 func (t noUpgrade) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -121,8 +118,11 @@ func (t noUpgrade) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
+// before is what stands before another RoundTripper.
+type before struct{ next http.RoundTripper }
+
 // CloseIdleConnections closes the connections that no request uses.
-func (t noUpgrade) CloseIdleConnections() { CloseIdle(t.next) }
+func (b before) CloseIdleConnections() { CloseIdle(b.next) }
 
 // CloseIdle closes the connections that no request uses.
 func CloseIdle(rt http.RoundTripper) {
@@ -141,7 +141,7 @@ type tokens struct {
 	settings *promconfig.OAuth2
 	secret   promconfig.SecretReader
 	client   *http.Client // asks the token server
-	next     http.RoundTripper
+	before
 
 	mu     sync.Mutex
 	with   string             // the secret that source asks with
@@ -149,7 +149,7 @@ type tokens struct {
 }
 
 func newTokens(o *promconfig.OAuth2, next http.RoundTripper) (*tokens, error) {
-	t := &tokens{settings: o, next: next, secret: secretReader(o.ClientSecret, o.ClientSecretFile)}
+	t := &tokens{settings: o, before: before{next}, secret: secretReader(o.ClientSecret, o.ClientSecretFile)}
 	if o.GrantType == jwtBearer {
 		t.secret = secretReader(o.ClientCertificateKey, o.ClientCertificateKeyFile)
 	}
@@ -172,9 +172,6 @@ func (t *tokens) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return (&oauth2.Transport{Source: t.current(secret, req.UserAgent()), Base: t.next}).RoundTrip(req)
 }
-
-// CloseIdleConnections closes those of the next RoundTripper.
-func (t *tokens) CloseIdleConnections() { CloseIdle(t.next) }
 
 // current returns the source of tokens for a secret, which keeps the latest.
 func (t *tokens) current(secret, userAgent string) oauth2.TokenSource {

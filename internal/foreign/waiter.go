@@ -64,7 +64,7 @@ func Await[T any](ctx context.Context, a *Abandoned, f func() T, late func(T)) (
 // OAuth2 token, and HTTP/2, where one frame of a server (a WINDOW_UPDATE that
 // overflows the window of a stream) makes net/http of Go 1.26 deadlock.
 type waiter struct {
-	next      http.RoundTripper
+	before
 	abandoned Abandoned
 }
 
@@ -95,9 +95,6 @@ func (w *waiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return r.resp, r.err
 }
-
-// CloseIdleConnections closes the connections that no request uses.
-func (w *waiter) CloseIdleConnections() { CloseIdle(w.next) }
 
 // waitedBody is the body of a reply whose reads end with the context of the request.
 type waitedBody struct {

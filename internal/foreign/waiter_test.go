@@ -52,7 +52,7 @@ func TestWaiter(t *testing.T) {
 	for _, inRequest := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			hangs := &stuck{inRequest: inRequest, release: make(chan struct{})}
-			w := &waiter{next: hangs}
+			w := &waiter{before: before{hangs}}
 			for range maxAbandoned {
 				body, err := ask(w)
 				if err == nil || err.Error() != "its limit" || !inRequest && body != "part" {
