@@ -65,15 +65,13 @@ func (d Discovery) MarshalYAML() (any, error) {
 	}
 	var kept []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if !slices.Contains(refusedInTemplate(), n.Content[i].Value) {
+		if !slices.Contains([]string{"name", "url"}, n.Content[i].Value) {
 			kept = append(kept, n.Content[i], n.Content[i+1])
 		}
 	}
 	n.Content = kept
 	return &n, nil
 }
-
-func refusedInTemplate() []string { return []string{"name", "url"} }
 
 // Sources returns all sources of targets.
 func (d *Discovery) Sources() Sources {

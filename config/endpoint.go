@@ -101,7 +101,9 @@ func (e *Endpoint) check(r *report, p path) {
 	checkEndpointName(r, p.key("name"), e.Name)
 	validateLabels(r, p.key("labels"), e.Labels)
 	e.checkCredentials(r, p)
-	e.checkBudget(r, p)
+	if e.Budget.USDPerDay > 0 && !e.Price.PerToken() && !r.failedUnder(p.key("price")) {
+		r.errorf(p.key("budget").key("usd_per_day"), "has no effect without a price of tokens; set price.input_usd and price.output_usd, or price.usd_rate for another currency")
+	}
 }
 
 // checkEndpointName refuses what a browser takes for a folder in the address of the

@@ -62,11 +62,8 @@ type GPUs struct {
 	Pages map[string]*MetricsPages `yaml:"pages,omitempty" text:"128"`
 }
 
-// reservedGPUSources are the names of what reads the GPUs of this machine.
-func reservedGPUSources() []string { return []string{"nvml", "amdgpu"} }
-
 func (g *GPUs) check(r *report, p path) {
-	for _, name := range reservedGPUSources() {
+	for _, name := range []string{"nvml", "amdgpu"} { // what reads the GPUs of this machine
 		if g.Pages[name] != nil {
 			r.errorf(p.key("pages").key(name), "the name %s is that of the driver of this machine", quote(name))
 		}

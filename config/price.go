@@ -262,10 +262,3 @@ type Budget struct {
 	// endpoints whose tokens have a price. Default: no limit.
 	USDPerDay float64 `yaml:"usd_per_day,omitempty" range:"(0,)"`
 }
-
-// checkBudget requires prices where money is counted.
-func (e *Endpoint) checkBudget(r *report, p path) {
-	if e.Budget.USDPerDay > 0 && !e.Price.PerToken() && !r.failedUnder(p.key("price")) {
-		r.errorf(p.key("budget").key("usd_per_day"), "has no effect without a price of tokens; set price.input_usd and price.output_usd, or price.usd_rate for another currency")
-	}
-}

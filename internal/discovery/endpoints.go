@@ -254,7 +254,7 @@ func cleaned(all labels.Labels, secrets *safetext.Secrets) (labels.Labels, error
 		switch {
 		case strings.HasPrefix(l.Name, model.MetaLabelPrefix): // is shown nowhere
 			return nil
-		case slices.Contains(urlLabels(), l.Name):
+		case slices.Contains([]string{config.LabelURL, model.SchemeLabel, model.AddressLabel, config.LabelPath}, l.Name):
 			if secrets.InURL(l.Value) {
 				return fmt.Errorf("%s: repeats a secret of the configuration", l.Name)
 			}
@@ -270,11 +270,6 @@ func cleaned(all labels.Labels, secrets *safetext.Secrets) (labels.Labels, error
 	})
 	clean.Sort()
 	return clean.Labels(), err
-}
-
-// urlLabels are what makes the URL of a target.
-func urlLabels() []string {
-	return []string{config.LabelURL, model.SchemeLabel, model.AddressLabel, config.LabelPath}
 }
 
 // plainAddress is a host with or without its port, and never a URL with a

@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	promdiscovery "github.com/prometheus/prometheus/discovery"
-	promfile "github.com/prometheus/prometheus/discovery/file"
 	promhttp "github.com/prometheus/prometheus/discovery/http"
 	"github.com/prometheus/prometheus/discovery/refresh"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
@@ -191,13 +190,6 @@ type fileSource struct {
 	groups   map[string]int // how many there are in each file
 }
 
-// newFile returns the discovery of files.
-func (f *Finder) newFile(c *promfile.SDConfig, logger *slog.Logger) *fileSource {
-	return &fileSource{
-		patterns: c.Files, interval: time.Duration(c.RefreshInterval), limits: f.limits, metrics: f.own, logger: logger,
-	}
-}
-
 // Run reads the files when they change, and every interval, until ctx ends.
 func (s *fileSource) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 	watcher, err := fsnotify.NewWatcher()
@@ -208,7 +200,11 @@ func (s *fileSource) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 	} else {
 		defer watcher.Close()
 	}
-	defer s.forget()
+	defer func() {
+		for file := range s.groups {
+			s.metrics.read.DeleteLabelValues(file)
+		}
+	}()
 	ticker := time.NewTicker(s.interval)
 	defer ticker.Stop()
 	for {
@@ -321,13 +317,6 @@ func (s *fileSource) read(name string) ([]*targetgroup.Group, error) {
 		s.metrics.read.WithLabelValues(name).Set(float64(info.ModTime().Unix()))
 	}
 	return groups, err
-}
-
-// forget takes the files off the metrics.
-func (s *fileSource) forget() {
-	for file := range s.groups {
-		s.metrics.read.DeleteLabelValues(file)
-	}
 }
 
 // urlLabel has the URL that a target comes from.

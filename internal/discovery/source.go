@@ -63,7 +63,8 @@ func (p *part) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 			if !ok {
 				return // it has said all that it ever will
 			}
-			if p.isAnswer(groups) {
+			// DNS leaves out the names whose lookup failed: then there may be nothing in an update.
+			if len(groups) > 0 || p.Name() != "dns" {
 				p.said.Store(true)
 			}
 			select {
@@ -75,12 +76,6 @@ func (p *part) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 			return
 		}
 	}
-}
-
-// isAnswer reports whether an update says what there is. DNS leaves out the names
-// whose lookup failed: then there may be nothing in it.
-func (p *part) isAnswer(groups []*targetgroup.Group) bool {
-	return len(groups) > 0 || p.Name() != "dns"
 }
 
 // sourcesOf returns the sources of a configuration, those that there are
@@ -147,7 +142,9 @@ func (f *Finder) newDiscoverer(c promdiscovery.Config, name string) (promdiscove
 	logger := f.options.Logger.With("discovery", c.Name(), "config", name)
 	switch c := c.(type) {
 	case *promfile.SDConfig:
-		return f.newFile(c, logger), nil
+		return &fileSource{
+			patterns: c.Files, interval: time.Duration(c.RefreshInterval), limits: f.limits, metrics: f.own, logger: logger,
+		}, nil
 	case *promhttp.SDConfig:
 		return f.newHTTP(c, name, logger)
 	}

@@ -281,14 +281,11 @@ func (s *skips) add(one skip) {
 		return
 	}
 	if s.waiting = append(s.waiting, one); len(s.waiting) == 1 {
-		go s.reportAll(one)
-	}
-}
-
-// reportAll reports skips until none waits.
-func (s *skips) reportAll(first skip) {
-	for one, more := first, true; more; one, more = s.next() {
-		one.report(one.why)
+		go func() {
+			for more := true; more; one, more = s.next() {
+				one.report(one.why)
+			}
+		}()
 	}
 }
 
