@@ -138,24 +138,27 @@ func burstRow(level []*result.Result) []string {
 func (p *page) lengths(results []*result.Result) {
 	rows := [][]string{{"wanted", "prompt", "output", "TTFT", "TPOT", "end to end", "outcome"}}
 	for _, r := range results {
-		number := func(n int) string {
-			if n <= 0 {
-				return "-"
-			}
-			return strconv.Itoa(n)
-		}
-		length := func(d time.Duration) string {
-			if d < 0 || r.Outcome != result.Success {
-				return "-"
-			}
-			return result.InWords(d)
-		}
 		rows = append(rows, []string{
-			number(r.Length), number(r.Tokens.Prompt), number(r.Tokens.Output),
-			length(r.Timing.TTFT), length(r.Timing.TPOT), length(r.Timing.Duration), string(r.Outcome),
+			positive(r.Length), positive(r.Tokens.Prompt), positive(r.Tokens.Output),
+			ofSuccess(r, r.Timing.TTFT), ofSuccess(r, r.Timing.TPOT), ofSuccess(r, r.Timing.Duration), string(r.Outcome),
 		})
 	}
 	p.table("Lengths, in tokens", rows, 8, 9, 8, 10, 10, 12, 20)
+}
+
+func positive(n int) string {
+	if n <= 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
+}
+
+// ofSuccess returns a duration of a result; "-" where it is not known, and after a failure.
+func ofSuccess(r *result.Result, d time.Duration) string {
+	if d < 0 || r.Outcome != result.Success {
+		return "-"
+	}
+	return result.InWords(d)
 }
 
 // table writes rows in columns of the given widths, the first row being the
@@ -191,24 +194,17 @@ func (p *page) conversation(turns []*result.Result) {
 	}
 	rows := [][]string{{"turn", "prompt", "cached", "TTFT", "TPOT", "outcome", "replica"}}
 	for _, r := range turns {
-		prompt, hit, ttft, tpot := "-", "-", "-", "-"
-		if r.Tokens.Prompt >= 0 {
-			prompt = strconv.Itoa(r.Tokens.Prompt)
-			if r.Tokens.Cached >= 0 && r.Tokens.Prompt > 0 {
-				hit = fmt.Sprintf("%.0f %%", 100*float64(r.Tokens.Cached)/float64(r.Tokens.Prompt))
-			}
-		}
-		if r.Outcome == result.Success && r.Timing.TTFT >= 0 {
-			ttft = result.InWords(r.Timing.TTFT)
-		}
-		if r.Outcome == result.Success && r.Timing.TPOT >= 0 {
-			tpot = result.InWords(r.Timing.TPOT)
+		hit := "-"
+		if r.Tokens.Cached >= 0 && r.Tokens.Prompt > 0 {
+			hit = fmt.Sprintf("%.0f %%", 100*float64(r.Tokens.Cached)/float64(r.Tokens.Prompt))
 		}
 		replica := cmp.Or(clean(r.Turn.Replica), "-")
 		if name := []rune(replica); len(name) > 15 {
 			replica = "…" + string(name[len(name)-14:])
 		}
-		rows = append(rows, []string{strconv.Itoa(r.Turn.Number), prompt, hit, ttft, tpot, string(r.Outcome), replica})
+		rows = append(rows, []string{
+			strconv.Itoa(r.Turn.Number), positive(r.Tokens.Prompt), hit, ofSuccess(r, r.Timing.TTFT), ofSuccess(r, r.Timing.TPOT), string(r.Outcome), replica,
+		})
 	}
 	p.table(title, rows, 5, 8, 8, 10, 10, 18, 16)
 }

@@ -141,8 +141,8 @@ func (s *Server) routes(o *Options) ([]route, error) {
 		route{"GET /api/v1/events", &eventsHandler{hub: s.hub}},
 		route{"GET " + healthyPath, http.HandlerFunc(s.serveHealthy)},
 		route{"GET " + readyPath, http.HandlerFunc(s.serveReady)},
-		route{"POST " + reloadPath, &reloadHandler{reload: o.Reload}},
-		route{"PUT " + reloadPath, &reloadHandler{reload: o.Reload}},
+		route{"POST " + reloadPath, serveReload(o.Reload)},
+		route{"PUT " + reloadPath, serveReload(o.Reload)},
 		route{"POST " + mutePath, &muteHandler{o.Muter}},
 		route{"DELETE " + mutePath, &muteHandler{o.Muter}},
 	), nil
@@ -203,23 +203,22 @@ const (
 // mcpPath is where programs ask by the Model Context Protocol.
 const mcpPath = "/mcp"
 
-type reloadHandler struct {
-	reload func(context.Context) error
-}
-
-func (h *reloadHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.reload == nil {
-		plainText(w, http.StatusForbidden, "a reload by HTTP is not allowed: it needs the flag --web.enable-lifecycle")
-		return
+// serveReload answers /-/reload.
+func serveReload(reload func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if reload == nil {
+			plainText(w, http.StatusForbidden, "a reload by HTTP is not allowed: it needs the flag --web.enable-lifecycle")
+			return
+		}
+		err := reload(r.Context())
+		// The server's own limit counts from the request, and a reload may take longer.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+		if err != nil {
+			plainText(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+		plainText(w, http.StatusOK, "reloaded")
 	}
-	err := h.reload(r.Context())
-	// The server's own limit counts from the request, and a reload may take longer.
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
-	if err != nil {
-		plainText(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	plainText(w, http.StatusOK, "reloaded")
 }
 
 // serveHealthy answers whether the process does its work, so that one that hangs

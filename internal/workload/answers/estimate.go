@@ -104,7 +104,7 @@ func (g *Estimate) observe(r *result.Result) {
 		}
 		g.signs = new([numSigns]sign)
 		for i := range g.signs {
-			g.signs[i].usual.answers = float64(min(g.before+g.answers-1, maxAnswers))
+			g.signs[i].Usual.Answers = float64(min(g.before+g.answers-1, maxAnswers))
 		}
 	}
 	for i, finding := range result.Signs() {
@@ -126,69 +126,72 @@ func (g *Estimate) Finding(time.Time) workload.Finding {
 
 type sign struct {
 	count uint64
-	usual share
-	// sum is above 0 from a finding on until it proves to be chance. recent is the share
-	// since then, and since the answer that it began with.
-	sum    float64
-	recent share
-	since  time.Time
-	raised bool
+	Usual share `json:"usual"`
+	// Sum is above 0 from a finding on until it proves to be chance. Recent is the share
+	// since then, and Since the answer that it began with.
+	Recent share     `json:"recent"`
+	Sum    float64   `json:"sum,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	Raised bool      `json:"raised,omitempty"`
 }
 
 // share is how many of some answers had a finding; fractions remain of what faded.
-type share struct{ found, answers float64 }
+type share struct {
+	Found   float64 `json:"found"`
+	Answers float64 `json:"answers"`
+}
 
 func (s *share) add(more share) {
-	s.found += more.found
-	s.answers += more.answers
-	if s.answers > maxAnswers {
-		s.found *= maxAnswers / s.answers
-		s.answers = maxAnswers
+	s.Found += more.Found
+	s.Answers += more.Answers
+	if s.Answers > maxAnswers {
+		s.Found *= maxAnswers / s.Answers
+		s.Answers = maxAnswers
 	}
 }
 
-func (s *share) ratio() float64 { return s.found / max(1, s.answers) }
+func (s *share) ratio() float64 { return s.Found / max(1, s.Answers) }
 
 // assumed returns a share that the usual one is hardly above.
 func (s *share) assumed() float64 {
-	return (s.found + doubt*math.Sqrt(s.found) + priorFindings) / (s.answers + 1)
+	return (s.Found + doubt*math.Sqrt(s.Found) + priorFindings) / (s.Answers + 1)
 }
 
 func (s *sign) observe(found bool, at time.Time) {
-	one := share{answers: 1}
+	one := share{Answers: 1}
 	if found {
 		s.count++
-		one.found = 1
+		one.Found = 1
 	}
-	if s.usual.answers < minAnswers || s.sum == 0 && !found {
-		s.usual.add(one)
+	if s.Usual.Answers < minAnswers || s.Sum == 0 && !found {
+		s.Usual.add(one)
 		return
 	}
-	if s.sum == 0 {
-		s.since, s.recent = at, share{}
+	if s.Sum == 0 {
+		s.Since, s.Recent = at, share{}
 	}
-	s.recent.add(one)
-	s.sum = max(0, s.sum+s.step(found))
-	if s.raised {
-		s.sum = min(s.sum, calmSum)
+	s.Recent.add(one)
+	s.Sum = max(0, s.Sum+s.step(found))
+	if s.Raised {
+		s.Sum = min(s.Sum, calmSum)
 	}
 	switch {
-	case s.sum == 0 && s.raised: // it is over, and may have been chance in part
-		s.raised = false
-		s.usual.add(share{min(s.recent.found, maxLesson), s.recent.answers})
-	case s.sum == 0: // it was chance
-		s.usual.add(s.recent)
-	case s.raised && s.recent.answers >= maxAnswers: // it is usual now
-		*s = sign{count: s.count, usual: s.recent}
-	case s.sum >= raisedSum:
-		s.raised, s.sum = true, calmSum
+	case s.Sum == 0 && s.Raised: // it is over, and may have been chance in part
+		s.Raised = false
+		s.Usual.add(share{min(s.Recent.Found, maxLesson), s.Recent.Answers})
+	case s.Sum == 0: // it was chance
+		s.Usual.add(s.Recent)
+	case s.Raised && s.Recent.Answers >= maxAnswers: // it is usual now
+		*s = sign{count: s.count, Usual: s.Recent}
+	case s.Sum >= raisedSum:
+		s.Raised, s.Sum = true, calmSum
 	}
 }
 
 // step returns the logarithm of how much likelier it is at the raised share than at the
 // usual one that an answer has a finding, or has none.
 func (s *sign) step(found bool) float64 {
-	usual := s.usual.assumed()
+	usual := s.Usual.assumed()
 	if usual > mostUsual {
 		return 0
 	}
@@ -201,11 +204,11 @@ func (s *sign) step(found bool) float64 {
 
 func (s *sign) published() Sign {
 	p := Sign{Count: s.count}
-	if s.usual.answers >= minAnswers {
-		p.Usual = new(s.usual.ratio())
+	if s.Usual.Answers >= minAnswers {
+		p.Usual = new(s.Usual.ratio())
 	}
-	if s.raised {
-		p.Since, p.Seen, p.Looked = s.since, int(math.Round(s.recent.found)), int(math.Round(s.recent.answers))
+	if s.Raised {
+		p.Since, p.Seen, p.Looked = s.Since, int(math.Round(s.Recent.Found)), int(math.Round(s.Recent.Answers))
 	}
 	return p
 }
@@ -310,27 +313,11 @@ type savedIntegrity struct {
 	// Answers is how many were inspected, by earlier processes too.
 	Answers uint64 `json:"answers"`
 	// Signs are by finding; absent before the first.
-	Signs map[result.Sign]savedSign `json:"signs,omitempty"`
+	Signs map[result.Sign]*sign `json:"signs,omitempty"`
 }
 
-type savedSign struct {
-	Usual  savedShare `json:"usual"`
-	Recent savedShare `json:"recent"`
-	Sum    float64    `json:"sum,omitempty"`
-	Since  time.Time  `json:"since,omitzero"`
-	Raised bool       `json:"raised,omitempty"`
-}
-
-type savedShare struct {
-	Found   float64 `json:"found"`
-	Answers float64 `json:"answers"`
-}
-
-func (s *share) saved() savedShare { return savedShare{s.found, s.answers} }
-
-func (s savedShare) share() share { return share{s.Found, s.Answers} }
-
-func (s savedShare) isSane() bool {
+// isSane reports whether answers may have such a share.
+func (s *share) isSane() bool {
 	return 0 <= s.Found && s.Found <= s.Answers && s.Answers <= maxAnswers+1
 }
 
@@ -340,10 +327,9 @@ func (g *Estimate) save() any {
 	}
 	j := savedIntegrity{Answers: g.before + g.answers}
 	if g.signs != nil {
-		j.Signs = map[result.Sign]savedSign{}
+		j.Signs = map[result.Sign]*sign{}
 		for i, finding := range result.Signs() {
-			s := &g.signs[i]
-			j.Signs[finding] = savedSign{s.usual.saved(), s.recent.saved(), s.sum, s.since, s.raised}
+			j.Signs[finding] = &g.signs[i]
 		}
 	}
 	return j
@@ -361,14 +347,14 @@ func (g *Estimate) restore(data []byte) error {
 		next.signs = new([numSigns]sign)
 	}
 	for i, finding := range result.Signs() {
-		s, ok := j.Signs[finding]
-		if !ok {
+		s := j.Signs[finding]
+		if s == nil {
 			continue
 		}
 		if !s.Usual.isSane() || !s.Recent.isSane() || s.Sum < 0 || s.Sum > raisedSum || s.Raised && s.Sum > calmSum {
 			return errors.New("shares that no answers have")
 		}
-		next.signs[i] = sign{usual: s.Usual.share(), recent: s.Recent.share(), sum: s.Sum, since: s.Since, raised: s.Raised}
+		next.signs[i] = *s
 	}
 	*g = next
 	return nil

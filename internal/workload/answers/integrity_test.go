@@ -190,9 +190,9 @@ func TestIntegrityOfUsualFindings(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			var s sign
 			for i := range 30 * 24 * 60 {
-				before := s.raised
+				before := s.Raised
 				s.observe(rng.Float64() < share, lab.Noon().Add(time.Duration(i)*time.Minute))
-				if s.raised && !before {
+				if s.Raised && !before {
 					alarms++
 				}
 			}
@@ -236,11 +236,11 @@ func TestIntegrityAlarm(t *testing.T) {
 	observe(clean, 200)
 	expect("some time later", Sign{Count: 2, Usual: new(0.0), Since: since, Seen: 2, Looked: 301})
 	observe(clean, 200)
-	expect("over", Sign{Count: 2, Usual: new(g.signs[index].usual.ratio())})
+	expect("over", Sign{Count: 2, Usual: new(g.signs[index].Usual.ratio())})
 
 	since = at
 	observe(token, 100)
-	expect("each one", Sign{Count: 102, Usual: new(g.signs[index].usual.ratio()), Since: since, Seen: 100, Looked: 100})
+	expect("each one", Sign{Count: 102, Usual: new(g.signs[index].Usual.ratio()), Since: since, Seen: 100, Looked: 100})
 	observe(token, maxAnswers)
 	expect("for days", Sign{Count: 102 + maxAnswers, Usual: new(1.0)})
 	if other := found(&g).Signs[0]; other.Count != 0 || *other.Usual != 0 || other.IsRaised() {

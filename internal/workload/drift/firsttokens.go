@@ -373,23 +373,8 @@ type savedFirstTokens struct {
 }
 
 func (e *Estimate) saveFirst() any {
-	if e.first == nil {
-		return nil
-	}
-	return e.first.save()
-}
-
-func (e *Estimate) restoreFirst(data []byte) error {
-	next := &firstTokens{window: e.window}
-	if err := next.restore(data); err != nil {
-		return err
-	}
-	e.first = next
-	return nil
-}
-
-func (f *firstTokens) save() any {
-	if len(f.samples) == 0 {
+	f := e.first
+	if f == nil || len(f.samples) == 0 {
 		return nil
 	}
 	samples, err := binary.Append(nil, binary.LittleEndian, f.samples)
@@ -399,28 +384,28 @@ func (f *firstTokens) save() any {
 	return savedFirstTokens{samples, f.fresh, f.last}
 }
 
-func (f *firstTokens) restore(data []byte) error {
+func (e *Estimate) restoreFirst(data []byte) error {
 	var j savedFirstTokens
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
 	size := binary.Size(firstToken{})
 	n := len(j.Samples) / size
-	if n*size != len(j.Samples) || n > f.window*(1+referenceWindows) || j.Fresh < 0 || j.Fresh > f.window/testsPerWindow+n {
+	if n*size != len(j.Samples) || n > e.window*(1+referenceWindows) || j.Fresh < 0 || j.Fresh > e.window/testsPerWindow+n {
 		return errors.New("not as many answers as can be")
 	}
 	samples := make([]firstToken, n)
 	if _, err := binary.Decode(j.Samples, binary.LittleEndian, samples); err != nil {
 		return fmt.Errorf("decode answers: %w", err)
 	}
-	next := firstTokens{window: f.window, samples: samples, fresh: j.Fresh, last: j.Changed}
+	next := &firstTokens{window: e.window, samples: samples, fresh: j.Fresh, last: j.Changed}
 	for i := range samples {
 		if !samples[i].isSane() {
 			return errors.New("log-probabilities that no answer has")
 		}
 		next.seen[kind(samples[i].N > 0)] = true
 	}
-	*f = next
+	e.first = next
 	return nil
 }
 

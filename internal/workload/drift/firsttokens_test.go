@@ -240,24 +240,24 @@ func TestFirstTokensGoOnAfterARestart(t *testing.T) {
 	s, before := newFirstTokenServer(9, true), watch()
 	s.noise = 0.01
 	s.run(before, s.days(3))
-	data, err := json.Marshal(before.save())
+	data, err := json.Marshal((&Estimate{first: before}).saveFirst())
 	if err != nil || len(data) > 512<<10 {
 		t.Fatalf("%d bytes saved, %v", len(data), err)
 	}
-	after := watch()
-	if err := after.restore(data); err != nil {
+	after := &Estimate{window: before.window}
+	if err := after.restoreFirst(data); err != nil {
 		t.Fatal(err)
 	}
 	s.quantize(0.2)
-	if changes := s.run(after, s.days(1)); changes != 1 {
+	if changes := s.run(after.first, s.days(1)); changes != 1 {
 		t.Errorf("%d changes after a restart, want 1", changes)
 	}
-	if watch().save() != nil {
+	if (&Estimate{first: watch()}).saveFirst() != nil {
 		t.Error("nothing is saved as something")
 	}
 	// All that is kept fits.
 	full := &firstTokens{window: maxWindow, samples: make([]firstToken, 5*maxWindow)}
-	if data, err := json.Marshal(full.save()); err != nil || len(data) > 512<<10 {
+	if data, err := json.Marshal((&Estimate{first: full}).saveFirst()); err != nil || len(data) > 512<<10 {
 		t.Errorf("%d bytes saved, %v", len(data), err)
 	}
 	for what, bad := range map[string]string{
@@ -265,7 +265,7 @@ func TestFirstTokensGoOnAfterARestart(t *testing.T) {
 		"no answers":      `{"samples":7}`,
 		"too long a wait": `{"samples":"","fresh":99}`,
 	} {
-		if err := after.restore([]byte(bad)); err == nil || len(after.samples) == 0 {
+		if err := after.restoreFirst([]byte(bad)); err == nil || len(after.first.samples) == 0 {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}

@@ -334,6 +334,15 @@ func cut(lengths []workload.Length, most int) []workload.Length {
 	var out []workload.Length
 	for _, l := range lengths {
 		l.Tokens = min(l.Tokens, most)
+		out = append(out, l)
+	}
+	return merged(out)
+}
+
+// merged returns lengths, short ones first, each once.
+func merged(lengths []workload.Length) []workload.Length {
+	out := lengths[:0]
+	for _, l := range lengths {
 		if n := len(out); n > 0 && out[n-1].Tokens == l.Tokens {
 			out[n-1].Weight += l.Weight
 		} else {

@@ -298,15 +298,7 @@ func pointsOf(cells []cell) []workload.Length {
 		}
 	}
 	slices.SortFunc(all, func(a, b workload.Length) int { return cmp.Compare(a.Tokens, b.Tokens) })
-	merged := all[:0]
-	for _, l := range all {
-		if n := len(merged); n > 0 && merged[n-1].Tokens == l.Tokens {
-			merged[n-1].Weight += l.Weight
-		} else {
-			merged = append(merged, l)
-		}
-	}
-	return merged
+	return merged(all)
 }
 
 // Likeness compares what a module asks with what users ask.
@@ -355,13 +347,12 @@ func (f *follower) observe(results []*result.Result, now time.Time) {
 
 // within returns lengths cut to a bound, with the sum of the weights 1.
 func within(lengths []workload.Length, most int) []workload.Length {
-	total := 0.0
-	for _, l := range lengths {
+	out, total := cut(lengths, most), 0.0
+	for _, l := range out {
 		total += l.Weight
 	}
-	out := slices.Clone(lengths)
 	for i := range out {
-		out[i].Tokens, out[i].Weight = min(out[i].Tokens, most), out[i].Weight/total
+		out[i].Weight /= total
 	}
 	return out
 }
