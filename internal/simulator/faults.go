@@ -252,8 +252,7 @@ func (f *Fault) ownShape(x *exchange, next sink) sink {
 			}
 			if e.finish != "" {
 				p := x.seq.progress()
-				u := x.usage(p, p.tokens)
-				e.usage = &u
+				e.usage = new(x.usage(p, p.tokens))
 			}
 			return next(e)
 		}

@@ -177,8 +177,7 @@ func (x *exchange) score(tokens int) *scores {
 	}
 	for i := range tokens {
 		t := string(x.appendToken(nil, i))
-		p := outputLogprob
-		s.Output = append(s.Output, tokenScore{ID: tokenID(hashText(t)), Text: t, Offset: offset, Logprob: &p})
+		s.Output = append(s.Output, tokenScore{ID: tokenID(hashText(t)), Text: t, Offset: offset, Logprob: new(outputLogprob)})
 		offset += utf8.RuneCountInString(t)
 	}
 	return &s

@@ -145,7 +145,6 @@ func (x *exchange) tokens(out sink) error {
 	}
 	var p progress
 	var e event
-	var u usage
 	for sent := 0; p.finish == ""; {
 		var err error
 		if p, err = x.await(sent); err != nil {
@@ -153,8 +152,7 @@ func (x *exchange) tokens(out sink) error {
 		}
 		for ; sent < p.tokens; sent++ {
 			if sent == 0 {
-				u = x.usage(p, 0)
-				if err := out(&event{kind: Role, usage: &u}); err != nil {
+				if err := out(&event{kind: Role, usage: new(x.usage(p, 0))}); err != nil {
 					return err
 				}
 			}
@@ -169,8 +167,7 @@ func (x *exchange) tokens(out sink) error {
 				}
 			}
 			if x.request.continuousUsage {
-				u = usage{Prompt: len(x.request.prompt), Output: sent + 1, Cached: -1, Reasoning: -1}
-				e.usage = &u
+				e.usage = &usage{Prompt: len(x.request.prompt), Output: sent + 1, Cached: -1, Reasoning: -1}
 			}
 			e.top = nil
 			if sent == 0 {
@@ -188,8 +185,7 @@ func (x *exchange) tokens(out sink) error {
 		}
 	}
 	if x.request.usage {
-		u = x.usage(p, p.tokens)
-		if err := out(&event{kind: Usage, usage: &u}); err != nil {
+		if err := out(&event{kind: Usage, usage: new(x.usage(p, p.tokens))}); err != nil {
 			return err
 		}
 	}
@@ -328,30 +324,30 @@ func (x *exchange) speculate(next sink) sink {
 // grouped sends the tokens of as many events as size returns in one event; those of a
 // channel are not put together with those of another.
 func grouped(next sink, size func() int) sink {
-	var held event
-	want := size()
+	held, want := event{}, size()
+	send := func() error {
+		err := next(&held)
+		held, want = event{text: held.text[:0]}, size()
+		return err
+	}
 	return func(e *event) error {
 		if e.tokens == 0 {
 			return next(e)
 		}
 		if held.tokens > 0 && held.kind != e.kind { // the answer starts
-			if err := next(&held); err != nil {
+			if err := send(); err != nil {
 				return err
 			}
-			held, want = event{text: held.text[:0]}, size()
 		}
 		text, tokens := append(held.text, e.text...), held.tokens+e.tokens
 		held = *e
 		held.text, held.tokens = text, tokens
 		if e.usage != nil {
-			u := *e.usage
-			held.usage = &u
+			held.usage = new(*e.usage)
 		}
 		if held.tokens < want && e.finish == "" {
 			return nil
 		}
-		err := next(&held)
-		held, want = event{text: held.text[:0]}, size()
-		return err
+		return send()
 	}
 }
