@@ -2,135 +2,65 @@ package app
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
-	"runtime"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-kit/log"
+	sloggokit "github.com/tjhop/slog-gokit"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// newLogger returns a logger that writes lines by go-kit/log, the package that this project has to use, in the given format, "logfmt"
-// or "json", to w, without the secrets.
+// newLogger returns a logger that writes lines in the given format, "logfmt" or "json", to w, without the secrets.
+// prometheus/common/promslog encodes with slog's own handlers; here go-kit does, as in other exporters.
 func newLogger(w io.Writer, format string, level slog.Leveler, secrets *safetext.Secrets) *slog.Logger {
-	enc := log.NewLogfmtLogger(log.NewSyncWriter(w))
+	encoder := log.NewLogfmtLogger(log.NewSyncWriter(w))
 	if format == "json" {
-		enc = log.NewJSONLogger(log.NewSyncWriter(w))
+		encoder = log.NewJSONLogger(log.NewSyncWriter(w))
 	}
-	return slog.New(&logHandler{encoder: enc, level: level, secrets: secrets})
-}
-
-// logHandler is a slog.Handler that lets a go-kit logger do the encoding.
-// prometheus/common/promslog does not: it encodes with slog's own handlers.
-type logHandler struct {
-	encoder log.Logger
-	level   slog.Leveler
-	secrets *safetext.Secrets
-	bound   []any  // key, value, ... of WithAttrs
-	prefix  string // open groups, each with a trailing dot
-}
-
-var _ slog.Handler = (*logHandler)(nil)
-
-// Enabled filters by level here, so that a disabled line costs nothing.
-func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool {
-	return l >= h.level.Level()
-}
-
-// Handle writes one line.
-func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
-	kv := make([]any, 0, 8+len(h.bound)+2*r.NumAttrs())
-	if !r.Time.IsZero() {
-		kv = append(kv, "ts", r.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
-	}
-	kv = append(kv, "level", strings.ToLower(r.Level.String()))
-	// go-kit's own caller would name this file.
-	if r.PC != 0 {
-		f, _ := runtime.CallersFrames([]uintptr{r.PC}).Next()
-		kv = append(kv, "caller", filepath.Base(f.File)+":"+strconv.Itoa(f.Line))
-	}
-	kv = append(kv, "msg", r.Message)
-	kv = append(kv, h.bound...)
-	r.Attrs(func(a slog.Attr) bool {
-		kv = appendAttr(kv, h.prefix, a)
-		return true
-	})
-	for i := 1; i < len(kv); i += 2 {
-		if text, ok := kv[i].(string); ok {
-			kv[i] = h.secrets.Block(text, maxLogText)
+	return slog.New(sloggokit.NewGoKitHandler(log.LoggerFunc(func(pairs ...any) error {
+		line := make([]any, 0, len(pairs))
+		for i := 0; i < len(pairs); i += 2 {
+			key, value := pairs[i], plain(pairs[i+1])
+			if text, ok := value.(string); ok {
+				value = secrets.Block(text, maxLogText)
+			}
+			if at, ok := pairs[i+1].(time.Time); ok { // of the line
+				line = append([]any{"ts", at.UTC().Format("2006-01-02T15:04:05.000Z07:00")}, line...)
+			} else if key != "" { // logfmt would reject the line
+				line = append(line, key, value)
+			}
 		}
-	}
-	err := h.encoder.Log(kv...)
-	if err == nil {
-		return nil
-	}
-	// The encoder drops the whole line for one value that it cannot encode.
-	for i := 1; i < len(kv); i += 2 {
-		kv[i] = fmt.Sprint(kv[i])
-	}
-	return h.encoder.Log(kv...)
-}
-
-// WithAttrs returns a handler whose lines all carry the attributes.
-func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	n := *h
-	n.bound = append([]any(nil), h.bound...)
-	for _, a := range attrs {
-		n.bound = appendAttr(n.bound, h.prefix, a)
-	}
-	return &n
-}
-
-// WithGroup returns a handler that puts "name." before the keys that follow.
-func (h *logHandler) WithGroup(name string) slog.Handler {
-	if name == "" {
-		return h
-	}
-	n := *h
-	n.prefix += name + "."
-	return &n
-}
-
-// appendAttr appends key and value; a group becomes one pair per member.
-func appendAttr(kv []any, prefix string, a slog.Attr) []any {
-	v := a.Value.Resolve()
-	if v.Kind() == slog.KindGroup {
-		if a.Key != "" {
-			prefix += a.Key + "."
+		if encoder.Log(line...) == nil {
+			return nil
 		}
-		for _, m := range v.Group() {
-			kv = appendAttr(kv, prefix, m)
+		// The encoder drops the whole line for one value that it cannot encode.
+		for i := 1; i < len(line); i += 2 {
+			line[i] = fmt.Sprint(line[i])
 		}
-		return kv
-	}
-	if a.Key == "" { // logfmt would reject the line
-		return kv
-	}
-	return append(kv, prefix+a.Key, plain(v))
+		return encoder.Log(line...)
+	}), level))
 }
 
 // plain makes a value that both encoders print alike.
-func plain(v slog.Value) any {
-	switch x := v.Any().(type) {
+func plain(v any) any {
+	if value, ok := v.(slog.Value); ok {
+		v = value.Any()
+	}
+	switch x := v.(type) {
+	case nil, string, bool, int64, uint64, float64:
+		return x
 	case time.Time:
 		return x.Format(time.RFC3339Nano)
 	case error:
 		return x.Error()
-	case fmt.Stringer: // a duration, too
+	case fmt.Stringer: // a duration or a level, too
 		return x.String()
 	}
-	if v.Kind() == slog.KindAny && v.Any() != nil {
-		return fmt.Sprintf("%+v", v.Any())
-	}
-	return v.Any()
+	return fmt.Sprintf("%+v", v)
 }
 
 // maxLogText bounds a text in a line of the log, in bytes.
