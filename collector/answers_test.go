@@ -208,7 +208,7 @@ func TestTokensPerEvent(t *testing.T) {
 	f("5", "2", streamed(6, 200, 250, 300))
 	f("7", "4", streamed(3, 200, 220, 240))
 	disturbed := streamed(6, 200, 250, 300)
-	s.ObserveDisturbed(disturbed)
+	s.Add(&series.Observation{Result: disturbed, Disturbed: true})
 	imprecise := streamed(6, 200, 250, 300)
 	imprecise.Imprecise = true
 	f("7", "4", imprecise)

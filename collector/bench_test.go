@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // benchTarget is the n-th series of the benchmarks.
@@ -210,10 +211,12 @@ func BenchmarkObserve(b *testing.B) {
 		results[i] = benchResult(r, tg.model)
 	}
 	s := NewProbes(time.Now).Open(tg.SeriesID, tg.options())
+	slo := s.values.slo
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		s.Observe(results[i%len(results)])
-		judge(s, results[i%len(results)])
+		o := series.Observe(results[i%len(results)], slo.Objectives, false, false)
+		s.Add(&o)
+		slo.log.Add(&o)
 	}
 }
 

@@ -139,12 +139,12 @@ func untimedRows() []row {
 		{
 			Name: "probe_disturbed_total", Flaw: true,
 			Help:  "Probes during which the exporter sent a burst of requests to the same endpoint. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives.",
-			Count: func(p *probe, _ int) int { return one(p.disturbed) },
+			Count: func(p *probe, _ int) int { return one(p.Disturbed) },
 		},
 		{
 			Name: "probe_confirmations_total", Flaw: true,
 			Help:  "Probes that the exporter added soon after a failure to confirm it. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives, because they come after failures only.",
-			Count: func(p *probe, _ int) int { return one(p.confirmation) },
+			Count: func(p *probe, _ int) int { return one(p.Confirmation) },
 		},
 	}
 }

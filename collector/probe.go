@@ -15,9 +15,8 @@ import (
 func probeFamilies() []*probeFamily {
 	generation, vectors := []api.Kind{api.Generation}, []api.Kind{api.Embedding, api.Rerank}
 	return slices.Concat(
-		newRows(nil, stateRows()...),
-		sloFamilies(),
-		of(generation, windowFamilies()...),
+		newRows(nil, slices.Concat(stateRows(), sloRows())...),
+		newRows(generation, windowRows()...),
 		newRows(nil, durationRows()...),
 		newRows(generation, slices.Concat(latencyRows(), lastRows())...),
 		newRows(nil, promptTokensRow()),
@@ -32,26 +31,9 @@ func probeFamilies() []*probeFamily {
 	)
 }
 
-// of says for which kinds of endpoint the families are.
-func of(kinds []api.Kind, families ...*probeFamily) []*probeFamily {
-	for _, f := range families {
-		f.Kinds = kinds
-	}
-	return families
-}
-
 // sizeLabels are the labels that only some series have: the lengths those of a
 // module that asks with several, and the number of requests those of bursts.
 func sizeLabels() []string { return []string{"input_tokens", "output_tokens", "concurrency"} }
-
-// newProbeFamily returns a family that encodes itself.
-func newProbeFamily(f Family, emit func(e encoder, f *family, v *values)) *probeFamily {
-	r := row{Name: f.Name, Unit: f.Unit, Help: f.Help, Notes: f.Notes, Show: emit}
-	if f.Labels != nil {
-		r.Label, r.Values = f.Labels[0], f.Values
-	}
-	return newRows(nil, r)[0]
-}
 
 // labelValues returns a closed set as strings.
 func labelValues[T ~string](set []T) []string {

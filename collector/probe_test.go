@@ -48,7 +48,7 @@ func TestUntimedProbes(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
 		s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
-		s.ObserveDisturbed(one())
+		s.Add(&series.Observation{Result: one(), Disturbed: true})
 		want := untimed()
 		want["probe_imprecise_total"], want["probe_disturbed_total"] = "0", "1"
 		has(t, p, want)
@@ -58,10 +58,10 @@ func TestUntimedProbes(t *testing.T) {
 		p, s := newStore()
 		s.setServed(api.Generation, "m")
 		s.configure(SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log)})
-		s.ObserveConfirmation(one())
+		s.Add(&series.Observation{Result: one(), Confirmation: true})
 		canceled := one()
 		canceled.Outcome = result.Canceled
-		s.ObserveConfirmation(canceled)
+		s.Add(&series.Observation{Result: canceled, Confirmation: true})
 		want := untimed()
 		want["probe_prompt_tokens_total"] = "200"
 		want["probe_confirmations_total"], want["probe_disturbed_total"] = "1", "0"

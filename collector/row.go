@@ -69,15 +69,14 @@ type row struct {
 
 // probe is a result, and how a series takes it.
 type probe struct {
-	*result.Result
+	*series.Observation
 	options *SeriesOptions
 	on      occasion
 	tokens  result.Tokens // those that are believed
 
-	ok                      bool // a success
-	timed                   bool // a success whose latencies count
-	disturbed, confirmation bool
-	skipped                 result.SkipReason
+	ok      bool // a success
+	timed   bool // a success whose latencies count
+	skipped result.SkipReason
 }
 
 // occasion is why a series takes notice of something.
@@ -245,6 +244,9 @@ func (v *values) restart() *values {
 // take lets each row take notice of a probe.
 func (v *values) take(p *probe) {
 	p.options = v.options
+	if v.slo != nil {
+		v.slo.judge(p.Judgement)
+	}
 	for _, f := range v.table.families {
 		if f.On&p.on != 0 {
 			f.take(v, p)

@@ -22,14 +22,8 @@ func newSLO(o *series.Objectives, log *series.Log) *slo {
 	return &slo{Objectives: o, log: log}
 }
 
-// Judge counts how a result that was observed met the objectives.
-func (s *Series) Judge(j series.Judgement) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.values.slo
-	if o == nil {
-		return
-	}
+// judge counts how a result met the objectives.
+func (o *slo) judge(j series.Judgement) {
 	for i := range series.NumObjectives {
 		if j.Eligible.Has(i) {
 			o.count(i, j.Bad.Has(i))
@@ -52,84 +46,70 @@ func (o *slo) has(i series.Objective, k api.Kind) bool {
 	return o.Has(i) && (i == series.Availability || i == series.E2E || k == api.Generation)
 }
 
-// sloFamilies are the objectives of a series and how its probes meet them.
-func sloFamilies() []*probeFamily {
-	return []*probeFamily{
-		sloFamily(Family{
-			Name: "probe_slo_eligible_total", Type: Counter,
+// sloRows are the objectives of a series and how its probes meet them.
+func sloRows() []row {
+	of := func(first series.Objective, get func(o *slo, i series.Objective) float64) func(v *values, i int) float64 {
+		return func(v *values, i int) float64 {
+			if o := first + series.Objective(i); v.slo != nil && v.slo.has(o, v.kind) {
+				return get(v.slo, o)
+			}
+			return math.NaN()
+		}
+	}
+	all := series.ObjectiveNames()
+	return []row{
+		{
+			Name: "probe_slo_eligible_total", Label: "slo", Values: all,
 			Help:  "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes.",
 			Notes: "availability: all others. ttft: probes with a known time to first token, failures without a first token, and with correct_coordinated_omission those of inference_probe_waiting_total. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled. fluidity: the same, if it is known which tokens came when.",
-		}, func(e encoder, o *slo, i series.Objective) { e.counter(int(i), float64(o.eligible[i])) }),
-		sloFamily(Family{
-			Name: "probe_slo_bad_total", Type: Counter,
-			Help: "Eligible probes that missed the objective. availability: failed. ttft: no first token, or slower than the threshold. tpot: stalled, or slower than the threshold. e2e: failed, or slower than the threshold. fluidity: stalled, or fewer token deadlines met than the threshold.",
-		}, func(e encoder, o *slo, i series.Objective) { e.counter(int(i), float64(o.bad[i])) }),
-		thresholdFamily(),
-		sloFamily(Family{
-			Name: "slo_objective_ratio", Type: Gauge, Unit: "ratio",
-			Help: "Ratio of eligible probes that must be good, as configured.",
-		}, func(e encoder, o *slo, i series.Objective) { e.gauge(int(i), o.Share) }),
+			Value: of(0, func(o *slo, i series.Objective) float64 { return float64(o.eligible[i]) }),
+		},
+		{
+			Name: "probe_slo_bad_total", Label: "slo", Values: all,
+			Help:  "Eligible probes that missed the objective. availability: failed. ttft: no first token, or slower than the threshold. tpot: stalled, or slower than the threshold. e2e: failed, or slower than the threshold. fluidity: stalled, or fewer token deadlines met than the threshold.",
+			Value: of(0, func(o *slo, i series.Objective) float64 { return float64(o.bad[i]) }),
+		},
+		{
+			Name: "slo_threshold_seconds", Unit: "seconds", Label: "slo", Values: all[series.TTFT:series.Fluidity],
+			Help:  "Maximum latency of a good probe, as configured.",
+			Value: of(series.TTFT, func(o *slo, i series.Objective) float64 { return o.Limit(i).Seconds() }),
+		},
+		{
+			Name: "slo_objective_ratio", Unit: "ratio", Label: "slo", Values: all,
+			Help:  "Ratio of eligible probes that must be good, as configured.",
+			Value: of(0, func(o *slo, _ series.Objective) float64 { return o.Share }),
+		},
 	}
 }
 
-// sloFamily returns a family with one sample for each objective of a series.
-func sloFamily(f Family, emit func(e encoder, o *slo, i series.Objective)) *probeFamily {
-	f.Labels, f.Values = []string{"slo"}, series.ObjectiveNames()
-	return newProbeFamily(f, func(e encoder, f *family, v *values) {
-		if v.slo == nil {
-			return
-		}
-		for _, i := range f.order {
-			if o := series.Objective(i); v.slo.has(o, v.kind) {
-				emit(e, v.slo, o)
-			}
-		}
-	})
-}
-
-// thresholdFamily has a sample for each objective that has a threshold.
-func thresholdFamily() *probeFamily {
-	return newProbeFamily(Family{
-		Name: "slo_threshold_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"slo"}, Values: series.ObjectiveNames()[series.TTFT:series.Fluidity],
-		Help: "Maximum latency of a good probe, as configured.",
-	}, func(e encoder, f *family, v *values) {
-		for _, i := range f.order {
-			if j := series.TTFT + series.Objective(i); v.slo != nil && v.slo.has(j, v.kind) {
-				e.gauge(i, v.slo.Limit(j).Seconds())
-			}
-		}
-	})
-}
-
-// windowFamilies are statistics of the time to first token over the last hour.
-func windowFamilies() []*probeFamily {
-	return []*probeFamily{
-		windowFamily(Family{
-			Name: "probe_ttft_window_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"stat"}, Values: series.WindowStats(),
+// windowRows are statistics of the time to first token over the last hour.
+func windowRows() []row {
+	return []row{
+		{
+			Name: "probe_ttft_window_seconds", Unit: "seconds", Label: "stat", Values: series.WindowStats(),
 			Help:  "Time to first token over the last hour, or over the latest 1,024 probes if those are fewer. Each value is a measured one.",
 			Notes: "Failures before the first token count as slower than any success; confirmations, disturbed and imprecise probes and probes with more events than tokens do not count. With correct_coordinated_omission the waits of inference_probe_waiting_total count too. p50 needs 10 probes, p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; p99_upper needs 299 probes. Absent with too few probes, or if the value falls on a failure.",
-		}, func(e encoder, f *family, v *values) {
-			w := v.slo.log.Window(v.now())
-			for _, i := range f.order {
-				if seconds := w.Seconds[i]; !math.IsNaN(seconds) {
-					e.gauge(i, seconds)
+			Show: func(e encoder, f *family, v *values) {
+				if v.slo == nil {
+					return
 				}
-			}
-		}),
-		windowFamily(Family{
-			Name: "probe_ttft_window_samples", Type: Gauge,
+				w := v.slo.log.Window(v.now())
+				for _, i := range f.order {
+					if seconds := w.Seconds[i]; !math.IsNaN(seconds) {
+						e.gauge(i, seconds)
+					}
+				}
+			},
+		},
+		{
+			Name: "probe_ttft_window_samples",
 			Help: "Number of probes in inference_probe_ttft_window_seconds, including failures before the first token.",
-		}, func(e encoder, _ *family, v *values) {
-			e.gauge(0, float64(v.slo.log.WindowSamples(v.now())))
-		}),
+			Value: func(v *values, _ int) float64 {
+				if v.slo == nil {
+					return math.NaN()
+				}
+				return float64(v.slo.log.WindowSamples(v.now()))
+			},
+		},
 	}
-}
-
-// windowFamily returns a family of the current window.
-func windowFamily(f Family, emit func(e encoder, f *family, v *values)) *probeFamily {
-	return newProbeFamily(f, func(e encoder, f *family, v *values) {
-		if v.slo != nil {
-			emit(e, f, v)
-		}
-	})
 }

@@ -33,7 +33,7 @@ func judge(s *Series, r *result.Result) series.Judgement {
 	}
 	o := series.Observe(r, s.values.slo.Objectives, false, false)
 	s.values.slo.log.Add(&o)
-	s.Judge(o.Judgement)
+	s.values.slo.judge(o.Judgement)
 	return o.Judgement
 }
 

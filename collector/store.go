@@ -169,37 +169,25 @@ type Series struct {
 	values *values
 }
 
-// Observe counts one result and takes the model label from it. Its latencies count
-// only if the prober vouches for them.
-func (s *Series) Observe(r *result.Result) { s.observe(&probe{Result: r}) }
-
-// ObserveDisturbed is Observe for a result that load of the exporter's own has
-// disturbed: its latencies do not count, and it must not be judged.
-func (s *Series) ObserveDisturbed(r *result.Result) { s.observe(&probe{Result: r, disturbed: true}) }
-
-// ObserveConfirmation is Observe for the confirmation of a failure: its latencies do not
-// count, and it must not be judged.
-func (s *Series) ObserveConfirmation(r *result.Result) {
-	s.observe(&probe{Result: r, confirmation: true})
-}
-
-// observe takes a result. Its tokens count whatever the outcome, because they were spent; a
-// canceled probe says nothing else of the endpoint.
-func (s *Series) observe(p *probe) {
-	p.on, p.ok = onProbe, p.Outcome == result.Success
-	if p.Outcome == result.Canceled {
+// Add counts one result and takes the model label from it. Its tokens count whatever the
+// outcome, because they were spent; a canceled probe says nothing else of the endpoint.
+func (s *Series) Add(o *series.Observation) {
+	p := &probe{Observation: o, on: onProbe, ok: o.Outcome == result.Success}
+	if o.Outcome == result.Canceled {
 		p.on = onCancel
 	}
-	p.timed = p.ok && !p.Imprecise && !p.disturbed && !p.confirmation
+	p.timed = p.ok && o.Timed()
 	s.take(p)
 }
 
 // Spend counts the tokens of a result that says nothing else, and their cost.
-func (s *Series) Spend(r *result.Result) { s.take(&probe{Result: r, on: onSpend}) }
+func (s *Series) Spend(r *result.Result) {
+	s.take(&probe{Observation: &series.Observation{Result: r}, on: onSpend})
+}
 
 // Skip counts a probe that did not run.
 func (s *Series) Skip(reason result.SkipReason) {
-	s.take(&probe{Result: new(result.Result), on: onSkip, skipped: reason})
+	s.take(&probe{Observation: &series.Observation{Result: new(result.Result)}, on: onSkip, skipped: reason})
 }
 
 func (s *Series) take(p *probe) {
@@ -219,7 +207,8 @@ func (s *Series) CountWait(wait time.Duration, bad bool) {
 	defer s.mu.Unlock()
 	if v := s.values; v.slo != nil {
 		v.slo.count(series.TTFT, bad)
-		v.take(&probe{Result: &result.Result{Timing: result.Timing{TTFT: wait}}, on: onWait, timed: true})
+		r := &result.Result{Timing: result.Timing{TTFT: wait}}
+		v.take(&probe{Observation: &series.Observation{Result: r}, on: onWait, timed: true})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -150,6 +151,9 @@ func decodeOne(t *testing.T, e *protoEncoder) *dto.MetricFamily {
 	}
 	return decode(t, &b)[0]
 }
+
+// Observe adds a result that nobody judged.
+func (s *Series) Observe(r *result.Result) { s.Add(&series.Observation{Result: r}) }
 
 // newStore returns a store with a stopped clock, and one series.
 func newStore() (*Probes, *Series) {

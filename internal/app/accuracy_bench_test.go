@@ -23,6 +23,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
@@ -220,7 +221,7 @@ func scrapeEachSecond(b *testing.B) (stop func()) {
 	probes := collector.NewProbes(time.Now)
 	filled := filledResult()
 	for i := range 1000 {
-		probes.Open(result.SeriesID{Endpoint: fmt.Sprintf("endpoint-%d", i), Module: "interactive", Prefix: "cold"}, collector.SeriesOptions{}).Observe(filled)
+		probes.Open(result.SeriesID{Endpoint: fmt.Sprintf("endpoint-%d", i), Module: "interactive", Prefix: "cold"}, collector.SeriesOptions{}).Add(&series.Observation{Result: filled})
 	}
 	exposition := collector.NewExposition(prometheus.NewRegistry(), probes)
 	compressor, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)

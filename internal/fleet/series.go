@@ -76,15 +76,7 @@ func (s rungSeries) of(r *result.Result) *variantSeries {
 // observe takes a result: metrics, log, and then what reads them: the state, and the page
 // that shows the state and the window.
 func (v *variantSeries) observe(o *series.Observation) {
-	switch {
-	case o.Disturbed:
-		v.metrics.ObserveDisturbed(o.Result)
-	case o.Confirmation:
-		v.metrics.ObserveConfirmation(o.Result)
-	default:
-		v.metrics.Observe(o.Result)
-	}
-	v.metrics.Judge(o.Judgement)
+	v.metrics.Add(o)
 	if v.page == nil {
 		v.log.Add(o)
 		return
