@@ -35,6 +35,18 @@ func found(model string, all ...workload.Finding) *workload.Findings {
 	return f
 }
 
+// completed returns everyFinding with findings of the workloads that have none there.
+func completed(model string) *workload.Findings {
+	f := everyFinding(model)
+	for i, w := range prober.Workloads() {
+		if f.All[i] == nil {
+			f.All[i] = reflect.New(reflect.TypeOf(w.Finding).Elem()).Interface().(workload.Finding)
+			fill(reflect.ValueOf(f.All[i]))
+		}
+	}
+	return f
+}
+
 // fill sets all that v has, so that everything is known.
 func fill(v reflect.Value) {
 	switch {
@@ -59,11 +71,11 @@ func fill(v reflect.Value) {
 	}
 }
 
-// everyFinding returns findings with everything known.
+// everyFinding returns findings with everything known, of the workloads with values of their own here.
 func everyFinding(model string) *workload.Findings {
 	hits, logprob := 0.9375, -1.5
 	similarity, order, distance := 0.75, 0.5, 0.25
-	all := found(model, &load.Finding{
+	return found(model, &load.Finding{
 		Prefill: &load.Prefill{
 			TokensPerSecond: workload.Interval{Value: 8000, Lower: 7900, Upper: 8100},
 			FixedSeconds:    workload.Interval{Value: 0.05, Lower: 0.04, Upper: 0.06},
@@ -94,13 +106,6 @@ func everyFinding(model string) *workload.Findings {
 	}, &answers.Finding{Answers: 5000, Signs: [6]answers.Sign{
 		{Count: 3, Usual: new(0.25)}, {Count: 2}, {Usual: new(0.0)}, {Count: 4, Usual: new(0.0), Since: epoch, Seen: 2, Looked: 101}, {Usual: new(0.0)}, {Usual: new(0.0)},
 	}})
-	for i, w := range prober.Workloads() {
-		if all.All[i] == nil { // it has no values of its own here
-			all.All[i] = reflect.New(reflect.TypeOf(w.Finding).Elem()).Interface().(workload.Finding)
-			fill(reflect.ValueOf(all.All[i]))
-		}
-	}
-	return all
 }
 
 // newFindings returns a store with findings of one series only.
