@@ -92,12 +92,13 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	far := a.far()
 	err = foreign.Cause(far.got, err)
 	ready := !far.gotConn.IsZero()
+	_, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, foreign.ErrTooLarge):
 		return fail(result.TooLarge, "%w", err)
 	case !ready && far.failed != "":
 		return fail(far.failed, "%w", err)
-	case !ready && isDNS(err):
+	case !ready && isDNS:
 		return fail(result.DNSError, "%w", err)
 	case !ready && isTimeout(err):
 		return fail(result.TimeoutConnect, "%w", err)
@@ -155,13 +156,20 @@ func statusFailure(resp *http.Response, body []byte, secrets *safetext.Secrets) 
 	return &failure{outcome: o, cause: &statusError{resp.StatusCode, text, e}}
 }
 
-// hintOn returns the hint on an error that refuses a parameter of the request, in
-// parentheses; "" for others.
+// hintOn returns what to change in the configuration after an error that refuses a parameter of the
+// request, in parentheses; "" for others. Nothing is changed by itself: a probe that asks for
+// something else measures something else.
 func hintOn(e *api.ServerError) string {
-	if param := e.RejectedParameter(); param != "" {
-		return " (hint: " + hint(param) + ")"
+	switch param := e.RejectedParameter(); param {
+	case "":
+		return ""
+	case "max_tokens":
+		return " (hint: set request.max_tokens_field of the endpoint to max_completion_tokens)"
+	case "max_completion_tokens", "max_output_tokens":
+		return " (hint: another output_tokens in the module, or another request.max_tokens_field of the endpoint)"
+	default:
+		return fmt.Sprintf(" (hint: add %q to request.omit of the endpoint)", param)
 	}
-	return ""
 }
 
 // statusOutcome returns the outcome of a reply with an error status.
@@ -198,24 +206,6 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 func (e *statusError) Unwrap() error { return e.cause }
-
-// hint says what to change in the configuration when a server refuses a
-// parameter of the request. Nothing is changed by itself: a probe that asks
-// for something else measures something else.
-func hint(param string) string {
-	switch param {
-	case "max_tokens":
-		return "set request.max_tokens_field of the endpoint to max_completion_tokens"
-	case "max_completion_tokens", "max_output_tokens":
-		return "another output_tokens in the module, or another request.max_tokens_field of the endpoint"
-	}
-	return fmt.Sprintf("add %q to request.omit of the endpoint", param)
-}
-
-func isDNS(err error) bool {
-	_, ok := errors.AsType[*net.DNSError](err)
-	return ok
-}
 
 // isAlert reports whether the peer ended TLS with an alert. Under TLS 1.3 that is
 // how a server refuses a certificate, or misses one, after the handshake.
@@ -287,14 +277,6 @@ func innermost(err error) error {
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// reasonText puts the two parts of a reason together.
-func reasonText(what, where string) string {
-	if where == "" {
-		return what
-	}
-	return what + " (" + where + ")"
-}
-
 // maxReason bounds the text of a failure in bytes: what a server sends as its
 // first line, net/http quotes whole.
 const maxReason = 768
@@ -307,7 +289,13 @@ type redacted struct {
 	where string // what was being done then, from outside to inside; "" is not known
 }
 
-func (r *redacted) Error() string { return reasonText(r.what, r.where) }
+func (r *redacted) Error() string {
+	if r.where == "" {
+		return r.what
+	}
+	return r.what + " (" + r.where + ")"
+}
+
 func (r *redacted) Unwrap() error { return r.cause }
 
 // presentable returns err with a text that can be shown to anyone, the innermost
@@ -317,12 +305,12 @@ func presentable(err error, secrets *safetext.Secrets) error {
 		return nil
 	}
 	what, where := reason(err)
-	what = secrets.Line(what, maxReason)
+	r := &redacted{cause: err, what: secrets.Line(what, maxReason)}
 	if where != "" {
-		where = secrets.Line(where, max(0, maxReason-len(what)))
+		r.where = secrets.Line(where, max(0, maxReason-len(r.what)))
 	}
-	if reasonText(what, where) == err.Error() {
+	if r.Error() == err.Error() {
 		return err
 	}
-	return &redacted{cause: err, what: what, where: where}
+	return r
 }

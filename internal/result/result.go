@@ -76,53 +76,43 @@ func (p Phase) String() string {
 type Event struct {
 	// At is the arrival, counted from Result.Start.
 	At time.Duration
-	// ReadLag is the time from the kernel's stamp to the return of the read;
-	// Absent with ClockProcess.
+	// ReadLag is from the kernel's stamp to the return of the read; Absent with ClockProcess.
 	ReadLag time.Duration
-	// Tokens is how many tokens the event carries, by the server's running
-	// count; 0 is unknown.
+	// Tokens is how many tokens the event carries, by the server's running count; 0 is unknown.
 	Tokens int
-	// Merged means that At is an upper bound, so that gaps beside it are not
-	// measurements: a later token shares the read that completed the event, or
-	// other data does and the prober was late to read.
+	// Merged means that At is an upper bound, so that gaps beside it are not measurements: a later token
+	// shares the read that completed the event, or other data does and the prober was late to read.
 	Merged bool
-	// Reasoning means that the event carries reasoning and nothing that a
-	// user would see.
+	// Reasoning means that the event carries reasoning and nothing that a user would see.
 	Reasoning bool
 }
 
 // Tokens are the token counts of a probe. -1 is not reported, which is not 0.
 type Tokens struct {
-	// Prompt is the length of the prompt as the server counted it.
-	Prompt int
-	// Cached is how many prompt tokens came from the server's prefix cache.
-	Cached int
-	// Output is all generated tokens, reasoning included.
-	Output int
-	// Reasoning is the part of Output that is reasoning.
-	Reasoning int
+	// Prompt is the length of the prompt as the server counted it, and Cached the part of it that
+	// came from the prefix cache.
+	Prompt, Cached int
+	// Output is all generated tokens, and Reasoning the part of them that is reasoning.
+	Output, Reasoning int
 	// Source says where Output comes from.
 	Source TokenSource
 }
 
 // Timing are the durations of a probe; each may be Absent.
 type Timing struct {
-	// TTFT is from the start of the request on a ready connection to the
-	// first token of any channel (t6 - t2).
-	TTFT time.Duration
-	// TTFO is the same to the first token that a user sees (t7 - t2).
-	TTFO time.Duration
-	// TPOT is the time per output token after the first event's,
-	// (tL - t6)/(N - N1), with N1 by TokenSpan.FirstTokens. Where reasoning tokens left no events, or a summary
-	// instead, it is over the answer alone, and Absent where that is not known.
+	// TTFT is from the start of the request on a ready connection to the first token of any channel
+	// (t6 - t2), TTFO to the first that a user sees (t7 - t2).
+	TTFT, TTFO time.Duration
+	// TPOT is the time per output token after the first event's, (tL - t6)/(N - N1), with N1 by
+	// TokenSpan.FirstTokens. Where reasoning tokens left no events, or a summary instead, it is over
+	// the answer alone, and Absent where that is not known.
 	TPOT time.Duration
 	// MaxGap is the longest silence between two token events.
 	MaxGap time.Duration
-	// Duration is from issuing the request to the end of the reply (tE - t1),
-	// set-up of the connection included.
+	// Duration is from issuing the request to the end of the reply (tE - t1), set-up of the connection
+	// included, and Phases its consecutive parts.
 	Duration time.Duration
-	// Phases holds the consecutive parts of Duration.
-	Phases [NumPhases]time.Duration
+	Phases   [NumPhases]time.Duration
 }
 
 // Setup returns how long the connection took to set up, with which Duration
@@ -141,20 +131,17 @@ func (t *Timing) RequestDuration() time.Duration {
 
 // Result is what one probe measured. It is immutable once returned.
 type Result struct {
-	// Scheduled is when the probe was due (t0); the zero time when nobody
-	// scheduled it, as of the later requests of a run.
+	// Scheduled is when the probe was due (t0), and StartLag from then to when it was begun; the zero time
+	// and Absent when nobody scheduled it, as of the later requests of a run.
 	Scheduled time.Time
-	// StartLag is from Scheduled to when the probe was begun; Absent when
-	// nobody scheduled it.
-	StartLag time.Duration
+	StartLag  time.Duration
 	// Start is when the request was issued (t1). In a burst it is later by the
 	// wait for the others, as if the connection had been set up just in time.
 	Start time.Time
-	// Outcome says how the probe ended.
+	// Outcome says how the probe ended, and Err the reason of anything but a success: short, bounded,
+	// without secrets. It may quote the server.
 	Outcome Outcome
-	// Err is the reason of anything but a success: short, bounded, without
-	// secrets. It may quote the server.
-	Err error
+	Err     error
 	// Status is the HTTP status of the reply; 0 without one.
 	Status int
 	// API is the name of the wire protocol, Kind what its endpoints do, Engine
@@ -165,22 +152,17 @@ type Result struct {
 	Model  string
 	// Prefix is the prefix policy of the prompt, "cold" or "warm".
 	Prefix string
-	// Concurrency is how many requests of a burst this one belongs to were to
-	// start together; 0 outside of bursts.
+	// Concurrency is how many requests of a burst were to start together; 0 outside of bursts.
 	Concurrency int
-	// Sent is when the first byte of the request was handed to the kernel (t2);
-	// the zero time when none was.
+	// Sent is when the first byte of the request was handed to the kernel (t2); the zero time when none was.
 	Sent time.Time
-	// Length is the length in tokens that the prompt was made to; 0 where it was
-	// not made to length.
+	// Length is the length in tokens that the prompt was made to; 0 where it was not made to length.
 	Length int
 	// Turn says which turn of a conversation this is; nil outside of conversations.
 	Turn *Turn
-	// PromptBytes is the length of the prompt in bytes, or of all texts to embed or
-	// to rank; 0 before there is one.
+	// PromptBytes is the length of all that is asked; 0 before there is a prompt.
 	PromptBytes int
-	// Answer is what the answer came to; the zero value where it is not looked
-	// at.
+	// Answer is what the answer came to; the zero value where it is not looked at.
 	Answer Answer
 	// Call is when the call came that was asked for; the zero value where none was, and
 	// of one that is not valid.
@@ -191,36 +173,29 @@ type Result struct {
 	First *FirstToken
 	// TraceID identifies the probe in the traceparent header and in exemplars.
 	TraceID [16]byte
-	// Clock says which clock stamped Events.
-	Clock Clock
-	// Timing and Events hold the measurements. After a failure they keep what
-	// happened before it and must not be published as latency.
+	// Clock says which clock stamped Events, the token-bearing events in order. After a failure Timing and
+	// Events keep what happened before it and must not be published as latency.
+	Clock  Clock
 	Timing Timing
-	// Events are the token-bearing events in order.
 	Events []Event
 	// Decoded is the part of Events whose tokens are known: all of them, or the answer
 	// after reasoning that left none; nothing of a stream that was buffered.
 	Decoded TokenSpan
-	// Tokens are the counts.
-	Tokens Tokens
-	// Vectors is what an embedding or rerank endpoint answered; the zero value
-	// for generation, which has Events instead.
+	Tokens  Tokens
+	// Vectors is what an embedding or rerank endpoint answered; the zero value of others. Values are
+	// those for the reference texts: a vector for each text, or one vector of their scores; nil elsewhere,
+	// and where the reply does not show which text each belongs to.
 	Vectors api.Vectors
-	// Values are what came back for the reference texts: a vector for each text, or
-	// one vector of their scores; nil elsewhere, and where the reply does not show
-	// which text each belongs to.
-	Values [][]float32
+	Values  [][]float32
 	// Finish is the finish reason in the closed set of api.FinishReasons.
 	Finish string
-	// Server is what the reply reports of the server's own time.
-	Server api.ServerTimes
-	// RateLimit is the remaining quota that the reply reports.
+	// Server is what the reply reports of the server's own time, and RateLimit of the quota left.
+	Server    api.ServerTimes
 	RateLimit api.RateLimit
 	// RetryAfter is how long a reply with status 429 or 503, or with an error of
 	// such a status in it, asks to wait; Absent without.
 	RetryAfter time.Duration
-	// CertNotAfter is the earliest expiry in the server's certificate chain;
-	// the zero time without TLS.
+	// CertNotAfter is the earliest expiry in the server's certificate chain; the zero time without TLS.
 	CertNotAfter time.Time
 	// Address is the IP address that the connection is to, of a proxy if there is one; the
 	// zero value without a connection.
@@ -231,14 +206,12 @@ type Result struct {
 	// Integrity are those that it has.
 	Inspected bool
 	Integrity []Sign
-	// Buffered means that an answer of several tokens came in one burst: a
-	// proxy between held it back.
+	// Buffered means that an answer of several tokens came in one burst: a proxy between held it back.
 	Buffered bool
-	// NoEndMarker means that the reply ended without the protocol's marker.
+	// NoEndMarker means that the reply ended without the protocol's marker, and NoFinish without a finish
+	// reason, which a success may where real servers of the protocol leave it out.
 	NoEndMarker bool
-	// NoFinish means that the reply ended without a finish reason. A success may
-	// where real servers of the protocol leave it out.
-	NoFinish bool
+	NoFinish    bool
 	// MoreEvents means that there were more token events than tokens, so that the
 	// first ones may be text of a gateway. Unless all that may be came at one moment, or
 	// at the pace of the rest, TTFT, TPOT and MaxGap are Absent.
@@ -246,9 +219,8 @@ type Result struct {
 	// MaxTokensIgnored means that the answer had more tokens than the server was allowed
 	// to generate, by more than what counts differ by.
 	MaxTokensIgnored bool
-	// Imprecise means that the prober cannot vouch for the latencies of this
-	// probe: it was too busy, its clock too unsteady, or the reply compressed. No
-	// latency of it is published.
+	// Imprecise means that the prober cannot vouch for the latencies of this probe, so that none is published: it
+	// was too busy, its clock too unsteady, or the reply compressed.
 	Imprecise bool
 }
 
@@ -296,6 +268,40 @@ type FirstToken struct {
 	// Top are the likeliest first tokens, the likeliest first; nil where the reply has
 	// none.
 	Top []api.TokenLogprob
+}
+
+// Affinity is by what a balancer can keep the turns of a conversation together. The
+// set is closed: it is a label value.
+type Affinity string
+
+// The affinities.
+const (
+	// AffinitySession is a header with the same value in all turns.
+	AffinitySession Affinity = "session"
+	// AffinityNone is no such header: the prompts alone begin alike.
+	AffinityNone Affinity = "none"
+)
+
+// Affinities lists the closed set.
+func Affinities() []Affinity { return []Affinity{AffinityNone, AffinitySession} }
+
+// Turn is a turn of a conversation; nil is a request outside of conversations.
+type Turn struct {
+	// Number counts from 1.
+	Number int `json:"number"`
+	// Affinity is that of all turns of the conversation.
+	Affinity Affinity `json:"affinity"`
+	// Replica is the replica that answered, as the header of the reply names it;
+	// bounded, "" is not known.
+	Replica string `json:"replica,omitempty"`
+}
+
+// Index returns the number of the turn; 0 outside of conversations.
+func (t *Turn) Index() int {
+	if t == nil {
+		return 0
+	}
+	return t.Number
 }
 
 // MergedEvents counts the events whose arrival is only an upper bound.

@@ -57,28 +57,22 @@ type Params struct {
 	Model string
 	// Prompt is the text of the one user message; for Rerank the query.
 	Prompt string
-	// Messages is a conversation to go on with, which ends with a message of the
-	// user; nil where Prompt is all there is. Where roles must alternate,
-	// messages of one role in a row become one. A protocol without roles gets the
-	// contents alone, as one text with a blank line between them.
+	// Messages is a conversation to go on with, which ends with a message of the user; nil where Prompt is
+	// all there is. Where roles must alternate, messages of one role in a row become one. A protocol
+	// without roles gets the contents alone, as one text with a blank line between them.
 	Messages []Message
 	// Inputs are the texts to embed or to rank.
 	Inputs []string
-	// Path is the path that the request goes to, which decides between the dialects of
-	// Rerank; "" is not known.
+	// Path is the path that the request goes to, which decides between the dialects of Rerank; "" is not known.
 	Path string
-	// OutputTokens caps the answer, reasoning included.
+	// OutputTokens caps the answer, reasoning included. ExactLength asks for an answer of exactly so many, for
+	// servers that are known to honour it (ignore_eos and the like); others may reject the unknown parameter.
 	OutputTokens int
-	// ExactLength asks for an answer of exactly OutputTokens, for servers that
-	// are known to honour it (ignore_eos and the like); others may reject the
-	// unknown parameter.
-	ExactLength bool
-	// ContinuousUsage asks for a running token count in every event, for
-	// servers that are known to honour it.
+	ExactLength  bool
+	// ContinuousUsage asks for a running token count in every event, for servers that are known to honour it.
 	ContinuousUsage bool
-	// TopLogprobs is how many of the likeliest tokens, with their log-probabilities,
-	// to ask for beside each token of the answer, where the protocol can ask for
-	// that; 0 is none.
+	// TopLogprobs is how many of the likeliest tokens, with their log-probabilities, to ask for beside each
+	// token of the answer, where the protocol can ask for that; 0 is none.
 	TopLogprobs int
 	// Tool is a function that the model may call and need not, which is the default of
 	// every protocol; nil is none.
@@ -97,14 +91,12 @@ func (p *Params) exactly() int {
 
 // Protocol is one wire protocol.
 type Protocol struct {
-	// Name is the value of the configuration key api.
+	// Name is the value of the configuration key api, and Kind what the protocol's endpoints do.
 	Name string
-	// Kind is what the protocol's endpoints do.
 	Kind Kind
 	// Engine is the one engine that speaks the protocol; "" where several do.
 	Engine string
-	// Hosted means that only hosted services speak the protocol, which have no
-	// metrics page.
+	// Hosted means that only hosted services speak the protocol, which have no metrics page.
 	Hosted bool
 	// Operation is gen_ai.operation.name of OpenTelemetry.
 	Operation string
@@ -113,24 +105,18 @@ type Protocol struct {
 	ExactLength bool
 	// Framing cuts a good reply into the frames that Decoder takes.
 	Framing stream.Framing
-	// URL returns where to send the requests for a model, given the URL of the
-	// endpoint as configured.
+	// URL returns where to send the requests for a model, given the URL of the endpoint as configured.
 	URL func(base *url.URL, model string) *url.URL
 	// Version is the version of Anthropic's protocol, which every request names; "" of others.
 	Version string
-	// body is the request's JSON body.
-	body func(Params) fields
-	// MaxTokens is the key of the body that caps the answer, a nested one with
-	// dots; "" where there is none.
+	body    func(Params) fields // of the request
+	// MaxTokens is the key of the body that caps the answer, a nested one with dots; "" where there is none.
 	MaxTokens string
 	// NewDecoder returns a decoder for one reply.
 	NewDecoder func() Decoder
-	// NoEndMarker means that a good reply ends by the end of its body, after
-	// its finish reason.
-	NoEndMarker bool
-	// EndOfBody means that a good reply may end with neither a finish reason
-	// nor an end marker, by the end of its body alone.
-	EndOfBody bool
+	// NoEndMarker means that a good reply ends by the end of its body, after its finish reason. EndOfBody
+	// means that it may end with neither a finish reason nor an end marker, by the end of its body alone.
+	NoEndMarker, EndOfBody bool
 	// FinishOptional means that a good reply may lack a finish reason where it has
 	// the end marker, as real servers of the protocol leave it out. Otherwise a
 	// reply without a finish reason was cut, whatever else ends it.
@@ -140,18 +126,13 @@ type Protocol struct {
 	Models *ModelList
 	// ModelOptional means that requests need no model's name.
 	ModelOptional bool
-	// RateLimit reads the quota left from the headers of a reply; nil means
-	// RateLimitFrom.
-	RateLimit func(http.Header) RateLimit
-	// Usage reads the token counts from the headers of a reply; nil where they
-	// have none.
-	Usage func(http.Header) *Usage
-	// ServerTimes reads the server's own timing from the headers of a reply;
-	// nil where they have none.
+	// RateLimit, Usage and ServerTimes read the quota left, the token counts and the server's own timing from
+	// the headers of a reply; nil means RateLimitFrom, and that headers have none.
+	RateLimit   func(http.Header) RateLimit
+	Usage       func(http.Header) *Usage
 	ServerTimes func(http.Header) ServerTimes
-	scoring     *textScoring // nil where the protocol has no way
-	// Tools means that the protocol has Params.Tool, and Structured that it has
-	// Params.Schema.
+	scoring     *textScoring // nil where the protocol has no way to score a text
+	// Tools means that the protocol has Params.Tool, and Structured that it has Params.Schema.
 	Tools, Structured bool
 }
 
@@ -195,9 +176,8 @@ type Delta struct {
 	Tokens int
 	// Finish is the finish reason, one of FinishReasons; "" while running.
 	Finish string
-	// Usage is the token count of the reply, nil where the frame has none.
-	Usage *Usage
-	// Server is the server's own timing, nil where the frame has none.
+	// Usage is the token count of the reply, and Server the server's own timing; nil where the frame has none.
+	Usage  *Usage
 	Server *ServerTimes
 	// Model is the name of the model in the reply, and Fingerprint what identifies
 	// the system behind it (system_fingerprint, a version); nil where the frame has
@@ -209,13 +189,12 @@ type Delta struct {
 	Top []TokenLogprob
 	// Err is an error that the server reports inside the reply.
 	Err *ServerError
-	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in
-	// every other frame.
+	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in every other frame. Values
+	// are its numbers, where they are kept: a vector for each input, or one vector with the score of
+	// each, in the order of the inputs. nil means that the reply has none or too many, or does not
+	// show which input each belongs to.
 	Vectors *Vectors
-	// Values are what that frame holds, where they are kept: a vector for each input, or one
-	// vector with the score of each, in the order of the inputs. nil means that the
-	// reply has none or too many, or does not show which input each belongs to.
-	Values [][]float32
+	Values  [][]float32
 	// Logprobs are the log-probabilities of the tokens of a text that was to be scored.
 	Logprobs []float64
 	// Done means that the frame is the protocol's end marker.
@@ -232,13 +211,10 @@ type TokenLogprob struct {
 
 // Vectors is what came back for the inputs of an Embedding or Rerank request.
 type Vectors struct {
-	// Items is the number of vectors or scores.
-	Items int
-	// Dimensions is the length of each vector; 0 for scores, and Unknown where
-	// the vectors differ in length.
-	Dimensions int
-	// Norm is the mean Euclidean norm of the vectors; 0 for scores.
-	Norm float64
+	// Items is the number of vectors or scores, Dimensions the length of each vector, 0 for scores and Unknown
+	// where the vectors differ in length, and Norm their mean Euclidean norm, 0 for scores.
+	Items, Dimensions int
+	Norm              float64
 }
 
 // HasToken reports whether the frame carries generated material of any channel.
@@ -253,15 +229,11 @@ func (d *Delta) Visible() bool {
 
 // Usage are the server's own token counts; Unknown where not reported.
 type Usage struct {
-	// Prompt counts the prompt, cached tokens included.
-	Prompt int
-	// Cached counts the prompt tokens that came from the prefix cache.
-	Cached int
-	// Output counts all generated tokens, reasoning included.
-	Output int
-	// Reasoning counts the part of Output that is reasoning, streamed or not; 0 is
+	// Prompt counts the prompt, Cached the part of it that came from the prefix cache.
+	Prompt, Cached int
+	// Output counts all generated tokens, Reasoning the part of them that is reasoning, streamed or not; 0 is
 	// a server that says so, and some say so whatever the model did.
-	Reasoning int
+	Output, Reasoning int
 }
 
 // ServerTimes is the server's own account of one request; negative is absent.
@@ -279,11 +251,8 @@ type RateLimit struct {
 type ServerError struct {
 	// Status is the HTTP status that the error names; 0 is none.
 	Status int
-	// Type is the server's error type.
-	Type string
-	// Param is the request's parameter that the server blames; "" is
-	// none.
-	Param string
+	// Type is the server's error type, and Param the request's parameter that it blames; "" is none.
+	Type, Param string
 	// Message is the server's text.
 	Message string
 }
