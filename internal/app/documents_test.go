@@ -38,7 +38,6 @@ func pagesForUsers(t *testing.T) []string {
 
 var (
 	fence      = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```")
-	comment    = regexp.MustCompile(`(?m)(^|\s)#.*$`)
 	inlineCode = regexp.MustCompile("`(?:\\./)?(inference_exporter [^`]+)`")
 )
 
@@ -80,51 +79,39 @@ func commandsOf(script string) []string {
 	return all
 }
 
-// separators are between the simple commands of a line.
-var separators = regexp.MustCompile(`&&|\|\||[|;&\n]`)
+// noPrograms runs a command without any program but one that notes its arguments, each with a
+// zero after it, in a line of the file args.
+const noPrograms = `
+command_not_found_handle() { :; }
+inference_exporter() { printf '%s\0' "$@" >>args; echo >>args; }
+sudo() { "$@"; }
+`
 
-// programArgs returns the arguments of each call of the program in a command.
-func programArgs(command string) [][]string {
-	command = comment.ReplaceAllString(strings.ReplaceAll(command, "\\\n", " "), "")
+// programArgs returns the arguments of each call of the program in a command, as bash has them.
+func programArgs(t *testing.T, command string) [][]string {
+	t.Helper()
+	if !strings.Contains(command, "inference_exporter") && !strings.Contains(command, "go run .") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", noPrograms+calls.ReplaceAllString(files.ReplaceAllString(command, ""), "inference_exporter"))
+	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH="}
+	_ = cmd.Run() // what the other programs would have done is missing
+	noted, _ := os.ReadFile(filepath.Join(cmd.Dir, "args"))
 	var all [][]string
-	for simple := range strings.SplitSeq(separators.ReplaceAllString(hideQuoted(command), "\n"), "\n") {
-		words := strings.Fields(simple)
-		for i, w := range words {
-			words[i] = strings.NewReplacer("\x00", " ", "\x01", "&", "\x02", ";", "\x03", "|").Replace(w)
-		}
-		words = slices.DeleteFunc(words, func(w string) bool { return w == "sudo" })
-		if i := slices.IndexFunc(words, func(w string) bool { return w == ">" || strings.HasPrefix(w, ">") }); i >= 0 {
-			words = words[:i]
-		}
-		switch {
-		case len(words) > 2 && slices.Equal(words[:3], []string{"go", "run", "."}):
-			all = append(all, words[3:])
-		case len(words) > 0 && filepath.Base(words[0]) == "inference_exporter":
-			all = append(all, words[1:])
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(noted), "\n"), "\n") {
+		if line != "" {
+			all = append(all, strings.Split(strings.TrimSuffix(line, "\x00"), "\x00"))
 		}
 	}
 	return all
 }
 
-// hideQuoted takes the quotes away and hides what is in them from splitting.
-func hideQuoted(s string) string {
-	var b strings.Builder
-	var quote rune
-	hidden := map[rune]rune{' ': 0, '&': 1, ';': 2, '|': 3}
-	for _, r := range s {
-		switch h, hide := hidden[r]; {
-		case quote == 0 && (r == '\'' || r == '"'):
-			quote = r
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote != 0 && hide:
-			b.WriteRune(h)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+var (
+	calls = regexp.MustCompile(`go run \.|\./inference_exporter`) // other ways to call the program
+	files = regexp.MustCompile(`> [/~]\S+`)                       // files in folders that are not here
+)
 
 // TestDocumentsCallTheProgramRight checks that the command line of the program takes every call
 // of it on a page: in a block of commands, or as code in a sentence.
@@ -137,7 +124,7 @@ func TestDocumentsCallTheProgramRight(t *testing.T) {
 	}
 	for _, page := range pagesForUsers(t) {
 		for _, command := range commandsOn(t, page) {
-			for _, args := range programArgs(command) {
+			for _, args := range programArgs(t, command) {
 				parse(page, args)
 			}
 		}
@@ -149,7 +136,7 @@ func TestDocumentsCallTheProgramRight(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range inlineCode.FindAllStringSubmatch(fence.ReplaceAllString(string(text), ""), -1) {
-			for _, args := range programArgs(strings.ReplaceAll(m[1], "\n", " ")) {
+			for _, args := range programArgs(t, strings.ReplaceAll(m[1], "\n", " ")) {
 				if len(args) == 1 { // its name alone
 					args = append(args, "--help")
 				}
