@@ -5,7 +5,6 @@ import (
 	_ "embed" // of demo.yml
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -29,14 +28,12 @@ var demoFile string
 type demoCommand struct {
 	address string
 	given   bool // --web.listen-address is
-	port    int  // the flag that was there before it; 0 is none
 }
 
 func newDemoCommand(c *kingpin.CmdClause) *demoCommand {
 	d := &demoCommand{}
 	c.Flag("web.listen-address", "Address to listen on. Where the default is taken, a free port is used.").
 		Default("127.0.0.1" + listenAddress).IsSetByUser(&d.given).StringVar(&d.address)
-	c.Flag("port", "Port of --web.listen-address.").Hidden().SetValue(cli.Between(&d.port, 0, 65535))
 	return d
 }
 
@@ -95,12 +92,8 @@ func (c *demoCommand) probe(ctx context.Context, env environment, servers []demo
 
 // listen opens the given address, else the usual one, else a free port.
 func (c *demoCommand) listen() ([]net.Listener, error) {
-	address := c.address
-	if c.port != 0 {
-		address = net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port))
-	}
-	l, err := listenTCP(address)
-	if err != nil && !c.given && c.port == 0 {
+	l, err := listenTCP(c.address)
+	if err != nil && !c.given {
 		l, err = listenTCP("127.0.0.1:0")
 	}
 	if err != nil {
@@ -175,7 +168,6 @@ type simulateCommand struct {
 func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	s := &simulateCommand{}
 	c.Flag("web.listen-address", "Address to listen on.").Default("127.0.0.1:8000").StringVar(&s.listen)
-	c.Flag("listen-address", "The same, as it was called before.").Hidden().StringVar(&s.listen)
 	c.Flag("model", "Name of the model.").Default("simulated-8b").StringVar(&s.o.Model)
 	c.Flag("engine", "Server software to show to detection: "+strings.Join(simulator.Engines(), ", ")+".").
 		Default(simulator.Engines()[0]).EnumVar(&s.o.Engine, simulator.Engines()...)
