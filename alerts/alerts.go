@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
 )
 
 // Options are what rules depend on besides the metrics themselves.
@@ -41,7 +43,7 @@ type Options struct {
 // Validate reports a label or an expression that would make rules invalid.
 func (o Options) Validate() error {
 	for _, name := range o.Keep {
-		if !labelName.MatchString(name) {
+		if !model.LegacyValidation.IsValidLabelName(name) {
 			return fmt.Errorf("label %q is no label name of Prometheus", name)
 		}
 	}
@@ -50,8 +52,6 @@ func (o Options) Validate() error {
 	}
 	return nil
 }
-
-var labelName = regexp.MustCompile("^[a-zA-Z_][a-zA-Z0-9_]*$")
 
 // DefaultJob matches the names that scrape jobs of this exporter are expected to
 // have.

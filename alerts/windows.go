@@ -61,15 +61,16 @@ const (
 // of text: which modules are probed too seldom for which alerts.
 func Limits(o Options) []string {
 	var limits []string
-	if names := o.slowerThan(longestForBurn1h); len(names) > 0 {
-		limits = append(limits, fmt.Sprintf(
-			"Interval above 150s, %s: they have fewer than two probes in 5m, so that only budgets over 6h and more page for them.",
-			strings.Join(names, ", ")))
-	}
-	if names := o.slowerThan(longestForBurn6h); len(names) > 0 {
-		limits = append(limits, fmt.Sprintf(
-			"Interval above 15m, %s: budgets over 6h go by one or two probes in 30m, and above 36m never see the ten bad ones that they ask for.",
-			strings.Join(names, ", ")))
+	for _, l := range []struct {
+		longest time.Duration
+		text    string
+	}{
+		{longestForBurn1h, "Interval above 150s, %s: they have fewer than two probes in 5m, so that only budgets over 6h and more page for them."},
+		{longestForBurn6h, "Interval above 15m, %s: budgets over 6h go by one or two probes in 30m, and above 36m never see the ten bad ones that they ask for."},
+	} {
+		if names := o.slowerThan(l.longest); len(names) > 0 {
+			limits = append(limits, fmt.Sprintf(l.text, strings.Join(names, ", ")))
+		}
 	}
 	return limits
 }

@@ -337,11 +337,9 @@ type Tracing struct {
 // Format writes the settings as printYAML does.
 func (t Tracing) Format(f fmt.State, _ rune) { printYAML(f, t) }
 
-func (r *report) checkHeader(p path, value promconfig.Secret) {
-	switch {
-	case value == "":
-		r.errorf(p, "missing; want a value")
-	case !httpguts.ValidHeaderFieldValue(string(value)):
+// checkHeader checks the value of a header, which may be missing.
+func (r *report) checkHeader(p path, value string) {
+	if !httpguts.ValidHeaderFieldValue(value) {
 		r.errorf(p, "a line break or another control character")
 	}
 }

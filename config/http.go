@@ -153,8 +153,8 @@ func (d *decoder) validateClient(p path, c *promconfig.HTTPClientConfig) {
 		d.errorf(p, "%v", err)
 	}
 	d.validateTLS(p.key("tls_config"), &c.TLSConfig)
-	if c.Authorization != nil && !httpguts.ValidHeaderFieldValue(string(c.Authorization.Credentials)) {
-		d.errorf(p.key("authorization").key("credentials"), "a line break or another control character")
+	if c.Authorization != nil {
+		d.checkHeader(p.key("authorization").key("credentials"), string(c.Authorization.Credentials))
 	}
 	if o, at := c.OAuth2, p.key("oauth2"); o != nil {
 		if err := o.Validate(); err != nil {
@@ -186,14 +186,10 @@ func (d *decoder) validateHeaders(p path, headers *promconfig.Headers) {
 			d.errorf(at, "want values, secrets or files")
 		}
 		for i, v := range h.Values {
-			if !httpguts.ValidHeaderFieldValue(v) {
-				d.errorf(at.key("values").index(i), "a line break or another control character")
-			}
+			d.checkHeader(at.key("values").index(i), v)
 		}
 		for i, v := range h.Secrets {
-			if !httpguts.ValidHeaderFieldValue(string(v)) {
-				d.errorf(at.key("secrets").index(i), "a line break or another control character")
-			}
+			d.checkHeader(at.key("secrets").index(i), string(v))
 		}
 	}
 }
@@ -310,9 +306,7 @@ func (s *SigV4) check(r *report, p path) {
 	case !isPlain(s.AccessKeyID) || s.SecretAccessKey == "":
 		r.missingSecretf(p, "no keys: want access_key_id and secret_access_key, or %s and %s in the environment, or default_credentials", envAccessKeyID, envSecretAccessKey)
 	}
-	if !httpguts.ValidHeaderFieldValue(string(s.SessionToken)) {
-		r.errorf(p.key("session_token"), "a line break or another control character")
-	}
+	r.checkHeader(p.key("session_token"), string(s.SessionToken))
 	if s.DefaultCredentials {
 		needClouds(r, p.key("default_credentials"))
 	}

@@ -356,7 +356,11 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 				d.errorf(p.key(o.key).key(key.String()), "%s", problem)
 			}
 			if secret, ok := f.MapIndex(key).Interface().(promconfig.Secret); ok {
-				d.checkHeader(p.key(o.key).key(key.String()), secret)
+				at := p.key(o.key).key(key.String())
+				if secret == "" {
+					d.errorf(at, "missing; want a value")
+				}
+				d.checkHeader(at, string(secret))
 			}
 		}
 	default:
