@@ -315,12 +315,7 @@ func kindWanted(t string) string {
 		return "a list"
 	case strings.HasPrefix(t, "int"), strings.HasPrefix(t, "uint"):
 		return "a whole number"
-	case strings.HasPrefix(t, "float"):
-		return "a number"
-	case t == "bool":
-		return "true or false"
-	case strings.HasSuffix(t, "string"):
-		return "a string"
 	}
-	return "another form" // many kinds of value have types of their own
+	words := map[string]string{"float64": "a number", "bool": "true or false", "string": "a string"}
+	return cmp.Or(words[t], "another form") // many kinds of value have types of their own
 }

@@ -116,7 +116,13 @@ func checkEndpointName(r *report, p path, name string) {
 
 func (e *Endpoint) checkReferences(r *report, p path, c *Config) {
 	e.checkModules(r, p.key("modules"), c.Modules)
-	e.checkSLO(r, p.key("slo"), c.Modules)
+	var judged []*Module
+	for _, name := range e.Modules {
+		if m := c.Modules[name]; m != nil && m.SLO == nil {
+			judged = append(judged, m)
+		}
+	}
+	e.SLO.checkCounted(r, p.key("slo"), judged, "no module of the endpoint counts it: it has no effect with %s")
 	checkGateway(r, p.key("gateway"), e.Gateway, c.Gateways)
 }
 
@@ -204,17 +210,16 @@ func (s *Servers) complete(r *report, p path) {
 	r.limit(p.key("timeout"), &s.Timeout, p.key("interval"), s.Interval)
 }
 
-func (s *Servers) check(r *report, p path) {
-	first := map[string]path{}
-	checkPages(r, p.key("urls"), s.URLs, first)
-	checkPages(r, p.key("dns"), s.DNS, first)
-}
+func (s *Servers) check(r *report, p path) { checkPages(r, p, s.URLs, s.DNS) }
 
-// checkPages checks the pages of one list; first has the path of each
-// page seen before.
-func checkPages(r *report, p path, pages []PageURL, first map[string]path) {
-	for i, u := range pages {
-		at := p.index(i)
+// checkPages checks the pages under urls and dns, of which none may be there twice.
+func checkPages(r *report, p path, urls, dns []PageURL) {
+	first := map[string]path{}
+	for i, u := range slices.Concat(urls, dns) {
+		at := p.key("urls").index(i)
+		if i >= len(urls) {
+			at = p.key("dns").index(i - len(urls))
+		}
 		if u.URL == nil {
 			r.errorf(at, "missing; %v", errWantURL)
 			continue
@@ -285,52 +290,20 @@ func (m *Module) uncounted(key string) string {
 	return ""
 }
 
-// writtenKeys lists the limits that the file gives the SLO, or the objective where
-// it gives none.
-func (s *SLO) writtenKeys(r *report, p path) []string {
-	var keys []string
-	for _, key := range []string{"ttft", "tpot", "e2e", "fluidity", "correct_coordinated_omission"} {
-		if r.written(p.key(key)) {
-			keys = append(keys, key)
-		}
+// checkCounted rejects objectives that no probe of any of the modules counts against: of the
+// limits that the file gives, or of the objective where it gives none.
+func (s *SLO) checkCounted(r *report, p path, modules []*Module, format string) {
+	if s == nil || len(modules) == 0 {
+		return
 	}
+	keys := []string{"ttft", "tpot", "e2e", "fluidity", "correct_coordinated_omission"}
+	keys = slices.DeleteFunc(keys, func(key string) bool { return !r.written(p.key(key)) })
 	if len(keys) == 0 {
-		return []string{"objective"}
+		keys = []string{"objective"}
 	}
-	return keys
-}
-
-// checkSLO rejects objectives that no probe of the module counts against.
-func (m *Module) checkSLO(r *report, p path) {
-	if m.SLO == nil {
-		return
-	}
-	for _, key := range m.SLO.writtenKeys(r, p) {
-		if why := m.uncounted(key); why != "" {
-			r.errorf(p.key(key), "has no effect with %s", why)
-		}
-	}
-}
-
-// checkSLO rejects objectives that none of the modules counts against, unless
-// all of them have an SLO of their own.
-func (e *Endpoint) checkSLO(r *report, p path, modules map[string]*Module) {
-	if e.SLO == nil {
-		return
-	}
-	for _, key := range e.SLO.writtenKeys(r, p) {
-		why := ""
-		for _, name := range e.Modules {
-			m := modules[name]
-			if m == nil || m.SLO != nil {
-				continue
-			}
-			if why = m.uncounted(key); why == "" {
-				break
-			}
-		}
-		if why != "" {
-			r.errorf(p.key(key), "no module of the endpoint counts it: it has no effect with %s", why)
+	for _, key := range keys {
+		if !slices.ContainsFunc(modules, func(m *Module) bool { return m.uncounted(key) == "" }) {
+			r.errorf(p.key(key), format, modules[len(modules)-1].uncounted(key))
 		}
 	}
 }

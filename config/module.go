@@ -177,7 +177,7 @@ func (m *Module) check(r *report, p path) {
 	m.validateTraffic(r, p)
 	m.validateAsk(r, p)
 	m.validateAnswers(r, p)
-	m.checkSLO(r, p.key("slo"))
+	m.SLO.checkCounted(r, p.key("slo"), []*Module{m}, "has no effect with %s")
 }
 
 // Rung is a module with a single length, or a mix, where the module has a ladder.

@@ -303,9 +303,9 @@ func (d *decoder) checkOption(o *option, p path, v, f reflect.Value) {
 		if slices.ContainsFunc(any, func(t term) bool { return t.holds(v) || d.failed[p.key(t.key)] }) {
 			continue
 		}
-		names := make([]string, len(any))
-		for i, t := range any {
-			names[i] = t.String()
+		var names []string
+		for _, t := range any {
+			names = append(names, t.String())
 		}
 		switch at := p.key(o.key); {
 		case !d.written(at):

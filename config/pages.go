@@ -50,9 +50,7 @@ func (m *MetricsPages) check(r *report, p path) {
 	if len(m.URLs)+len(m.DNS) == 0 && !r.failedUnder(p) {
 		r.errorf(p.key("urls"), "missing; want the URL of a metrics page, or dns")
 	}
-	first := map[string]path{}
-	checkPages(r, p.key("urls"), m.URLs, first)
-	checkPages(r, p.key("dns"), m.DNS, first)
+	checkPages(r, p, m.URLs, m.DNS)
 }
 
 // GPUs says from where GPUs are read besides the drivers of this machine.

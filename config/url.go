@@ -39,15 +39,7 @@ func (u URL) hostPort() string {
 }
 
 // schemePort is the port of a URL without one; "" for a scheme that is not ours.
-func schemePort(scheme string) string {
-	switch scheme {
-	case "http":
-		return "80"
-	case "https":
-		return "443"
-	}
-	return ""
-}
+func schemePort(scheme string) string { return map[string]string{"http": "80", "https": "443"}[scheme] }
 
 // portOf returns the port of a URL, that of its scheme where it names none.
 func portOf(u *url.URL) string { return cmp.Or(u.Port(), schemePort(u.Scheme)) }
@@ -192,12 +184,10 @@ type Probe struct {
 
 // Allows reports whether a URL's host is one of those that are listed.
 func (b *Probe) Allows(u *url.URL) bool {
-	for _, s := range b.Allow {
-		if pattern, ok := parseHostPattern(s); ok && pattern.matches(u) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Allow, func(s string) bool {
+		pattern, ok := parseHostPattern(s)
+		return ok && pattern.matches(u)
+	})
 }
 
 func isHostPattern(s string) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,11 +83,8 @@ func isIndentedByTab(data []byte, line int) bool {
 // isParserMessage reports whether a message is one of the YAML parser and not of
 // its scanner.
 func isParserMessage(msg string) bool {
-	switch strings.TrimPrefix(msg, "did not find expected ") {
-	case "key", "'-' indicator", "',' or ']'", "',' or '}'", "node content", "<document start>":
-		return true
-	}
-	return false
+	expected := []string{"key", "'-' indicator", "',' or ']'", "',' or '}'", "node content", "<document start>"}
+	return slices.Contains(expected, strings.TrimPrefix(msg, "did not find expected "))
 }
 
 // pair is one entry of a mapping.

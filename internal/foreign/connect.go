@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"syscall"
 )
@@ -14,12 +15,8 @@ import (
 // or local addresses and ports of this machine, which says nothing about the other
 // side.
 func IsShortage(err error) bool {
-	for _, lack := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EADDRNOTAVAIL} {
-		if errors.Is(err, lack) {
-			return true
-		}
-	}
-	return false
+	lacks := []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EADDRNOTAVAIL}
+	return slices.ContainsFunc(lacks, func(lack syscall.Errno) bool { return errors.Is(err, lack) })
 }
 
 // Dial connects as d.DialContext does. Unlike those of a net.Dialer, its errors
