@@ -110,7 +110,7 @@ type Pages struct {
 	// Started is when the process that is youngest started; zero is not known.
 	Started time.Time
 	// Idle is whether no request ran and none waited while a probe waited that timed out.
-	Idle *bool
+	Idle bool
 	// Stuck is how long the server that is longest without progress has generated nothing
 	// although requests run on it; 0 is none.
 	Stuck time.Duration

@@ -1,7 +1,6 @@
-// Package explain names the cause of what ails an endpoint: a table of rules over
-// what probes, servers' pages, GPUs, other endpoints and the exporter itself show at
-// one instant. A Memory keeps what is needed of an endpoint and gathers it as Evidence; equal
-// evidence gives equal findings.
+// Package explain names the cause of what ails an endpoint: a table of rules over what
+// probes, pages, GPUs, other endpoints and the exporter itself show at one instant. A Memory
+// gathers that as Evidence; equal evidence gives equal findings.
 package explain
 
 import (

@@ -240,7 +240,7 @@ func (p *Pages) lines(wanted ...config.Quantity) []string {
 func (f *facts) waiting() (float64, bool) { return f.Servers.level(config.RequestsWaiting).now() }
 
 // idle reports whether the servers had nothing to do while probes waited for them.
-func (f *facts) idle() bool { return f.Servers != nil && f.Servers.Idle != nil && *f.Servers.Idle }
+func (f *facts) idle() bool { return f.Servers != nil && f.Servers.Idle }
 
 // isLate reports whether first tokens are late, or too late.
 func (f *facts) isLate() bool {

@@ -212,26 +212,20 @@ func (r *readings) level(i int, before time.Time) Level {
 const patienceOfPages = 500 * time.Millisecond
 
 // idle reports whether no request ran and none waited at the servers while one of the
-// probes waited that timed out; nil where no reading was made then.
-func (r *readings) idle(probes []Probe) *bool {
+// probes waited that timed out, as far as a reading was made then.
+func (r *readings) idle(probes []Probe) bool {
 	seen := false
 	for _, n := range r.latest {
 		waited := slices.ContainsFunc(probes, func(p Probe) bool {
 			return p.Outcome.IsTimeout() && n.at.Sub(p.Start) > patienceOfPages && n.at.Before(p.Start.Add(p.Timing.Duration))
 		})
 		requests := float64(n.values[indexRunning] + n.values[indexWaiting])
-		switch {
-		case !waited || math.IsNaN(requests):
-		case requests > 0:
-			return new(false)
-		default:
-			seen = true
+		if waited && requests > 0 {
+			return false
 		}
+		seen = seen || waited && requests == 0 // false for NaN, too
 	}
-	if !seen {
-		return nil
-	}
-	return new(true)
+	return seen
 }
 
 // stuckReadings is how many intervals between readings a server with requests must

@@ -28,10 +28,9 @@ type Options struct {
 	Answer bool
 }
 
-// Text writes the results of one run for a person at a terminal: all that is
-// known of a single one, and what pairs and bursts come to together. Without
-// results, skip says why. What a server wrote is shown without its control
-// characters. Errors are those of w.
+// Text writes the results of one run for a person at a terminal: all of a single one, and
+// what pairs and bursts come to together. Without results, skip says why. Errors are those of
+// w.
 func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.Skip, o Options) error {
 	p := newPage(o)
 	switch len(results) {

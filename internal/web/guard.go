@@ -84,10 +84,9 @@ func hostNames(hosts []string) []string {
 	return names
 }
 
-// fromBrowser reports whether a browser may have sent the request. Over plain
-// HTTP a browser does not say which site caused the request, so that none is
-// known to be the user's own. A page can remove some of these headers and set
-// others, but it cannot remove all of them.
+// fromBrowser reports whether a browser may have sent the request. Over plain HTTP it does
+// not say which site caused it, so that none is known to be the user's own. A page can remove
+// some of these headers, but not all of them.
 func fromBrowser(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Sec-") {

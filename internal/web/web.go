@@ -1,7 +1,6 @@
-// Package web is the daemon's own HTTP server: the status page and its API, the
-// metrics, a probe on request, and the paths by which the daemon is managed. It
-// reads what others publish; the only things that it can change, besides starting
-// probes, are the configuration, by a reload, and the mutes of endpoints.
+// Package web is the daemon's own HTTP server: the status page and its API, the metrics, a
+// probe on request, and the paths by which the daemon is managed. Besides starting probes it
+// changes only the configuration, by a reload, and the mutes of endpoints.
 package web
 
 import (

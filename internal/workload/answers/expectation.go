@@ -54,10 +54,9 @@ func newExpectation(c *config.Expect) (*Expectation, error) {
 	return e, nil
 }
 
-// Judge says what an answer is worth and, where it is not correct, why: shortly
-// and without a word of the answer. The form comes first: an
-// answer that was cut short is in the wrong format, whatever it says. One that is
-// not as expected and declines or runs in a loop is called that.
+// Judge says what an answer is worth and, where it is not correct, why: without a word of the
+// answer. The form comes first: an answer that was cut short is in the wrong format, whatever
+// it says. One that is not as expected and declines or runs in a loop is called that.
 func (e *Expectation) Judge(a workload.Answer) (verdict result.Verdict, reason string) {
 	verdict, reason = e.compare(a)
 	if verdict == result.VerdictCorrect {
@@ -198,10 +197,9 @@ func refuses(said string) bool {
 	return false
 }
 
-// A text runs in a loop when its end is one phrase at least turns times in a row.
-// The loop of words must be minWords long and its phrase at most maxPhrase words;
-// that of characters, for scripts without spaces and for symbols, minRunes and
-// maxPattern. So "ha ha ha" and a rule of dashes are none.
+// A text runs in a loop when its end is one phrase at least turns times in a row. The bounds
+// for words, and for the characters of scripts without spaces, keep "ha ha ha" and a rule of
+// dashes out.
 const (
 	turns      = 4
 	minWords   = 12

@@ -41,11 +41,9 @@ func (q Question) Right() string {
 	return fmt.Sprintf("{%q: %s}", q.Key, value)
 }
 
-// Judge says what an answer is worth. The answer is correct when it is one of
-// the accepted ones in the sense of words, but for an opening such as "The
-// answer is". It is in the wrong format when it is empty, or when it has an
-// accepted answer in it and says more, were it only "not". What is written
-// inside <think> is no part of it.
+// Judge says what an answer is worth. It is correct when it is an accepted one in the sense of
+// words, but for an opening such as "The answer is", and in the wrong format when it is empty
+// or says more, were it only "not". What is written inside <think> is no part of it.
 func (q Question) Judge(text string) result.Verdict {
 	answer := answerPart(text)
 	said := words(answer)
@@ -125,10 +123,9 @@ func withoutOpening(said string) string {
 	return said
 }
 
-// Contains judges an answer by what a prompt of the user's own expects: it is
-// correct when it is what is expected, or has it in it, whole words in the sense
-// of words. What is expected must not be empty; where it has no word, such as
-// "+", the answer must have it in it as it is written.
+// Contains judges an answer by what a prompt of the user's own expects, which must not be
+// empty: it is correct when it has that in it, whole words in the sense of words or, where
+// that has no word, such as "+", as it is written.
 func Contains(answer, expected string) result.Verdict {
 	part := answerPart(answer)
 	said, want := words(part), words(expected)
@@ -179,13 +176,10 @@ const (
 	maxRatio = 1e6
 )
 
-// Deck draws from a list in rounds. In each round every entry has its turn
-// before the next begins: the lightest once, and one that is twice as heavy
-// twice. Between that, such as one of 1.5 times the weight, an entry comes one
-// time more in some rounds than in others, so that its share is right on the
-// average. The order within a round is random. Where weights are so far apart
-// that a round would be too long, light entries miss rounds, and their share is
-// still right. It is not safe for concurrent use.
+// Deck draws from a list in rounds, in random order: in each, the lightest entry has one turn,
+// and one that is twice as heavy two. One of 1.5 times the weight has one more in some rounds
+// than in others, so that its share is right on the average; where a round would be too long,
+// light entries miss rounds. It is not safe for concurrent use.
 type Deck struct {
 	entries int
 	weight  func(i int) float64 // relative to the lightest

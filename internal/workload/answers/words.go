@@ -20,13 +20,11 @@ func answerPart(text string) string {
 	return text
 }
 
-// words returns the words of a text in lower case with one space between them,
-// so that two ways to write the same are the same. A word is made of letters
-// and digits. Punctuation, symbols and markup are left out, but for what belongs
-// to a number: its decimal point and the minus sign before it. Commas between
-// thousands are taken out, and so are apostrophes in a word, commands of LaTeX
-// and up to two zeros that are all there is after a decimal point. Where a
-// script has no spaces, each character is a word.
+// words returns the words of a text in lower case with one space between them, so that two
+// ways to write the same are the same. Punctuation, symbols and markup are left out, but for
+// the decimal point and the minus sign of a number. So are commas between thousands,
+// apostrophes in a word, commands of LaTeX and up to two zeros alone after a decimal point.
+// Where a script has no spaces, each character is a word.
 func words(text string) string {
 	w := wordWriter{text: text}
 	w.out.Grow(len(text) + 1)

@@ -128,11 +128,10 @@ func distinct(all []uint64) []uint64 {
 	return kept
 }
 
-// The detector of lasting shifts. Its constants come from simulation
-// (BenchmarkShift): a shift of 0.02 nats per token is found within 20 scores at
-// noise of up to 0.005 (standard deviation), with fewer than one false shift in 20
-// months of a score every minute, even where the noise of neighbours correlates
-// by 0.5 or has heavy tails. With more noise it takes longer, or finds none.
+// The detector of lasting shifts. By simulation (BenchmarkShift) a shift of 0.02 nats per token
+// is found within 20 scores at noise of up to 0.005 (standard deviation), with fewer than one
+// false shift in 20 months of a score every minute, even where neighbours correlate by 0.5 or
+// the noise has heavy tails. With more noise it takes longer, or finds none.
 const (
 	// minBaseline is how many scores it learns from before it judges any, and
 	// maxBaseline how many it goes on to learn from while nothing shifts.

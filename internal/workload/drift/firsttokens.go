@@ -153,12 +153,10 @@ func kind(scored bool) int {
 	return 0
 }
 
-// compare tests whether the answers of the window could be some of all: a
-// permutation test within each prompt, of the mean log-probabilities of the
-// likeliest tokens (Chauvin et al., Log Probability Tracking of LLM APIs, arXiv
-// 2512.03816) or, without them, of the total variation of the tokens (Chauvin et
-// al., Token-Efficient Change Detection in LLM APIs, arXiv 2602.11083). Nothing is
-// known where no prompt has answers on both sides.
+// compare tests whether the answers of the window could be some of all: a permutation test
+// within each prompt, of the mean log-probabilities of the likeliest tokens (arXiv 2512.03816)
+// or, without them, of the total variation of the tokens (arXiv 2602.11083). Nothing is known
+// where no prompt has answers on both sides.
 func compare(reference, window []firstToken) (s Shift, changed bool) {
 	scored := mostScored(reference) && mostScored(window)
 	strata := newStrata(reference, window, scored)

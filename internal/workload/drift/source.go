@@ -36,12 +36,10 @@ const (
 	searchRounds = 3
 )
 
-// trackSource asks prompts of one word for their first token, in turn. Where replies
-// have no log-probabilities, it first asks all words a few times in search of border
-// prompts: those whose first token differs from time to time at temperature 0, because
-// two tokens are about as likely, so that the least change of the model moves them
-// (Chauvin et al., Token-Efficient Change Detection in LLM APIs, arXiv 2602.11083).
-// Other words fill up what there are too few of.
+// trackSource asks prompts of one word for their first token, in turn. Where replies have no
+// log-probabilities, it first searches all words for border prompts (arXiv 2602.11083): those
+// whose first token differs from time to time at temperature 0, because two tokens are about
+// as likely, so that the least change of the model moves them. Other words fill up.
 type trackSource struct {
 	prompts int // how many to ask
 	asked   int // runs so far

@@ -239,10 +239,9 @@ func answered(r *result.Result) bool {
 	return r.Outcome == result.Success || r.Outcome == result.CheckFailed
 }
 
-// misses reports whether the 90th percentile of TTFT in the burst, the smallest
-// value that nine tenths of the requests do not exceed, is above the objective. A
-// request that failed is above it; one that was answered without a TTFT that can
-// be vouched for does not count.
+// misses reports whether the 90th percentile of TTFT in the burst is above the objective. A
+// request that failed is above it; one that was answered without a TTFT that can be vouched
+// for does not count.
 func misses(level []*result.Result, objectives *series.Objectives) bool {
 	within, counted := 0, 0
 	for _, r := range level {

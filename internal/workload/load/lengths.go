@@ -1,7 +1,6 @@
 // Package load is what requests cost by their length and by how many there are at a time: the
-// workload of prompts that are made to a length (single ones, ladders and mixes of lengths,
-// pairs, conversations, and lengths drawn from those of users), which shows what a cached
-// prefix is worth too, and that of bursts.
+// workload of prompts that are made to a length (single ones, ladders, mixes, pairs,
+// conversations, and lengths of users), and that of bursts.
 package load
 
 import (

@@ -38,12 +38,10 @@ const (
 	maxCurvature = 0.1
 )
 
-// Prefill is the estimate of the prefill of one endpoint: TTFT is the fixed
-// part and then grows with each prompt token that is not in the prefix cache. It
-// is that of the typical probe: few slow ones do not move it. It assumes that
-// each token takes as long as another, and that the noise of probes is
-// independent and in proportion to TTFT; slow hours that the samples share are
-// in the value and not in the bounds.
+// Prefill is the estimate of the prefill of one endpoint: TTFT is the fixed part and grows with
+// each prompt token that is not in the prefix cache. It is that of the typical probe: few slow
+// ones do not move it. It assumes that each token takes as long as another and that noise is
+// independent and in proportion to TTFT; slow hours move the value and not the bounds.
 type Prefill struct {
 	// TokensPerSecond is the speed on uncached prompt tokens.
 	TokensPerSecond workload.Interval `json:"prefill_tokens_per_second"`
@@ -165,12 +163,10 @@ func (p *polynomial) prefill(middle, half float64, n int) *Prefill {
 	}
 }
 
-// curved reports whether the time of one more token certainly differs between the
-// shortest and the longest length, as it does where attention begins to weigh
-// more than the rest: then there is no one rate. Where there are few lengths
-// between the ends it is not known, and the rate is that between the two. t is
-// sorted. The ends are where edgeSamples lie: the first long prompt may be longer
-// than all later ones, and must not decide alone.
+// curved reports whether the time of one more token certainly differs between the shortest and
+// the longest length, as where attention begins to weigh more than the rest: then there is no
+// one rate. With few lengths between the ends it is not known. t is sorted. The ends are where
+// edgeSamples lie: the first long prompt may be too long, and must not decide alone.
 func curved(t, y []float64) bool {
 	low, high := t[edgeSamples-1], t[len(t)-edgeSamples]
 	between := 0
@@ -219,12 +215,10 @@ const maxTerms = 3
 // matrix is a symmetric one; only the terms of the polynomial are used.
 type matrix [maxTerms][maxTerms]float64
 
-// fit finds the polynomial with a number of terms that describes most samples
-// best: least squares of the residuals relative to the fit, where samples far off
-// have little weight or none (Tukey's biweight). It begins with residuals
-// relative to y itself, so that what is far too high has little weight from the
-// start. y must be positive. It returns false when the samples do not determine
-// the polynomial.
+// fit finds the polynomial that describes most samples best: least squares of the residuals
+// relative to the fit, where samples far off have little weight or none (Tukey's biweight). It
+// begins with residuals relative to y itself, so that what is far too high has little weight
+// from the start. y must be positive. It returns false when the samples do not determine it.
 func fit(t, y []float64, terms int) (p polynomial, ok bool) {
 	fitted, weights := slices.Clone(y), slices.Repeat([]float64{1}, len(y))
 	residuals, sizes := make([]float64, len(y)), make([]float64, len(y))

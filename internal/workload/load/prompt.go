@@ -129,10 +129,9 @@ func (b *builder) next() Prompt {
 	return Prompt{Text: compose(b.words, nonce), Words: b.words}
 }
 
-// learn takes the server's count of a prompt, and says what it means; a count that
-// cannot be is not taken. The next prompt has a length that comes nearer to the
-// target: by proportion after the first count, by the line through the last two
-// after that.
+// learn takes the server's count of a prompt, and says what it means; a count that cannot be is
+// not taken. The next prompt comes nearer to the target: by proportion after the first count,
+// by the line through the last two after that.
 func (b *builder) learn(c Count, now time.Time) (v Verdict, taken bool) {
 	least := minSlope*float64(c.Words) - noise
 	tokens := float64(c.Tokens)
@@ -286,10 +285,9 @@ func (m *Prompts) next(target int) Prompt {
 	return p
 }
 
-// Learn takes the server's count of a prompt that Next returned, at any time, and
-// says what it means. The next prompt of that length comes nearer to it, and so does
-// the first one of each length that has not been counted yet. Counts that cannot be
-// are ignored, as if the prompt were whole.
+// Learn takes the server's count of a prompt that Next returned, at any time, and says what it
+// means. The next prompt of that length comes nearer to it, and so does the first one of each
+// length without a count. Counts that cannot be are ignored, as if the prompt were whole.
 func (m *Prompts) Learn(p Prompt, promptTokens int, now time.Time) Verdict {
 	b := m.builder(p.Target)
 	if b == nil {

@@ -52,10 +52,10 @@ type Mix struct {
 	Span     time.Duration
 }
 
-// Traffic knows what users ask of the servers of one endpoint: what the servers count,
-// less the probes of this exporter. Servers that count up to other bounds than the first
-// one are left out, until they are all: then what was known is forgotten. Read and Keep are
-// for one goroutine at a time, all else for several, which wait for no reading.
+// Traffic knows what users ask of the servers of one endpoint: what the servers count, less the
+// probes of this exporter. Servers with other bounds than the first are left out, until all
+// have them: then what was known is forgotten. Read and Keep are for one goroutine at a time,
+// all else for several, which wait for no reading.
 type Traffic struct {
 	now   func() time.Time
 	last  map[string]*reading // by server
@@ -80,9 +80,6 @@ type trafficCounts struct {
 	start  time.Time
 	counts lengthCounts
 }
-
-// cell is how many requests had a length above one bound, up to another.
-type cell struct{ above, upTo, n float64 }
 
 // NewTraffic returns what knows nothing yet.
 func NewTraffic(now func() time.Time) *Traffic {
@@ -221,7 +218,7 @@ func (t *Traffic) mixOf(now time.Time) *Mix {
 		n := requests(all.counts[0])
 		if n >= minTraffic && requests(all.counts[1]) >= minTraffic && span >= minTrafficTime {
 			return &Mix{
-				Inputs: pointsOf(cellsOf(t.bounds[0], all.counts[0])), Outputs: pointsOf(cellsOf(t.bounds[1], all.counts[1])),
+				Inputs: pointsOf(t.bounds[0], all.counts[0]), Outputs: pointsOf(t.bounds[1], all.counts[1]),
 				Requests: n, Span: span,
 			}
 		}
@@ -259,42 +256,30 @@ func (r *reading) since(before *reading) (counts lengthCounts) {
 	return counts
 }
 
-// cellsOf returns counts with the bounds that they are of.
-func cellsOf(bounds, counts []float64) []cell {
-	cells := make([]cell, len(counts))
-	above := 0.0
-	for i, n := range counts {
-		upTo := math.Inf(1)
-		if i < len(bounds) {
-			upTo = bounds[i]
-		}
-		cells[i] = cell{above, upTo, n}
-		above = upTo
-	}
-	return cells
-}
-
-// pointsOf returns lengths that stand for the requests of cells. Within a cell as many
-// requests are assumed in each ratio of lengths, as lengths spread over orders of
-// magnitude.
-func pointsOf(cells []cell) []workload.Length {
+// pointsOf returns lengths that stand for the requests that were counted up to bounds.
+// Between two bounds as many requests are assumed in each ratio of lengths, as lengths spread
+// over orders of magnitude.
+func pointsOf(bounds, counts []float64) []workload.Length {
 	var all []workload.Length
-	for _, c := range cells {
-		if c.n <= 0 {
+	above := 0.0 // the bound before
+	for i, requests := range counts {
+		low, high := max(1, above), max(1, above) // of the last count, which has no bound
+		if i < len(bounds) {
+			high = max(1, bounds[i])
+			if above == 0 {
+				low = high / 2
+			} else {
+				low = above
+			}
+			above = bounds[i]
+		}
+		if requests <= 0 {
 			continue
-		}
-		high := max(1, c.upTo)
-		low := high / 2
-		if c.above > 0 {
-			low = c.above
-		}
-		if math.IsInf(high, 1) {
-			low, high = max(1, c.above), max(1, c.above)
 		}
 		n := max(1, int(math.Ceil(math.Log(high/low)/math.Log(pointRatio))))
 		for i := range n {
 			tokens := low * math.Pow(high/low, (float64(i)+0.5)/float64(n))
-			all = append(all, workload.Length{Tokens: max(1, int(math.Round(tokens))), Weight: c.n / float64(n)})
+			all = append(all, workload.Length{Tokens: max(1, int(math.Round(tokens))), Weight: requests / float64(n)})
 		}
 	}
 	slices.SortFunc(all, func(a, b workload.Length) int { return cmp.Compare(a.Tokens, b.Tokens) })
@@ -372,9 +357,8 @@ func (f *follower) likeness(now time.Time) *Likeness {
 }
 
 // wasserstein returns the Wasserstein distance between the lengths of users and others, as a
-// share of the mean of users: the integral of the difference between the two
-// distribution functions. It is 0 where both are the same, and 1 where
-// tokens have to be moved by as much as a request of users has.
+// share of the mean of users: the integral of the difference between the two distribution
+// functions, 0 where both are the same.
 func wasserstein(users, others []workload.Length) float64 {
 	steps := make([]workload.Length, 0, len(users)+len(others)) // of the difference
 	add := func(lengths []workload.Length, sign float64) (mean float64) {

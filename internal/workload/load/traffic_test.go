@@ -89,7 +89,7 @@ func TestWasserstein(t *testing.T) {
 
 // A length stands for those of its bucket: all of them, evenly in each ratio.
 func TestPointsOfBuckets(t *testing.T) {
-	points := pointsOf([]cell{{200, 500, 90}, {0, 1, 10}, {500, math.Inf(1), 5}, {5, 10, -3}})
+	points := pointsOf([]float64{1, 5, 10, 200, 500}, []float64{10, 0, -3, 0, 90, 5})
 	if points[0] != (workload.Length{Tokens: 1, Weight: 10}) || points[len(points)-1] != (workload.Length{Tokens: 500, Weight: 5}) {
 		t.Errorf("points %v", points)
 	}
