@@ -86,22 +86,23 @@ func fewest(kind string) int {
 // InCommon returns for endpoints that fail at once what they have in common, by their
 // names.
 func InCommon(peers []Peer) map[string]*Shared {
+	var all []*Peer
 	byFactor := map[Factor][]*Peer{}
-	for i := range peers {
-		for _, f := range peers[i].Factors {
-			byFactor[f] = append(byFactor[f], &peers[i])
-		}
-	}
 	failing := map[Cause]int{}
 	known := 0
 	for i := range peers {
-		failing[classOf(peers[i].Cause)]++
-		if peers[i].Cause != "" {
+		p := &peers[i]
+		all = append(all, p)
+		for _, f := range p.Factors {
+			byFactor[f] = append(byFactor[f], p)
+		}
+		failing[classOf(p.Cause)]++
+		if p.Cause != "" {
 			known++
 		}
 	}
 	found := map[string]*Shared{}
-	rank := Kinds()
+	rank := append(Kinds(), Everything)
 	keep := func(s *Shared) {
 		for _, name := range s.Endpoints {
 			if old := found[name]; old == nil || len(s.Endpoints) > len(old.Endpoints) ||
@@ -121,7 +122,14 @@ func InCommon(peers []Peer) map[string]*Shared {
 			}
 		}
 	}
-	return everything(peers, known, found)
+	// What most of all endpoints fail with at once that have nothing else in common is on this
+	// side, unless a server says it.
+	for _, s := range sharedBy(Factor{Kind: Everything}, all) {
+		if !slices.Contains([]Cause{Request, Quota, Loading, ServerError, AnswersBroken}, s.Cause) {
+			keep(s)
+		}
+	}
+	return found
 }
 
 func compareFactors(a, b Factor) int {
@@ -180,27 +188,6 @@ func atOnce(peers []*Peer) []*Peer {
 		}
 	}
 	return best
-}
-
-// everything adds what most of all endpoints fail with at once that have nothing else in
-// common: then it is on this side.
-func everything(peers []Peer, known int, found map[string]*Shared) map[string]*Shared {
-	all := make([]*Peer, 0, len(peers))
-	for i := range peers {
-		all = append(all, &peers[i])
-	}
-	for _, s := range sharedBy(Factor{Kind: Everything}, all) {
-		if slices.Contains([]Cause{Request, Quota, Loading, ServerError, AnswersBroken}, s.Cause) {
-			continue // a server says so, which is not on this side
-		}
-		s.All = known
-		for _, name := range s.Endpoints {
-			if old := found[name]; old == nil || len(old.Endpoints) < len(s.Endpoints) {
-				found[name] = s
-			}
-		}
-	}
-	return found
 }
 
 func matchCommon(f *facts) *match {
