@@ -69,7 +69,6 @@ func benchStore(n int) *Probes {
 	for i := range n {
 		tg := benchTarget(i)
 		p.OpenEndpoint(tg.info())
-		p.Findings(tg.findings())
 		s := p.Open(tg.SeriesID, tg.options())
 		for range benchResultsPerSeries {
 			res := benchResult(r, tg.model)
@@ -111,7 +110,7 @@ func BenchmarkWriteFindings(b *testing.B) {
 		p := benchStore(n)
 		for i := range n {
 			if tg := benchTarget(i); known {
-				p.Findings(tg.findings()).Set(everyFinding(tg.model))
+				p.OpenFindings(tg.findings()).Set(everyFinding(tg.model))
 			}
 		}
 		page := NewExposition(prometheus.NewRegistry(), p)

@@ -91,8 +91,8 @@ func full(t *testing.T) *Exposition {
 		s.SetStep(series.Step{At: epoch, Metric: m, Before: 0.5, After: 0.75, Lower: 1.25, Upper: 1.75})
 	}
 	sized("v", SeriesOptions{}).Observe(embedded())
-	p.Findings(FindingsID{Endpoint: "e", Module: "m"}).Set(completed("m"))
-	p.Findings(FindingsID{Endpoint: "e", Module: "t"}).Set(found("m", &drift.Finding{Shift: drift.Shift{Variation: new(0.25)}}))
+	p.OpenFindings(FindingsID{Endpoint: "e", Module: "m"}).Set(completed("m"))
+	p.OpenFindings(FindingsID{Endpoint: "e", Module: "t"}).Set(found("m", &drift.Finding{Shift: drift.Shift{Variation: new(0.25)}}))
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}

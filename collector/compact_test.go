@@ -231,7 +231,7 @@ func TestSeriesOfAnEndpoint(t *testing.T) {
 		s.Observe(r)
 		judge(s, r)
 	}
-	p.Findings(FindingsID{Endpoint: "e", Module: "interactive"}).Set(found("m", &load.Finding{ColdReported: true}))
+	p.OpenFindings(FindingsID{Endpoint: "e", Module: "interactive"}).Set(found("m", &load.Finding{ColdReported: true}))
 	page := decodedPage(t, false, p)
 	got := []int{countSeries(page, false), countSeries(page, true), countSeries(decodedPage(t, true, p), true)}
 	golden(t, "../docs/sizing.md", withSeries(t, got))

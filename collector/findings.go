@@ -20,9 +20,6 @@ type FindingsID struct {
 	Labels map[string]string
 }
 
-// key returns a string that is equal for equal IDs only.
-func (id FindingsID) key() string { return labelsKey(id.Labels, id.Endpoint, id.Module) }
-
 // FindingsSeries shows the findings of one endpoint and
 // module: nothing until there are findings.
 type FindingsSeries struct {
@@ -40,16 +37,12 @@ type findingsValues struct {
 	series  map[int][]*labelBlock // of findings that have several, by index
 }
 
-// Findings returns the series of id, which it creates if there is none.
-func (p *Probes) Findings(id FindingsID) *FindingsSeries {
+// OpenFindings puts the series of id on the page.
+func (p *Probes) OpenFindings(id FindingsID) *FindingsSeries {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := id.key()
-	if s, ok := p.findings[key]; ok {
-		return s
-	}
 	s := &FindingsSeries{store: p, id: id}
-	p.findings[key] = s
+	p.findings[s] = struct{}{}
 	return s
 }
 
@@ -58,7 +51,7 @@ func (s *FindingsSeries) Close() {
 	p := s.store
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.findings, s.id.key())
+	delete(p.findings, s)
 	p.changed()
 }
 

@@ -111,7 +111,7 @@ func everyFinding(model string) *workload.Findings {
 // newFindings returns a store with findings of one series only.
 func newFindings(f *workload.Findings) (*Probes, *FindingsSeries) {
 	p := NewProbes(func() time.Time { return epoch })
-	s := p.Findings(FindingsID{Endpoint: "e", Module: "i"})
+	s := p.OpenFindings(FindingsID{Endpoint: "e", Module: "i"})
 	s.Set(f)
 	return p, s
 }
@@ -239,7 +239,7 @@ func createdOf(t *testing.T, p *Probes) []time.Time {
 func TestFindingsOfModels(t *testing.T) {
 	now := epoch
 	p := NewProbes(func() time.Time { return now })
-	s := p.Findings(FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "a", "concurrency": "reserved"}})
+	s := p.OpenFindings(FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "a", "concurrency": "reserved"}})
 	f := func(model string, created time.Time) {
 		t.Helper()
 		s.Set(everyFinding(model))
@@ -271,19 +271,13 @@ func TestFindingsOfModels(t *testing.T) {
 	f("b", epoch.Add(5*time.Hour))
 }
 
-func TestFindingsIdentity(t *testing.T) {
+func TestFindingsClose(t *testing.T) {
 	p := NewProbes(time.Now)
 	id := FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "a"}}
 	other := FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "b"}}
-	s := p.Findings(id)
-	if p.Findings(id) != s {
-		t.Error("the same ID gave another series")
-	}
-	if p.Findings(other) == s {
-		t.Error("other labels gave the same series")
-	}
+	s := p.OpenFindings(id)
 	s.Set(everyFinding("m"))
-	p.Findings(other).Set(everyFinding("m"))
+	p.OpenFindings(other).Set(everyFinding("m"))
 	s.Close()
 	page := pageOf(t, p, expfmt.FmtText)
 	if strings.Contains(page, `team="a"`) || !strings.Contains(page, `team="b"`) {
@@ -326,7 +320,7 @@ func TestFindingsEqualClientGolang(t *testing.T) {
 			l.Turns, b.Bursts = nil, nil
 			l.ColdCached, l.Prefill.FixedSeconds.Lower = uint64(i), -float64(i)
 		}
-		p.Findings(target.findings()).Set(f)
+		p.OpenFindings(target.findings()).Set(f)
 		for w, all := range prober.Workloads() {
 			for _, m := range all.Metrics() {
 				register(registry, target, m, f.All[w])

@@ -22,9 +22,7 @@ package collector
 
 import (
 	"io"
-	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,8 +48,8 @@ type Probes struct {
 	gpus     func() gpu.Snapshots // nil without GPUs of this machine
 
 	mu        sync.Mutex
-	series    map[string][]*Series       // by endpoint
-	findings  map[string]*FindingsSeries // by FindingsID.key
+	series    map[string][]*Series // by endpoint
+	findings  map[*FindingsSeries]struct{}
 	endpoints map[*Endpoint]struct{}
 	ordered   probesPage
 
@@ -71,7 +69,7 @@ func NewProbes(now func() time.Time) *Probes {
 		states:    healthFamilies(),
 		found:     findingsFamilies(),
 		series:    make(map[string][]*Series),
-		findings:  make(map[string]*FindingsSeries),
+		findings:  make(map[*FindingsSeries]struct{}),
 		endpoints: make(map[*Endpoint]struct{}),
 	}
 	slices.SortFunc(p.hardware, compareNames)
@@ -79,19 +77,6 @@ func NewProbes(now func() time.Time) *Probes {
 	slices.SortFunc(p.states, compareNames)
 	slices.SortFunc(p.found, compareNames)
 	return p
-}
-
-// labelsKey returns a string that is equal only for equal labels and values.
-func labelsKey(labels map[string]string, values ...string) string {
-	var b []byte
-	for _, v := range values {
-		b = strconv.AppendQuote(b, v)
-	}
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		b = strconv.AppendQuote(b, name)
-		b = strconv.AppendQuote(b, labels[name])
-	}
-	return string(b)
 }
 
 // SeriesOptions are what the configuration says of a series.
@@ -361,7 +346,7 @@ func (p *Probes) order() {
 	}
 	o.series = sortLabelled(series)
 	var findings []labelled[*FindingsSeries]
-	for _, s := range p.findings {
+	for s := range p.findings {
 		if v := s.current.Load(); v != nil {
 			findings = append(findings, labelled[*FindingsSeries]{v.block, s})
 		}

@@ -20,7 +20,7 @@ func TestCorruptionIsReported(t *testing.T) {
 	id := collector.FindingsID{Endpoint: "e", Module: "m"}
 	f := &findings{
 		id: id, tracker: (Target{Endpoint: new(config.Endpoint), Rung: config.Rung{Module: new(config.Module)}}).Tracker(nil), logger: slog.New(slog.NewTextHandler(&log, nil)),
-		series: collector.NewProbes(time.Now).Findings(id),
+		series: collector.NewProbes(time.Now).OpenFindings(id),
 	}
 	corruptions := func() []explain.Corruption {
 		var e explain.Evidence

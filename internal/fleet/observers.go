@@ -49,7 +49,7 @@ type findings struct {
 // is asked, and on the status page; nil is none.
 func newFindings(p *collector.Probes, t Target, asked uint64, users *load.Traffic, page *status.Endpoint, logger *slog.Logger) *findings {
 	id := collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels}
-	return &findings{id: id, asked: asked, tracker: t.Tracker(users), series: p.Findings(id), page: page, logger: logger}
+	return &findings{id: id, asked: asked, tracker: t.Tracker(users), series: p.OpenFindings(id), page: page, logger: logger}
 }
 
 // latest returns what the results show by now; nil before the first run.
