@@ -95,7 +95,7 @@ func programArgs(t *testing.T, command string) [][]string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", noPrograms+calls.ReplaceAllString(files.ReplaceAllString(command, ""), "inference_exporter"))
+	cmd := exec.CommandContext(ctx, "bash", "-c", noPrograms+calls.ReplaceAllString(files.ReplaceAllString(command, ""), "inference_exporter")+"\nwait")
 	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH="}
 	_ = cmd.Run() // what the other programs would have done is missing
 	noted, _ := os.ReadFile(filepath.Join(cmd.Dir, "args"))
