@@ -130,16 +130,12 @@ func (e *Endpoint) signed(rt http.RoundTripper, err error) (http.RoundTripper, e
 	if err != nil {
 		return nil, err
 	}
+	clouds := &e.options.Dialer.clouds
 	if s := e.cfg.SigV4; s != nil {
-		rt = cloudauth.Sign(rt, cloudauth.Signature{Region: s.Region, Service: s.Service, Credentials: e.options.Dialer.clouds.AWS(cloudauth.AWS{
-			Region: s.Region, AccessKeyID: s.AccessKeyID, SecretAccessKey: string(s.SecretAccessKey),
-			SessionToken: string(s.SessionToken), RoleARN: s.RoleARN,
-		})})
+		rt = cloudauth.Sign(rt, cloudauth.Signature{Region: s.Region, Service: s.Service, Credentials: clouds.AWS(*s)})
 	}
 	if i := e.cfg.CloudIdentity; i != nil {
-		rt = e.options.Dialer.clouds.Bearer(rt, cloudauth.Token{
-			Azure: i.Provider == config.CloudAzure, Scope: i.Scope, ClientID: i.ClientID, CredentialsFile: i.CredentialsFile,
-		})
+		rt = clouds.Bearer(rt, *i)
 	}
 	return rt, nil
 }

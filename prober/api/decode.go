@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/valyala/fastjson"
 )
@@ -175,11 +174,10 @@ func hasText(list []*fastjson.Value, text string) bool {
 // nameIn returns a name in a reply, of a model or of a version; nil
 // where it is missing or could not be a name (over 256 bytes, not UTF-8).
 func nameIn(v *fastjson.Value) []byte {
-	name := v.GetStringBytes()
-	if len(name) == 0 || len(name) > maxModelName || !utf8.Valid(name) {
-		return nil
+	if name := v.GetStringBytes(); usableName(string(name)) {
+		return name
 	}
-	return name
+	return nil
 }
 
 // onceName reads a name from the first frame that has it. Most servers repeat it in

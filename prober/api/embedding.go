@@ -88,7 +88,7 @@ func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
 
 // readVectors measures the embeddings; data is for the text of an error.
 func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte, d *Delta) error {
-	list := firstArray(reply, reply.Get("data"), reply.Get("embeddings"), reply.Get("embeddings", "float"))
+	list := first(fastjson.TypeArray, reply, reply.Get("data"), reply.Get("embeddings"), reply.Get("embeddings", "float"))
 	if list == nil {
 		return fmt.Errorf("%w: no list of embeddings: %s", ErrProtocol, bounded(data))
 	}
@@ -124,10 +124,10 @@ func kept(vectors []vector) [][]float32 {
 	return all
 }
 
-// firstArray returns the first value that is an array; nil is none.
-func firstArray(values ...*fastjson.Value) *fastjson.Value {
+// first returns the first value of a type; nil is none.
+func first(kind fastjson.Type, values ...*fastjson.Value) *fastjson.Value {
 	for _, v := range values {
-		if v != nil && v.Type() == fastjson.TypeArray {
+		if v != nil && v.Type() == kind {
 			return v
 		}
 	}

@@ -102,11 +102,9 @@ func (o *ollamaDecoder) chatMaterial(object *fastjson.Value, d *Delta) {
 	d.Reasoning = message.GetStringBytes("thinking")
 	o.tool = o.tool[:0]
 	for _, call := range message.GetArray("tool_calls") {
-		o.tool = append(o.tool, call.GetStringBytes("function", "name")...)
-		if arguments := call.Get("function", "arguments"); arguments != nil { // an object
-			o.tool = arguments.MarshalTo(o.tool)
-		}
-		o.addCall(d, o.called, call.GetStringBytes("function", "name"), wholeArguments(call.Get("function", "arguments")))
+		name, arguments := call.GetStringBytes("function", "name"), wholeArguments(call.Get("function", "arguments"))
+		o.tool = append(append(o.tool, name...), arguments...)
+		o.addCall(d, o.called, name, arguments)
 		o.called++
 	}
 	d.Tool = o.tool

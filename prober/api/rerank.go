@@ -47,7 +47,7 @@ func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 	if d.Err = errorIn(reply); d.Err != nil {
 		return nil
 	}
-	list := firstArray(reply, reply.Get("results"), reply.Get("data"))
+	list := first(fastjson.TypeArray, reply, reply.Get("results"), reply.Get("data"))
 	if list == nil {
 		return fmt.Errorf("%w: no list of scores: %s", ErrProtocol, bounded(data))
 	}
@@ -55,7 +55,8 @@ func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 	items := list.GetArray()
 	var scores []float32
 	for _, item := range items {
-		score := firstNumber(item.Get("relevance_score"), item.Get("score"))
+		// It may be negative.
+		score := first(fastjson.TypeNumber, item.Get("relevance_score"), item.Get("score"))
 		if score == nil {
 			continue
 		}
@@ -69,17 +70,6 @@ func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 	}
 	d.Vectors, d.Done = &r.vectors, true
 	r.setUsage(d, inputUsage(reply))
-	return nil
-}
-
-// firstNumber returns the first value that is a number, which may be negative; nil is
-// none.
-func firstNumber(values ...*fastjson.Value) *fastjson.Value {
-	for _, v := range values {
-		if v != nil && v.Type() == fastjson.TypeNumber {
-			return v
-		}
-	}
 	return nil
 }
 

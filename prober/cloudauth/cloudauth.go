@@ -21,6 +21,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
@@ -31,8 +32,8 @@ const timeout = 30 * time.Second
 // ask the cloud once. It is safe for concurrent use; the zero value is ready.
 type Pool struct {
 	mu      sync.Mutex
-	tokens  map[Token]*tokenSource
-	signers map[AWS]*awsSource
+	tokens  map[config.CloudIdentity]*tokenSource
+	signers map[config.SigV4]*awsSource
 }
 
 // Error is a failure to get credentials, so that nothing was sent with them. Its text does not repeat what a server answered.
@@ -96,25 +97,12 @@ func (s *source[T]) inTime(ctx context.Context) (v T, err error) {
 	return r.v, r.err
 }
 
-// Token says which token to get.
-type Token struct {
-	// Azure asks Azure, otherwise Google Cloud.
-	Azure bool
-	// Scope is what the token is for.
-	Scope string
-	// ClientID is the identity of Azure to use; "" is that of the environment or the machine.
-	ClientID string
-	// CredentialsFile is read instead of the one that GOOGLE_APPLICATION_CREDENTIALS names;
-	// "" is none.
-	CredentialsFile string
-}
-
 // renewBefore is how long before its end a token is not used any more.
 const renewBefore = time.Minute
 
-// Bearer returns a RoundTripper that sets the header Authorization to a token. Its own
+// Bearer returns a RoundTripper that sets the header Authorization to a token of the identity. Its own
 // errors are those of the context and *Error.
-func (p *Pool) Bearer(next http.RoundTripper, t Token) http.RoundTripper {
+func (p *Pool) Bearer(next http.RoundTripper, t config.CloudIdentity) http.RoundTripper {
 	return &bearer{next, pooled(p, &p.tokens, t, newTokenSource)}
 }
 
@@ -162,9 +150,9 @@ type tokenSource struct {
 	latest oauth2.Token
 }
 
-func newTokenSource(t Token) *tokenSource {
+func newTokenSource(t config.CloudIdentity) *tokenSource {
 	get := googleToken(t)
-	if t.Azure {
+	if t.Provider == config.CloudAzure {
 		get = azureToken(t)
 	}
 	return &tokenSource{fetch: source[oauth2.Token]{get: get}, now: time.Now}
@@ -187,22 +175,11 @@ func (s *tokenSource) token(ctx context.Context) (string, error) {
 	return fresh.AccessToken, nil
 }
 
-// AWS says which credentials of AWS to get.
-type AWS struct {
-	// Region is that of the service that gives out roles.
-	Region string
-	// AccessKeyID, SecretAccessKey and SessionToken are keys; without the first the SDK
-	// looks for credentials in its usual places.
-	AccessKeyID, SecretAccessKey, SessionToken string
-	// RoleARN is a role to take on with them; "" is none.
-	RoleARN string
-}
-
-// AWS returns what gives credentials, and renews them before they end. Its errors are those
+// AWS returns what gives the credentials of a signature, without keys those that the SDK finds, and renews them before they end. Its errors are those
 // of the context and *Error.
-func (p *Pool) AWS(a AWS) aws.CredentialsProvider {
+func (p *Pool) AWS(a config.SigV4) aws.CredentialsProvider {
 	if a.AccessKeyID != "" && a.RoleARN == "" {
-		return credentials.NewStaticCredentialsProvider(a.AccessKeyID, a.SecretAccessKey, a.SessionToken)
+		return credentials.NewStaticCredentialsProvider(a.AccessKeyID, string(a.SecretAccessKey), string(a.SessionToken))
 	}
 	return pooled(p, &p.signers, a, newAWSSource)
 }
@@ -210,7 +187,7 @@ func (p *Pool) AWS(a AWS) aws.CredentialsProvider {
 // awsSource finds out with its first use where credentials come from.
 type awsSource struct{ fetch source[aws.Credentials] }
 
-func newAWSSource(a AWS) *awsSource {
+func newAWSSource(a config.SigV4) *awsSource {
 	var found atomic.Pointer[aws.CredentialsProvider] // also written by what was given up
 	return &awsSource{source[aws.Credentials]{get: func(ctx context.Context) (aws.Credentials, error) {
 		provider := found.Load()

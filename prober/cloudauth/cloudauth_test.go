@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/oauth2"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
@@ -104,7 +105,7 @@ func TestAWS(t *testing.T) {
 		t.Fatal(err)
 	}
 	const arn = "arn:aws:iam::123456789012:role/prober"
-	f := func(name string, answer http.HandlerFunc, env func(url string) map[string]string, a AWS, want string) {
+	f := func(name string, answer http.HandlerFunc, env func(url string) map[string]string, a config.SigV4, want string) {
 		t.Run(name, func(t *testing.T) {
 			noCloud(t)
 			c := newCloud(t, answer)
@@ -124,25 +125,25 @@ func TestAWS(t *testing.T) {
 			}
 		})
 	}
-	f("keys", nil, func(string) map[string]string { return nil }, AWS{AccessKeyID: "AKIDOWN", SecretAccessKey: "s", SessionToken: "t"}, "AKIDOWN")
+	f("keys", nil, func(string) map[string]string { return nil }, config.SigV4{AccessKeyID: "AKIDOWN", SecretAccessKey: "s", SessionToken: "t"}, "AKIDOWN")
 	f("environment", nil, func(string) map[string]string {
 		return map[string]string{"AWS_ACCESS_KEY_ID": "AKIDENV", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t"}
-	}, AWS{}, "AKIDENV")
+	}, config.SigV4{}, "AKIDENV")
 	f("pod", container, func(url string) map[string]string {
 		return map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/v1/credentials", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "pod-token"}
-	}, AWS{}, "AKIDPOD")
+	}, config.SigV4{}, "AKIDPOD")
 	f("instance", instance, func(url string) map[string]string {
 		return map[string]string{"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}
-	}, AWS{}, "AKIDINSTANCE")
+	}, config.SigV4{}, "AKIDINSTANCE")
 	f("web identity", role, func(url string) map[string]string {
 		return map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": arn, "AWS_ENDPOINT_URL_STS": url}
-	}, AWS{}, "AKIDWEB")
+	}, config.SigV4{}, "AKIDWEB")
 	f("role", role, func(url string) map[string]string { return map[string]string{"AWS_ENDPOINT_URL_STS": url} },
-		AWS{AccessKeyID: "AKIDOWN", SecretAccessKey: "own", RoleARN: arn}, "AKIDROLE")
+		config.SigV4{AccessKeyID: "AKIDOWN", SecretAccessKey: "own", RoleARN: arn}, "AKIDROLE")
 }
 
 // send sends a request through a pool and returns what arrived in Authorization.
-func send(t *testing.T, ctx context.Context, p *Pool, token Token) (string, error) {
+func send(t *testing.T, ctx context.Context, p *Pool, token config.CloudIdentity) (string, error) {
 	t.Helper()
 	var got string
 	rt := p.Bearer(roundTripper(func(r *http.Request) { got = r.Header.Get("Authorization") }), token)
@@ -186,7 +187,7 @@ func TestGoogle(t *testing.T) {
 		noCloud(t)
 		c := newCloud(t, answer)
 		t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(c.URL, "http://"))
-		if got, err := send(t, t.Context(), new(Pool), Token{Scope: "s"}); err != nil || got != "Bearer from-metadata" {
+		if got, err := send(t, t.Context(), new(Pool), config.CloudIdentity{Scope: "s"}); err != nil || got != "Bearer from-metadata" {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
@@ -205,7 +206,7 @@ func TestGoogle(t *testing.T) {
 		}
 		var pool Pool
 		for range 2 {
-			if got, err := send(t, t.Context(), &pool, Token{Scope: "s", CredentialsFile: file}); err != nil || got != "Bearer federated" {
+			if got, err := send(t, t.Context(), &pool, config.CloudIdentity{Scope: "s", CredentialsFile: file}); err != nil || got != "Bearer federated" {
 				t.Fatalf("got %q, %v", got, err)
 			}
 		}
@@ -229,10 +230,10 @@ func TestAzure(t *testing.T) {
 	})
 	t.Setenv("IDENTITY_ENDPOINT", c.URL+"/msi/token")
 	t.Setenv("IDENTITY_HEADER", "secret")
-	if got, err := send(t, t.Context(), new(Pool), Token{Azure: true, Scope: "https://cognitiveservices.azure.com/.default"}); err != nil || got != "Bearer from-azure" {
+	if got, err := send(t, t.Context(), new(Pool), config.CloudIdentity{Provider: config.CloudAzure, Scope: "https://cognitiveservices.azure.com/.default"}); err != nil || got != "Bearer from-azure" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	got, err := send(t, t.Context(), new(Pool), Token{Azure: true, Scope: "https://other/.default"})
+	got, err := send(t, t.Context(), new(Pool), config.CloudIdentity{Provider: config.CloudAzure, Scope: "https://other/.default"})
 	if _, ok := errors.AsType[*Error](err); !ok || strings.Contains(err.Error(), "token-in-reply") || !strings.Contains(err.Error(), "403") {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -281,13 +282,13 @@ func services() map[string]func(t *testing.T, url string) func() error {
 		for name, value := range env {
 			t.Setenv(name, value)
 		}
-		signer := new(Pool).AWS(AWS{Region: "eu-central-1"})
+		signer := new(Pool).AWS(config.SigV4{Region: "eu-central-1"})
 		return func() error {
 			_, err := signer.Retrieve(t.Context())
 			return err
 		}
 	}
-	token := func(t *testing.T, k Token) func() error {
+	token := func(t *testing.T, k config.CloudIdentity) func() error {
 		pool := new(Pool)
 		return func() error {
 			_, err := send(t, t.Context(), pool, k)
@@ -312,12 +313,12 @@ func services() map[string]func(t *testing.T, url string) func() error {
 		},
 		"google": func(t *testing.T, url string) func() error {
 			t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(url, "http://"))
-			return token(t, Token{Scope: "s"})
+			return token(t, config.CloudIdentity{Scope: "s"})
 		},
 		"azure": func(t *testing.T, url string) func() error {
 			t.Setenv("IDENTITY_ENDPOINT", url+"/msi/token")
 			t.Setenv("IDENTITY_HEADER", "secret")
-			return token(t, Token{Azure: true, Scope: "https://a/.default"})
+			return token(t, config.CloudIdentity{Provider: config.CloudAzure, Scope: "https://a/.default"})
 		},
 	}
 }
@@ -392,7 +393,7 @@ func TestBundle(t *testing.T) {
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", s.URL+"/v1/credentials")
 	get := func(bundle string) error {
 		t.Setenv("AWS_CA_BUNDLE", bundle)
-		_, err := new(Pool).AWS(AWS{Region: "eu-central-1"}).Retrieve(t.Context())
+		_, err := new(Pool).AWS(config.SigV4{Region: "eu-central-1"}).Retrieve(t.Context())
 		return err
 	}
 	dir := t.TempDir()

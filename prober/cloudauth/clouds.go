@@ -34,12 +34,13 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // findAWS looks for credentials where the SDK does. Its clients send their requests by ours,
 // which trusts what AWS_CA_BUNDLE or the profile names, too.
-func findAWS(ctx context.Context, a AWS) (aws.CredentialsProvider, error) {
+func findAWS(ctx context.Context, a config.SigV4) (aws.CredentialsProvider, error) {
 	if bundle := os.Getenv("AWS_CA_BUNDLE"); bundle != "" { // the SDK reads it however long that takes
 		if err := foreign.CheckFile(bundle, maxFileBytes); err != nil {
 			return nil, fmt.Errorf("AWS_CA_BUNDLE: %w", err)
@@ -51,7 +52,7 @@ func findAWS(ctx context.Context, a AWS) (aws.CredentialsProvider, error) {
 		awsconfig.WithAPIOptions([]func(*middleware.Stack) error{sentBy(foreign.NewClientOver(transport, limits))}),
 	}
 	if a.AccessKeyID != "" {
-		options = append(options, awsconfig.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(a.AccessKeyID, a.SecretAccessKey, a.SessionToken)))
+		options = append(options, awsconfig.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(a.AccessKeyID, string(a.SecretAccessKey), string(a.SessionToken))))
 	}
 	found, err := awsconfig.LoadDefaultConfig(ctx, options...)
 	if err != nil {
@@ -88,7 +89,7 @@ const maxFileBytes = 1 << 20
 // googleToken gets tokens by application default credentials
 // (https://cloud.google.com/docs/authentication/application-default-credentials): a file or
 // the metadata server. The SDK's own look for the server has no limit of bytes.
-func googleToken(t Token) func(context.Context) (oauth2.Token, error) {
+func googleToken(t config.CloudIdentity) func(context.Context) (oauth2.Token, error) {
 	return func(ctx context.Context) (oauth2.Token, error) {
 		name, err := googleFile(t)
 		if err != nil {
@@ -107,7 +108,7 @@ func googleToken(t Token) func(context.Context) (oauth2.Token, error) {
 }
 
 // googleFile returns the name of the file with the credentials; "" is none.
-func googleFile(t Token) (string, error) {
+func googleFile(t config.CloudIdentity) (string, error) {
 	if name := cmp.Or(t.CredentialsFile, os.Getenv("GOOGLE_APPLICATION_CREDENTIALS")); name != "" {
 		return name, nil
 	}
@@ -186,7 +187,7 @@ const envFederatedToken = "AZURE_FEDERATED_TOKEN_FILE"
 
 // azureToken gets tokens by workload identity or managed identity. Other ways of the SDK,
 // which start programs, are not tried.
-func azureToken(t Token) func(context.Context) (oauth2.Token, error) {
+func azureToken(t config.CloudIdentity) func(context.Context) (oauth2.Token, error) {
 	var found atomic.Pointer[azcore.TokenCredential] // also written by what was given up
 	return func(ctx context.Context) (oauth2.Token, error) {
 		credential := found.Load()
@@ -206,7 +207,7 @@ func azureToken(t Token) func(context.Context) (oauth2.Token, error) {
 	}
 }
 
-func azureCredential(t Token) (azcore.TokenCredential, error) {
+func azureCredential(t config.CloudIdentity) (azcore.TokenCredential, error) {
 	options := azcore.ClientOptions{Transport: foreign.NewClient(limits), Retry: policy.RetryOptions{MaxRetries: 1}}
 	if os.Getenv(envFederatedToken) != "" {
 		return azidentity.NewWorkloadIdentityCredential(&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options, ClientID: t.ClientID})
