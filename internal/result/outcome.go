@@ -211,29 +211,21 @@ func statusAdvice(status int) string {
 type SkipReason string
 
 const (
-	// SkipOverrun is an earlier run that was still going.
-	SkipOverrun SkipReason = "overrun"
-	// SkipBackoff is a server that asked to wait, or let two probes in a row time
-	// out.
-	SkipBackoff SkipReason = "backoff"
+	SkipOverrun SkipReason = "overrun" // an earlier run that was still going
+	SkipBackoff SkipReason = "backoff" // a server that asked to wait, or let two probes in a row time out
 	// SkipLimit is a run that did not start before the next one was due: the limits of
 	// probes in flight were used up, or the whole process was suspended.
-	SkipLimit SkipReason = "limit"
-	// SkipBudget is a probe that would have exceeded a budget.
-	SkipBudget SkipReason = "budget"
-	// SkipContext is a model whose context has no room for what the module asks.
-	SkipContext SkipReason = "context_length"
-	// SkipModel is a server with several models and a configuration that names
-	// none.
-	SkipModel SkipReason = "model_not_set"
+	SkipLimit   SkipReason = "limit"
+	SkipBudget  SkipReason = "budget"         // a probe that would have exceeded a budget
+	SkipContext SkipReason = "context_length" // a model whose context has no room for what the module asks
+	SkipModel   SkipReason = "model_not_set"  // a server with several models and a configuration that names none
 	// SkipTruncated is a server that truncates the prompt, so that what it answers
 	// is no answer to a prompt of that length.
 	SkipTruncated SkipReason = "prompt_truncated"
 	// SkipSecret is an endpoint whose secret is missing in the configuration, or a file or a
 	// credential of a cloud that requests need and this machine does not have.
-	SkipSecret SkipReason = "secret_missing"
-	// SkipResources is a lack of descriptors, memory or ports on this machine.
-	SkipResources SkipReason = "resources"
+	SkipSecret    SkipReason = "secret_missing"
+	SkipResources SkipReason = "resources" // a lack of descriptors, memory or ports on this machine
 )
 
 // SkipReasons lists the closed set.

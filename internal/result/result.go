@@ -27,10 +27,8 @@ const Absent time.Duration = -1
 type Clock string
 
 const (
-	// ClockKernel is the kernel's receive timestamp of the probe's socket.
-	ClockKernel Clock = "kernel"
-	// ClockProcess is the monotonic clock, read after a read returned.
-	ClockProcess Clock = "process"
+	ClockKernel  Clock = "kernel"  // the kernel's receive timestamp of the probe's socket
+	ClockProcess Clock = "process" // the monotonic clock, read after a read returned
 )
 
 // Clocks lists the closed set.
@@ -40,8 +38,7 @@ func Clocks() []Clock { return []Clock{ClockKernel, ClockProcess} }
 type TokenSource string
 
 const (
-	// TokensFromUsage is the server's own count.
-	TokensFromUsage TokenSource = "usage"
+	TokensFromUsage TokenSource = "usage" // the server's own count
 	// TokensFromEvents is the number of token-bearing events, used where the
 	// server reports no usage.
 	TokensFromEvents TokenSource = "events"
@@ -276,10 +273,8 @@ type Affinity string
 
 // The affinities.
 const (
-	// AffinitySession is a header with the same value in all turns.
-	AffinitySession Affinity = "session"
-	// AffinityNone is no such header: the prompts alone begin alike.
-	AffinityNone Affinity = "none"
+	AffinitySession Affinity = "session" // a header with the same value in all turns
+	AffinityNone    Affinity = "none"    // no such header: the prompts alone begin alike
 )
 
 // Affinities lists the closed set.

@@ -5,31 +5,22 @@ type Verdict string
 
 // The verdicts.
 const (
-	// VerdictCorrect is an answer that is as expected.
-	VerdictCorrect Verdict = "correct"
-	// VerdictWrong is an answer in the right form that says something else.
-	VerdictWrong Verdict = "wrong"
+	VerdictCorrect Verdict = "correct" // an answer that is as expected
+	VerdictWrong   Verdict = "wrong"   // an answer in the right form that says something else
 	// VerdictWrongFormat is an answer in another form, length or language than
 	// expected, or that ended for another reason.
 	VerdictWrongFormat Verdict = "wrong_format"
-	// VerdictRefused is an answer that declines to answer.
-	VerdictRefused Verdict = "refused"
-	// VerdictRepetition is an answer that runs in a loop.
-	VerdictRepetition Verdict = "repetition"
+	VerdictRefused     Verdict = "refused"    // an answer that declines to answer
+	VerdictRepetition  Verdict = "repetition" // an answer that runs in a loop
 
 	// VerdictValid is a call of the function that was asked for, or an answer in JSON, that
 	// meets the schema.
-	VerdictValid Verdict = "valid"
-	// VerdictBadJSON is a call whose arguments are not JSON, or an answer that is not.
-	VerdictBadJSON Verdict = "bad_json"
-	// VerdictBadSchema is JSON that does not meet the schema.
-	VerdictBadSchema Verdict = "bad_schema"
-	// VerdictWrongTool is a call of a function by a name that was not offered.
-	VerdictWrongTool Verdict = "wrong_tool"
-	// VerdictNoCall is an answer without a call.
-	VerdictNoCall Verdict = "no_call"
-	// VerdictLeakedIntoContent is a call, or its markup, in the text of the answer.
-	VerdictLeakedIntoContent Verdict = "leaked_into_content"
+	VerdictValid             Verdict = "valid"
+	VerdictBadJSON           Verdict = "bad_json"            // a call whose arguments are not JSON, or an answer that is not
+	VerdictBadSchema         Verdict = "bad_schema"          // JSON that does not meet the schema
+	VerdictWrongTool         Verdict = "wrong_tool"          // a call of a function by a name that was not offered
+	VerdictNoCall            Verdict = "no_call"             // an answer without a call
+	VerdictLeakedIntoContent Verdict = "leaked_into_content" // a call, or its markup, in the text of the answer
 	// VerdictTruncated is a call whose arguments end before their JSON does, or an answer
 	// that does, whatever the finish reason; or one that reached the limit of output
 	// tokens before either began.
@@ -77,10 +68,8 @@ const (
 	SignControl Sign = "control_character"
 	// SignToken is a special token of a model, a part of its chat template, or a
 	// piece of its vocabulary that was not decoded.
-	SignToken Sign = "special_token"
-	// SignReasoning is a tag around reasoning, empty or not, in the text of the
-	// answer.
-	SignReasoning Sign = "reasoning_tag"
+	SignToken     Sign = "special_token"
+	SignReasoning Sign = "reasoning_tag" // a tag around reasoning, empty or not, in the text of the answer
 	// SignNoFinish is an answer that ended without a finish reason in a protocol that
 	// has one.
 	SignNoFinish Sign = "no_finish_reason"
