@@ -99,10 +99,7 @@ func Catalogue() []Family {
 	all = appendDescriptions(all, findingsFamilies())
 	all = appendDescriptions(all, serverFamilies())
 	all = append(all, gatewayFamilies()...)
-	gpus := newGPUFamilies()
-	for _, f := range gpus.list {
-		all = append(all, f.Family)
-	}
+	all = append(all, gpuFamilies()...)
 	all = append(all, podFamilies()...)
 	all = append(all, gpuPageFamilies()...)
 	return append(all, selfFamilies()...)

@@ -41,81 +41,41 @@ func deviceLabels(own ...string) []string {
 
 func migLabels() []string { return deviceLabels("mig_uuid", "gpu_instance_id", "mig_profile") }
 
-// gpuFamily is a Family of GPUs, described for the registry.
-type gpuFamily struct {
-	Family
-	desc *prometheus.Desc
-	own  string // the label of the kind of reading, if it has one
-}
-
-// newGPUFamily returns a family. f.Name comes without "inference_gpu_".
-func newGPUFamily(f Family) *gpuFamily {
-	f.Name, f.Group = namePrefix+"gpu_"+f.Name, GroupGPU
-	desc := prometheus.V2.NewDesc(f.Name, f.Help, prometheus.UnconstrainedLabels(f.Labels), nil, prometheus.WithUnit(f.Unit))
-	return &gpuFamily{Family: f, desc: desc}
-}
-
-// gpuFamilies are the families of GPUs.
-type gpuFamilies struct {
-	list   []*gpuFamily            // in the order of the documentation
-	byName map[string]*gpuFamily   // without inference_gpu_
-	whole  map[gpu.Kind]*gpuFamily // of readings of a GPU
-	parts  map[gpu.Kind]*gpuFamily // of readings of a MIG device
-}
-
-func newGPUFamilies() gpuFamilies {
-	d := gpuFamilies{nil, map[string]*gpuFamily{}, map[gpu.Kind]*gpuFamily{}, map[gpu.Kind]*gpuFamily{}}
-	add := func(rows []Family) {
-		for _, row := range rows {
-			f := newGPUFamily(row)
-			d.list, d.byName[row.Name] = append(d.list, f), f
-		}
-	}
-	add(pollRows())
+// gpuFamilies returns the families of GPUs in the order of the documentation.
+func gpuFamilies() []Family {
+	all := pollRows()
 	for _, i := range gpu.Readings() {
-		d.whole[i.Kind] = readingFamily(i)
-		d.list = append(d.list, d.whole[i.Kind])
+		all = append(all, readingFamily(i, string(i.Kind), i.Help, deviceLabels()))
 	}
-	add(deviceRows())
-	for _, i := range gpu.Readings() {
-		if slices.Contains(migKinds(), i.Kind) {
-			d.parts[i.Kind] = migFamily(i)
-		}
-	}
+	all = append(all, deviceRows()...)
 	for _, kind := range migKinds() {
-		d.list = append(d.list, d.parts[kind])
+		all = append(all, migFamily(kind))
 	}
-	add(vgpuRows())
-	return d
-}
-
-// send makes one metric of the family with a name, which comes without inference_gpu_.
-func (d *gpuFamilies) send(out *gpuMetrics, name string, v float64, labels ...*dto.LabelPair) {
-	d.byName[name].send(out, v, labels...)
-}
-
-// readingFamily is the family of a kind of reading.
-func readingFamily(i gpu.Info) *gpuFamily {
-	return newReadingFamily(i, string(i.Kind), i.Help, deviceLabels())
+	all = append(all, vgpuRows()...)
+	for i := range all {
+		all[i].Name, all[i].Group = namePrefix+"gpu_"+all[i].Name, GroupGPU
+	}
+	return all
 }
 
 // migFamily is the family of a kind of reading for MIG devices.
-func migFamily(i gpu.Info) *gpuFamily {
-	if i.Kind == gpu.MemoryBandwidth {
+func migFamily(kind gpu.Kind) Family {
+	all := gpu.Readings()
+	i := all[slices.IndexFunc(all, func(i gpu.Info) bool { return i.Kind == kind })]
+	if kind == gpu.MemoryBandwidth {
 		i.Values = []string{"config"} // nothing else knows the share of a MIG device
 	}
-	return newReadingFamily(i, "mig_"+string(i.Kind),
-		"As inference_gpu_"+string(i.Kind)+", of a MIG device. MIG devices of the same GPU instance share the value; it is reported for the first of them only.",
+	return readingFamily(i, "mig_"+string(kind),
+		"As inference_gpu_"+string(kind)+", of a MIG device. MIG devices of the same GPU instance share the value; it is reported for the first of them only.",
 		migLabels())
 }
 
-func newReadingFamily(i gpu.Info, name, help string, labels []string) *gpuFamily {
+// readingFamily is the family of a kind of reading, whose label comes last.
+func readingFamily(i gpu.Info, name, help string, labels []string) Family {
 	if i.Label != "" {
 		labels = append(labels, i.Label)
 	}
-	f := newGPUFamily(Family{Name: name, Type: Type(i.Type), Unit: unitOf(i), Labels: labels, Values: i.Values, Help: help})
-	f.own = i.Label
-	return f
+	return Family{Name: name, Type: Type(i.Type), Unit: unitOf(i), Labels: labels, Values: i.Values, Help: help}
 }
 
 // unitOf returns the unit as the name of the metric spells it.
@@ -221,13 +181,13 @@ func vgpuRows() []Family {
 // NewGPU returns a collector of GPUs. snapshots is called once for each scrape; it
 // must not wait for a driver.
 func NewGPU(snapshots func() gpu.Snapshots) prometheus.Collector {
-	return &gpuCollector{snapshots: snapshots, gpuFamilies: newGPUFamilies()}
+	return &gpuCollector{snapshots: snapshots, families: describe(gpuFamilies())}
 }
 
 type gpuCollector struct {
 	snapshots func() gpu.Snapshots
-	gpuFamilies
-	latest atomic.Pointer[gpuPage]
+	families  map[string]*described
+	latest    atomic.Pointer[gpuPage]
 }
 
 // gpuPage is snapshots, which do not change, with the metrics made of them: most
@@ -239,7 +199,7 @@ type gpuPage struct {
 
 // Describe implements prometheus.Collector.
 func (c *gpuCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, f := range c.list {
+	for _, f := range c.families {
 		out <- f.desc
 	}
 }
@@ -266,7 +226,7 @@ func (c *gpuCollector) Collect(out chan<- prometheus.Metric) {
 // gpuMetric is a metric of one value. Those of a GPU share the pairs of their
 // labels: making these again for each metric would be most of a scrape.
 type gpuMetric struct {
-	family  *gpuFamily
+	family  *described
 	labels  []*dto.LabelPair // sorted by name
 	counter *dto.Counter     // this or the other
 	gauge   *dto.Gauge
@@ -284,8 +244,9 @@ func (m *gpuMetric) Write(out *dto.Metric) error {
 	return nil
 }
 
-// send makes one metric.
-func (f *gpuFamily) send(out *gpuMetrics, v float64, labels ...*dto.LabelPair) {
+// send makes one metric of the family with a name, which comes without inference_gpu_.
+func (c *gpuCollector) send(out *gpuMetrics, name string, v float64, labels ...*dto.LabelPair) {
+	f := c.families["gpu_"+name]
 	labels = slices.Clone(labels)
 	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
 	m := gpuMetric{family: f, labels: labels}
@@ -365,12 +326,12 @@ func (c *gpuCollector) device(out *gpuMetrics, s *gpu.Snapshot, d *gpu.DeviceSna
 	c.send(out, "info", 1, append(base, source,
 		label("name", d.Name), label("pci_bus_id", d.PCIBusID), label("driver_version", s.Driver),
 		label("cuda_version", s.CUDA), label("compute_capability", d.ComputeCapability))...)
-	sendReadings(out, c.whole, d.Readings, base)
+	c.sendReadings(out, "", d.Readings, base)
 	for _, m := range d.MIG {
 		part := append(base,
 			label("mig_uuid", m.UUID), label("gpu_instance_id", strconv.Itoa(m.GPUInstance)), label("mig_profile", m.Profile))
 		c.send(out, "mig_info", 1, append(part, label("compute_instance_id", strconv.Itoa(m.ComputeInstance)))...)
-		sendReadings(out, c.parts, m.Readings, part)
+		c.sendReadings(out, "mig_", m.Readings, part)
 	}
 	c.sendVGPUs(out, d.VGPUs, base)
 	for _, x := range d.XIDs {
@@ -391,29 +352,29 @@ func (c *gpuCollector) device(out *gpuMetrics, s *gpu.Snapshot, d *gpu.DeviceSna
 }
 
 // sendVGPUs sends what is known of the vGPUs of a GPU.
-func (d *gpuFamilies) sendVGPUs(out *gpuMetrics, vgpus []gpu.VGPUSnapshot, base []*dto.LabelPair) {
+func (c *gpuCollector) sendVGPUs(out *gpuMetrics, vgpus []gpu.VGPUSnapshot, base []*dto.LabelPair) {
 	for _, v := range vgpus {
 		labels := append(base, label("vgpu_uuid", v.UUID))
-		d.send(out, "vgpu_info", 1, append(labels, label("vgpu_profile", v.Profile), label("vm", v.VM))...)
+		c.send(out, "vgpu_info", 1, append(labels, label("vgpu_profile", v.Profile), label("vm", v.VM))...)
 		if v.MemoryUsed >= 0 {
-			d.send(out, "vgpu_memory_used_bytes", v.MemoryUsed, labels...)
+			c.send(out, "vgpu_memory_used_bytes", v.MemoryUsed, labels...)
 		}
 		if v.SMUtilization >= 0 {
-			d.send(out, "vgpu_sm_utilization_ratio", v.SMUtilization, labels...)
+			c.send(out, "vgpu_sm_utilization_ratio", v.SMUtilization, labels...)
 		}
 	}
 }
 
-// sendReadings sends those readings that have a family.
-func sendReadings(out *gpuMetrics, families map[gpu.Kind]*gpuFamily, readings []gpu.Reading, base []*dto.LabelPair) {
+// sendReadings sends those readings that have a family, whose name begins with a prefix.
+func (c *gpuCollector) sendReadings(out *gpuMetrics, prefix string, readings []gpu.Reading, base []*dto.LabelPair) {
 	for _, r := range readings {
-		f := families[r.Kind]
+		f := c.families["gpu_"+prefix+string(r.Kind)]
 		switch {
 		case f == nil:
-		case f.own == "":
-			f.send(out, r.Value, base...)
+		case len(f.Labels) == len(base):
+			c.send(out, prefix+string(r.Kind), r.Value, base...)
 		default:
-			f.send(out, r.Value, append(base, label(f.own, r.Label))...)
+			c.send(out, prefix+string(r.Kind), r.Value, append(base, label(f.Labels[len(base)], r.Label))...)
 		}
 	}
 }
