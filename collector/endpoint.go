@@ -41,12 +41,12 @@ type EndpointInfo struct {
 	Cause func() explain.Cause
 }
 
-// endpointInfoFamily describes the family of the endpoints' descriptions.
-func endpointInfoFamily() *family {
-	return newFamily(Family{
+// infoFamilies returns the family of the endpoints' descriptions.
+func infoFamilies() []*familyOf[struct{}] {
+	return []*familyOf[struct{}]{{newFamily(Family{
 		Name: "endpoint_info", Group: GroupEndpoint, Type: Gauge,
 		Help: "Always 1. Describes an endpoint: the model it serves, its API, its engine and its URL.",
-	}, []string{"endpoint", "model", "api", "engine", "url"}, nil)
+	}, []string{"endpoint", "model", "api", "engine", "url"}, nil), func(e encoder, _ *family, _ struct{}) { e.gauge(0, 1) }}}
 }
 
 // WatchGPUs makes the GPUs of this machine known, for endpoints whose hardware

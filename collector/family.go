@@ -88,7 +88,7 @@ func (f *Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
 // prefix, group by group. The families of the Go runtime and the process come
 // from client_golang and are not listed.
 func Catalogue() []Family {
-	all := []Family{endpointInfoFamily().Family}
+	all := appendDescriptions(nil, infoFamilies())
 	all = appendDescriptions(all, hardwareFamilies())
 	all = appendDescriptions(all, spendingFamilies())
 	all = appendDescriptions(all, healthFamilies())
@@ -171,8 +171,11 @@ func emitGauges(e encoder, f *family, all []gauge) {
 	}
 }
 
-// compareNames orders families by name.
-func compareNames[V any](a, b *familyOf[V]) int { return strings.Compare(a.Name, b.Name) }
+// inOrder sorts families by name, as a page has them.
+func inOrder[V any](families []*familyOf[V]) []*familyOf[V] {
+	slices.SortFunc(families, func(a, b *familyOf[V]) int { return strings.Compare(a.Name, b.Name) })
+	return families
+}
 
 // lineParts are the constant parts of a family in a text format.
 type lineParts struct {

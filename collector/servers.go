@@ -28,15 +28,12 @@ type Servers struct {
 
 // NewServers returns an empty store.
 func NewServers() *Servers {
-	s := &Servers{
+	return &Servers{
 		labels:           newLabeller(),
-		endpointFamilies: endpointFamilies(),
-		serverFamilies:   serverFamilies(),
+		endpointFamilies: inOrder(endpointFamilies()),
+		serverFamilies:   inOrder(serverFamilies()),
 		endpoints:        make(map[*Served]struct{}),
 	}
-	slices.SortFunc(s.endpointFamilies, compareNames)
-	slices.SortFunc(s.serverFamilies, compareNames)
-	return s
 }
 
 // ServersID identifies the servers of an endpoint.

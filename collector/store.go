@@ -40,7 +40,7 @@ type Probes struct {
 	now      func() time.Time
 	labels   *labeller
 	rows     *probeTable
-	info     *family
+	infos    []*familyOf[struct{}]
 	hardware []*hardwareFamily    // sorted by name
 	spending []*spendingFamily    // sorted by name
 	states   []*healthFamily      // sorted by name
@@ -59,24 +59,19 @@ type Probes struct {
 // NewProbes returns an empty store. now is asked for the created timestamps of
 // counters and for the end of the last hour.
 func NewProbes(now func() time.Time) *Probes {
-	p := &Probes{
+	return &Probes{
 		now:       now,
 		labels:    newLabeller(),
 		rows:      newProbeTable(probeFamilies()),
-		info:      endpointInfoFamily(),
-		hardware:  hardwareFamilies(),
-		spending:  spendingFamilies(),
-		states:    healthFamilies(),
-		found:     findingsFamilies(),
+		infos:     infoFamilies(),
+		hardware:  inOrder(hardwareFamilies()),
+		spending:  inOrder(spendingFamilies()),
+		states:    inOrder(healthFamilies()),
+		found:     inOrder(findingsFamilies()),
 		series:    make(map[string][]*Series),
 		findings:  make(map[*FindingsSeries]struct{}),
 		endpoints: make(map[*Endpoint]struct{}),
 	}
-	slices.SortFunc(p.hardware, compareNames)
-	slices.SortFunc(p.spending, compareNames)
-	slices.SortFunc(p.states, compareNames)
-	slices.SortFunc(p.found, compareNames)
-	return p
 }
 
 // SeriesOptions are what the configuration says of a series.
@@ -255,7 +250,7 @@ func (s *Series) encode(e encoder, f *probeFamily) {
 // probesPage is what a page of Probes shows, in its order. The slices are never
 // changed once made.
 type probesPage struct {
-	infos    []*labelBlock // of endpoints
+	infos    []labelled[struct{}] // of endpoints
 	runsOn   []labelled[hardwareValues]
 	spending []labelled[spending]
 	states   []labelled[healthValues]
@@ -266,7 +261,7 @@ type probesPage struct {
 // write walks over all families.
 func (p *Probes) write(w io.Writer, e encoder) error {
 	page := p.page()
-	if err := p.writeInfos(w, e, page.infos); err != nil {
+	if err := writeSeries(w, e, p.infos, page.infos); err != nil {
 		return err
 	}
 	if err := writeSeries(w, e, p.hardware, p.addLocal(page.runsOn)); err != nil {
@@ -293,19 +288,6 @@ func (p *Probes) write(w io.Writer, e encoder) error {
 	return writeSeries(w, e, p.found, latest(page.findings))
 }
 
-// writeInfos writes the family of the endpoints' descriptions.
-func (p *Probes) writeInfos(w io.Writer, e encoder, infos []*labelBlock) error {
-	e.begin(p.info)
-	for _, block := range infos {
-		e.labels(block, time.Time{})
-		e.gauge(0, 1)
-		if err := e.flush(w); err != nil {
-			return err
-		}
-	}
-	return e.end(w)
-}
-
 // page returns what a page shows.
 func (p *Probes) page() probesPage {
 	p.mu.Lock()
@@ -321,7 +303,7 @@ func (p *Probes) order() {
 	p.ordered = probesPage{}
 	o := &p.ordered
 	for e := range p.endpoints {
-		o.infos = append(o.infos, e.block)
+		o.infos = append(o.infos, labelled[struct{}]{block: e.block})
 		if e.info.Hardware != nil {
 			o.runsOn = append(o.runsOn, e.hardware)
 		}
@@ -332,7 +314,7 @@ func (p *Probes) order() {
 			o.states = append(o.states, labelled[healthValues]{e.state, healthValues{e.info.State, e.info.Cause}})
 		}
 	}
-	slices.SortFunc(o.infos, compareLabels)
+	sortLabelled(o.infos)
 	sortLabelled(o.runsOn)
 	sortLabelled(o.spending)
 	sortLabelled(o.states)
