@@ -117,7 +117,9 @@ func (e *protoEncoder) histogram(h *histogram) {
 	e.varint(fieldHistogramCount, h.count)
 	e.double(fieldHistogramSum, h.sum)
 	if e.short {
-		e.nativeExemplars(h)
+		for i := range h.exemplars {
+			e.exemplar(fieldHistogramExemplar, &h.exemplars[i])
+		}
 	} else {
 		e.classic(h)
 	}
@@ -137,10 +139,7 @@ func (e *protoEncoder) engineHistogram(h *page.Histogram) {
 	e.varint(fieldHistogramCount, h.Count)
 	e.double(fieldHistogramSum, h.Sum)
 	for i, bound := range h.Bounds {
-		bucket := e.open(fieldHistogramBucket)
-		e.varint(fieldBucketCount, h.Counts[i])
-		e.double(fieldBucketBound, bound)
-		e.close(bucket)
+		e.bucket(h.Counts[i], bound, nil)
 	}
 	e.createdAt(fieldHistogramCreated)
 	e.close(value)
@@ -186,22 +185,26 @@ func (e *protoEncoder) classic(h *histogram) {
 			cumulative += counts[0].count()
 			counts = counts[1:]
 		}
-		bucket := e.open(fieldHistogramBucket)
-		e.varint(fieldBucketCount, cumulative)
-		e.double(fieldBucketBound, bound)
+		var x *exemplar
 		if len(exemplars) > 0 && h.bucketOf(exemplars[0].value) == i {
-			e.exemplar(fieldBucketExemplar, &exemplars[0])
-			exemplars = exemplars[1:]
+			x, exemplars = &exemplars[0], exemplars[1:]
 		}
-		e.close(bucket)
+		e.bucket(cumulative, bound, x)
 	}
 	if len(exemplars) > 0 {
-		bucket := e.open(fieldHistogramBucket)
-		e.varint(fieldBucketCount, h.count)
-		e.double(fieldBucketBound, math.Inf(1))
-		e.exemplar(fieldBucketExemplar, &exemplars[0])
-		e.close(bucket)
+		e.bucket(h.count, math.Inf(1), &exemplars[0])
 	}
+}
+
+// bucket appends a classic bucket, with an exemplar unless that is nil.
+func (e *protoEncoder) bucket(count uint64, bound float64, x *exemplar) {
+	bucket := e.open(fieldHistogramBucket)
+	e.varint(fieldBucketCount, count)
+	e.double(fieldBucketBound, bound)
+	if x != nil {
+		e.exemplar(fieldBucketExemplar, x)
+	}
+	e.close(bucket)
 }
 
 // native appends sparse buckets: spans of neighbours, then for each bucket of
@@ -234,13 +237,6 @@ func (e *protoEncoder) native(buckets tally) {
 			}
 		}
 		delta(b.count())
-	}
-}
-
-// nativeExemplars appends the exemplars of a histogram without classic buckets.
-func (e *protoEncoder) nativeExemplars(h *histogram) {
-	for i := range h.exemplars {
-		e.exemplar(fieldHistogramExemplar, &h.exemplars[i])
 	}
 }
 
