@@ -83,19 +83,19 @@ func TestProducts(t *testing.T) {
 	}
 	values, needs := map[string]float64{}, map[string]bool{}
 	for _, p := range products() {
-		if got, ok := ProductBandwidth(p.name); !ok || got != p.gigabytes*1e9 {
-			t.Errorf("%q: %v, %v; the table says %v", p.name, got/1e9, ok, p.gigabytes)
+		if got, ok := ProductBandwidth(p.Name); !ok || got != p.Gigabytes*1e9 {
+			t.Errorf("%q: %v, %v; the table says %v", p.Name, got/1e9, ok, p.Gigabytes)
 		}
-		if v, seen := values[p.name]; seen && v != p.gigabytes {
-			t.Errorf("%q has two values", p.name)
+		if v, seen := values[p.Name]; seen && v != p.Gigabytes {
+			t.Errorf("%q has two values", p.Name)
 		}
-		if needs[p.need] {
-			t.Errorf("two rows need %q", p.need)
+		if needs[p.Need] {
+			t.Errorf("two rows need %q", p.Need)
 		}
-		if got, ok := ProductBandwidth(p.need + " " + p.may); !ok || got != p.gigabytes*1e9 {
-			t.Errorf("%q with all its words: %v, %v; the table says %v", p.name, got/1e9, ok, p.gigabytes)
+		if got, ok := ProductBandwidth(p.Need + " " + p.May); !ok || got != p.Gigabytes*1e9 {
+			t.Errorf("%q with all its words: %v, %v; the table says %v", p.Name, got/1e9, ok, p.Gigabytes)
 		}
-		values[p.name], needs[p.need] = p.gigabytes, true
+		values[p.Name], needs[p.Need] = p.Gigabytes, true
 	}
 }
 

@@ -57,21 +57,15 @@ type settings struct {
 
 // lastAsked is the latest question to the driver, for the watchdog: the one at
 // which a poll hangs.
-type lastAsked struct{ atomic.Pointer[asked] }
+type lastAsked struct{ atomic.Pointer[string] }
 
-type asked struct{ device, question string } // device is "" for the driver as a whole
-
-func (l *lastAsked) set(device, question string) { l.Store(&asked{device, question}) }
-
-func (l *lastAsked) String() string {
-	switch a := l.Load(); {
-	case a == nil:
-		return ""
-	case a.device == "":
-		return "in " + a.question
-	default:
-		return "in " + a.question + " of " + a.device
+// set takes in a question to a device; "" is the driver as a whole.
+func (l *lastAsked) set(device, question string) {
+	text := "in " + question
+	if device != "" {
+		text += " of " + device
 	}
+	l.Store(&text)
 }
 
 // onceLog logs each thing once.
@@ -257,29 +251,24 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 			return DeviceSnapshot{}, err
 		}
 	}
-	if err := d.readFields("fields", d.settings.fields, &out); err != nil {
-		return DeviceSnapshot{}, err
-	}
-	if err := d.readSlow(now, &out); err != nil {
-		return DeviceSnapshot{}, err
-	}
-	parts, err := d.listParts()
-	if err != nil {
-		return DeviceSnapshot{}, err
-	}
-	if snapshot.MIG, err = d.readParts(parts, now); err != nil {
-		return DeviceSnapshot{}, err
-	}
-	if !d.split {
-		if err := d.readUnits(&d.units, d.Device, now, &out); err != nil {
+	var parts []MIGDevice
+	for _, read := range []func() error{
+		func() error { return d.readFields("fields", d.settings.fields, &out) },
+		func() error { return d.readSlow(now, &out) },
+		func() (err error) { parts, err = d.listParts(); return err },
+		func() (err error) { snapshot.MIG, err = d.readParts(parts, now); return err },
+		func() error {
+			if d.split { // its parts have them
+				return nil
+			}
+			return d.readUnits(&d.units, d, now, &out)
+		},
+		func() (err error) { snapshot.Processes, err = d.readProcesses(parts); return err },
+		func() (err error) { snapshot.VGPUs, err = d.readVGPUs(); return err },
+	} {
+		if err := read(); err != nil {
 			return DeviceSnapshot{}, err
 		}
-	}
-	if snapshot.Processes, err = d.readProcesses(parts); err != nil {
-		return DeviceSnapshot{}, err
-	}
-	if snapshot.VGPUs, err = d.readVGPUs(); err != nil {
-		return DeviceSnapshot{}, err
 	}
 	snapshot.Readings = d.settings.sorted(out.list)
 	return snapshot, nil

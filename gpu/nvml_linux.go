@@ -6,6 +6,7 @@ package gpu
 import "C" // with nvml_symbols_linux.c
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -128,36 +129,24 @@ func oneOf[N comparable](c call, names map[N]string, v N, r nvml.Return) (string
 // nvmlCode names a return code. The binding could name it too, but asks the
 // driver for the name.
 func nvmlCode(r nvml.Return) Code {
-	switch r {
-	case nvml.ERROR_UNINITIALIZED:
-		return CodeUninitialized
-	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_ARGUMENT_VERSION_MISMATCH, nvml.ERROR_DEPRECATED:
-		return CodeNotSupported
-	case nvml.ERROR_NO_PERMISSION:
-		return CodeNoPermission
-	case nvml.ERROR_NOT_FOUND:
-		return CodeNotFound
-	case nvml.ERROR_NO_DATA:
-		return CodeNoData
-	case nvml.ERROR_TIMEOUT:
-		return CodeTimeout
-	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return CodeDriverNotLoaded
-	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return CodeLibraryNotFound
-	case nvml.ERROR_FUNCTION_NOT_FOUND:
-		return CodeFunctionNotFound
-	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return CodeVersionMismatch
-	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_GPU_NOT_FOUND:
-		return CodeLost
-	case nvml.ERROR_RESET_REQUIRED:
-		return CodeResetRequired
-	case nvml.ERROR_OPERATING_SYSTEM:
-		return CodeOperatingSystem
-	default:
-		return CodeUnknown
-	}
+	return cmp.Or(map[nvml.Return]Code{
+		nvml.ERROR_UNINITIALIZED:             CodeUninitialized,
+		nvml.ERROR_NOT_SUPPORTED:             CodeNotSupported,
+		nvml.ERROR_ARGUMENT_VERSION_MISMATCH: CodeNotSupported,
+		nvml.ERROR_DEPRECATED:                CodeNotSupported,
+		nvml.ERROR_NO_PERMISSION:             CodeNoPermission,
+		nvml.ERROR_NOT_FOUND:                 CodeNotFound,
+		nvml.ERROR_NO_DATA:                   CodeNoData,
+		nvml.ERROR_TIMEOUT:                   CodeTimeout,
+		nvml.ERROR_DRIVER_NOT_LOADED:         CodeDriverNotLoaded,
+		nvml.ERROR_LIBRARY_NOT_FOUND:         CodeLibraryNotFound,
+		nvml.ERROR_FUNCTION_NOT_FOUND:        CodeFunctionNotFound,
+		nvml.ERROR_LIB_RM_VERSION_MISMATCH:   CodeVersionMismatch,
+		nvml.ERROR_GPU_IS_LOST:               CodeLost,
+		nvml.ERROR_GPU_NOT_FOUND:             CodeLost,
+		nvml.ERROR_RESET_REQUIRED:            CodeResetRequired,
+		nvml.ERROR_OPERATING_SYSTEM:          CodeOperatingSystem,
+	}[r], CodeUnknown)
 }
 
 // refused reports whether a newer form of a call is not supported, so that an

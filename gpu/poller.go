@@ -195,7 +195,7 @@ func (p *Poller) watch(ctx context.Context) {
 			}
 		case <-watchdog.C:
 			stuck = true
-			p.publish(Snapshot{State: StateStuck, Err: &Error{Call: "read GPUs", Code: CodeTimeout, Detail: p.asked.String()}})
+			p.publish(Snapshot{State: StateStuck, Err: &Error{Call: "read GPUs", Code: CodeTimeout, Detail: *cmp.Or(p.asked.Load(), new(string))}})
 		case o := <-p.results:
 			busy = false
 			watchdog.Stop()

@@ -124,13 +124,8 @@ var readingsFile []byte
 // Readings returns every kind, in the order of a page. They are not to be changed.
 func Readings() []Info { return table() }
 
-// table is readings.yml, which a test decodes.
 var table = sync.OnceValue(func() (all []Info) {
-	d := yaml.NewDecoder(bytes.NewReader(readingsFile))
-	d.KnownFields(true)
-	if err := d.Decode(&all); err != nil {
-		panic("decode readings.yml: " + err.Error())
-	}
+	decode("readings.yml", readingsFile, &all)
 	for i := range all {
 		info := &all[i]
 		info.Type = Gauge
@@ -144,6 +139,15 @@ var table = sync.OnceValue(func() (all []Info) {
 	}
 	return all
 })
+
+// decode decodes a file of the program, which a test does too.
+func decode(name string, data []byte, to any) {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(to); err != nil {
+		panic("decode " + name + ": " + err.Error())
+	}
+}
 
 // in returns a value of the driver in the unit of the reading.
 func (s *NVMLSource) in(v float64) float64 {

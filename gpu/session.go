@@ -230,22 +230,16 @@ func stateOf(err error) State {
 	if errors.Is(err, errNoDevices) {
 		return StateNoDevices
 	}
-	switch codeOf(err) {
-	case CodeNotBuilt:
-		return StateNotBuilt
-	case CodeLibraryNotFound:
-		return StateNoLibrary
-	case CodeDriverNotLoaded:
-		return StateNoDriver
-	case CodeVersionMismatch:
-		return StateDriverChanged
-	case CodeNoPermission, CodeOperatingSystem:
-		return StateDenied
-	case CodeLost, CodeResetRequired:
-		return StateLost
-	default:
-		return StateFailed
-	}
+	return cmp.Or(map[Code]State{
+		CodeNotBuilt:        StateNotBuilt,
+		CodeLibraryNotFound: StateNoLibrary,
+		CodeDriverNotLoaded: StateNoDriver,
+		CodeVersionMismatch: StateDriverChanged,
+		CodeNoPermission:    StateDenied,
+		CodeOperatingSystem: StateDenied,
+		CodeLost:            StateLost,
+		CodeResetRequired:   StateLost,
+	}[codeOf(err)], StateFailed)
 }
 
 // takeXIDs counts the critical errors since the poll before.

@@ -292,12 +292,10 @@ type rank struct {
 // ranks that have requests the one counts that has not worked for longest.
 func (r *Reader) lastProgress(c *mapping, s *scratch, idle bool, at time.Time) time.Time {
 	first := r.worked.IsZero()
-	moved, present := false, false
-	for i, n := range c.progress {
-		v, ok := n.of(s.results)
-		moved = moveMark(r.marks, i, mark{v, ok}) || moved
-		present = present || ok
-	}
+	moved, present := moveMarks(r.marks, func(i int) mark {
+		v, ok := c.progress[i].of(s.results)
+		return mark{v, ok}
+	})
 	if !present {
 		return time.Time{}
 	}
@@ -310,14 +308,15 @@ func (r *Reader) lastProgress(c *mapping, s *scratch, idle bool, at time.Time) t
 	return r.worked
 }
 
-// moveMark brings a mark to a page that has its source, and reports whether it
-// moved.
-func moveMark(marks []mark, i int, now mark) bool {
-	if !now.present || marks[i] == now {
-		return false
+// moveMarks brings marks to a page. It reports whether one moved, and whether the page has any.
+func moveMarks(marks []mark, now func(i int) mark) (moved, present bool) {
+	for i := range marks {
+		m := now(i)
+		if present = present || m.present; m.present && marks[i] != m {
+			marks[i], moved = m, true
+		}
 	}
-	marks[i] = now
-	return true
+	return moved, present
 }
 
 // ranksProgress returns the time of the rank that has requests and has not
@@ -336,12 +335,7 @@ func (r *Reader) ranksProgress(c *mapping, s *scratch, at time.Time) (oldest tim
 		if !known {
 			k = rank{marks: make([]mark, len(c.progress))}
 		}
-		moved, present := false, false
-		for i, n := range c.progress {
-			now := s.mark(n.source, run.set)
-			moved = moveMark(k.marks, i, now) || moved
-			present = present || now.present
-		}
+		moved, present := moveMarks(k.marks, func(i int) mark { return s.mark(c.progress[i].source, run.set) })
 		busy := run.values[0] > 0
 		if !known || moved || !busy {
 			k.worked = at

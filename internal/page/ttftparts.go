@@ -39,7 +39,7 @@ const (
 	PartRest         TTFTPart = "rest"          // what no other part accounts for
 )
 
-// Indexes of the parts in TTFTParts.
+// Indexes of the parts in TTFTParts; all before the rest are measured.
 const (
 	ttftNetwork = iota
 	ttftGatewayQueue
@@ -97,24 +97,17 @@ func (p *TTFTParts) MarshalJSON() ([]byte, error) {
 // safe for concurrent use.
 type TTFTSplit struct {
 	mu     sync.Mutex
-	probes []splitProbe             // the oldest first
-	pages  *[numPageParts]pageMeans // nil until a page shows one of them
+	probes []splitProbe         // the oldest first
+	pages  *[ttftRest]pageMeans // by part; nil until a page shows one of them
 }
 
 // splitProbe is a probe that succeeded; times in seconds.
 type splitProbe struct {
-	at                            time.Time // of its end
-	ttft, connect, queue, prefill float32   // negative is not known
-	timed                         bool      // its latencies count
+	at    time.Time // of its end
+	ttft  float32
+	own   [ttftRest]float32 // what its connection and its reply say of the parts; negative is not known
+	timed bool              // its latencies count
 }
-
-// Indexes of the pages' histograms.
-const (
-	pageGatewayQueue = iota
-	pageEngineQueue
-	pagePrefill
-	numPageParts
-)
 
 // pageMeans is one histogram of all servers, or of all replicas of a gateway, together.
 type pageMeans struct {
@@ -141,11 +134,11 @@ func (s *TTFTSplit) Observe(r *result.Result, timed bool) {
 		return // there is nothing to divide by
 	}
 	p := splitProbe{
-		at: r.Start.Add(r.Timing.Duration), ttft: seconds32(r.Timing.TTFT), connect: -1,
-		queue: seconds32(r.Server.Queue), prefill: seconds32(r.Server.Prefill), timed: timed && !r.Imprecise,
+		at: r.Start.Add(r.Timing.Duration), ttft: seconds32(r.Timing.TTFT), timed: timed && !r.Imprecise,
+		own: [ttftRest]float32{-1, -1, seconds32(r.Server.Queue), seconds32(r.Server.Prefill)},
 	}
 	if !r.Reused {
-		p.connect = seconds32(r.Timing.Phases[result.PhaseConnect])
+		p.own[ttftNetwork] = seconds32(r.Timing.Phases[result.PhaseConnect])
 	}
 	s.probes = stats.AppendLatest(s.probes, p, maxTTFTProbes)
 }
@@ -162,7 +155,7 @@ func seconds32(d time.Duration) float32 {
 func (s *TTFTSplit) ReadGateway(all *Total) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read(pageGatewayQueue, all, config.QueueTime)
+	s.read(ttftGatewayQueue, all, config.QueueTime)
 }
 
 // ReadServers takes in how long requests waited at the servers and how long their
@@ -170,21 +163,21 @@ func (s *TTFTSplit) ReadGateway(all *Total) {
 func (s *TTFTSplit) ReadServers(all *Total) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read(pageEngineQueue, all, config.QueueTime)
-	s.read(pagePrefill, all, config.PrefillTime)
+	s.read(ttftEngineQueue, all, config.QueueTime)
+	s.read(ttftPrefill, all, config.PrefillTime)
 }
 
 // read takes in a distribution of all pages, or that one of them lacks it.
-func (s *TTFTSplit) read(page int, all *Total, q config.Quantity) {
+func (s *TTFTSplit) read(part int, all *Total, q config.Quantity) {
 	var h *Histogram
 	if all != nil {
 		h = all.Histograms[q]
 	}
 	if s.pages == nil && h != nil {
-		s.pages = new([numPageParts]pageMeans)
+		s.pages = new([ttftRest]pageMeans)
 	}
 	if s.pages != nil {
-		s.pages[page].read(all, h)
+		s.pages[part].read(all, h)
 	}
 }
 
@@ -262,36 +255,38 @@ func (s *TTFTSplit) Parts(now time.Time) *TTFTParts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from, until := s.window(now)
-	sums := sumProbes(s.probes, from, until)
-	if sums.timed < minTTFTProbes {
+	all, ttft := 0, 0.0
+	var timed []splitProbe
+	for _, p := range s.probes {
+		if !p.at.After(from) || p.at.After(until) {
+			continue
+		}
+		if all++; p.timed {
+			timed, ttft = append(timed, p), ttft+float64(p.ttft)
+		}
+	}
+	if len(timed) < minTTFTProbes {
 		return nil
 	}
-	out := &TTFTParts{TTFT: sums.ttft / float64(sums.timed), Probes: sums.timed, Span: until.Sub(from)}
-	if sums.connects > 0 {
-		out.Seconds[ttftNetwork] = new(sums.connect / float64(sums.connects))
-	}
+	out := &TTFTParts{TTFT: ttft / float64(len(timed)), Probes: len(timed), Span: until.Sub(from)}
 	known := false
-	for _, part := range []struct {
-		index, page int
-		own         float64 // sum over the replies
-		told        int     // replies that have it
-	}{
-		{ttftGatewayQueue, pageGatewayQueue, 0, 0},
-		{ttftEngineQueue, pageEngineQueue, sums.queue, sums.queues},
-		{ttftPrefill, pagePrefill, sums.prefill, sums.prefills},
-	} {
-		if part.told == sums.timed {
-			out.Seconds[part.index], known = new(part.own/float64(part.told)), true
-			continue
+	for part := range ttftRest {
+		sum, n := 0.0, 0
+		for _, p := range timed {
+			if v := p.own[part]; v >= 0 {
+				sum, n = sum+float64(v), n+1
+			}
 		}
-		// Where the page counted fewer requests, probes went elsewhere.
-		if s.pages == nil {
-			continue
+		switch {
+		case n == len(timed), n > 0 && part == ttftNetwork:
+			out.Seconds[part] = new(sum / float64(n))
+		case s.pages != nil:
+			// Where the page counted fewer requests, probes went elsewhere.
+			if mean, requests := s.pages[part].since(from); requests >= uint64(all) {
+				out.Seconds[part], out.Requests = new(mean), max(out.Requests, requests)
+			}
 		}
-		if mean, n := s.pages[part.page].since(from); n >= uint64(sums.all) {
-			out.Seconds[part.index], known = new(mean), true
-			out.Requests = max(out.Requests, n)
-		}
+		known = known || part != ttftNetwork && out.Seconds[part] != nil
 	}
 	if !known {
 		return nil
@@ -321,37 +316,5 @@ func (p *TTFTParts) close() {
 		p.Seconds[ttftRest] = new(float64)
 	default:
 		p.Seconds, p.Excess = [numTTFTParts]*float64{}, sum-p.TTFT
-	}
-}
-
-// probeSums are sums over probes, and how many probes each is of.
-type probeSums struct {
-	all, timed, connects, queues, prefills int
-	ttft, connect, queue, prefill          float64
-}
-
-func sumProbes(probes []splitProbe, from, until time.Time) probeSums {
-	var s probeSums
-	for _, p := range probes {
-		if !p.at.After(from) || p.at.After(until) {
-			continue
-		}
-		s.all++
-		if !p.timed {
-			continue
-		}
-		s.timed++
-		s.ttft += float64(p.ttft)
-		addTold(&s.connect, &s.connects, p.connect)
-		addTold(&s.queue, &s.queues, p.queue)
-		addTold(&s.prefill, &s.prefills, p.prefill)
-	}
-	return s
-}
-
-func addTold(sum *float64, n *int, v float32) {
-	if v >= 0 {
-		*sum += float64(v)
-		*n++
 	}
 }
