@@ -125,7 +125,11 @@ func (d *nvmlDevice) Processes() ([]Process, error) {
 }
 
 func (d *nvmlDevice) ProcessUtilization(since uint64) ([]Sample, error) {
-	found, r := processUtilization(d.handle, since)
+	var found []nvml.ProcessUtilizationSample
+	r := guarded(func() (r nvml.Return) { found, r = d.handle.GetProcessUtilization(since); return r })
+	if r == nvml.ERROR_INSUFFICIENT_SIZE { // its answer for none
+		r = nvml.ERROR_NOT_FOUND
+	}
 	if err := call("nvmlDeviceGetProcessUtilization").result(r); err != nil {
 		return nil, err
 	}
@@ -138,21 +142,6 @@ func (d *nvmlDevice) ProcessUtilization(since uint64) ([]Sample, error) {
 		samples = append(samples, Sample{ID: int(s.Pid), Timestamp: s.TimeStamp, SM: int(s.SmUtil)})
 	}
 	return samples, nil
-}
-
-// processUtilization asks the binding, which panics if there are more samples
-// at its second call than at its first; the next poll has them.
-func processUtilization(handle nvml.Device, since uint64) (samples []nvml.ProcessUtilizationSample, r nvml.Return) {
-	defer func() {
-		if recover() != nil {
-			samples, r = nil, nvml.ERROR_NO_DATA
-		}
-	}()
-	samples, r = handle.GetProcessUtilization(since)
-	if r == nvml.ERROR_INSUFFICIENT_SIZE { // its answer for none
-		return nil, nvml.ERROR_NOT_FOUND
-	}
-	return samples, r
 }
 
 // nvmlSample is a sample in memory of the library.
@@ -251,7 +240,9 @@ func vgpuProfile(instance nvml.VgpuInstance) string {
 }
 
 func (d *nvmlDevice) VGPUUtilization(since uint64) ([]Sample, error) {
-	kind, found, r := vgpuUtilization(d.handle, since)
+	var kind nvml.ValueType
+	var found []nvml.VgpuInstanceUtilizationSample
+	r := guarded(func() (r nvml.Return) { kind, found, r = d.handle.GetVgpuUtilization(since); return r })
 	const name = call("nvmlDeviceGetVgpuUtilization")
 	if err := name.result(r); err != nil {
 		return nil, err
@@ -270,13 +261,14 @@ func (d *nvmlDevice) VGPUUtilization(since uint64) ([]Sample, error) {
 	return samples, nil
 }
 
-// vgpuUtilization asks the binding, which panics if the driver counts no vGPU
-// and yet wants more room.
-func vgpuUtilization(handle nvml.Device, since uint64) (kind nvml.ValueType, samples []nvml.VgpuInstanceUtilizationSample, r nvml.Return) {
+// guarded asks the binding for samples. It panics if there are more of them at its second call
+// than at its first, of which the next poll has them, or if the driver counts no vGPU and yet
+// wants more room.
+func guarded(ask func() nvml.Return) (r nvml.Return) {
 	defer func() {
 		if recover() != nil {
-			samples, r = nil, nvml.ERROR_NO_DATA
+			r = nvml.ERROR_NO_DATA
 		}
 	}()
-	return handle.GetVgpuUtilization(since)
+	return ask()
 }

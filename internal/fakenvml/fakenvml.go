@@ -44,7 +44,7 @@ var sources embed.FS
 // environment it fails.
 func Build(tb testing.TB, v Variant) string {
 	tb.Helper()
-	if !cgo {
+	if strings.TrimSpace(output(tb, "go", "env", "CGO_ENABLED")) != "1" {
 		missing(tb, "cgo is off")
 	}
 	compiler := os.Getenv("CC")

@@ -72,33 +72,26 @@ func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	e := &Endpoint{
 		cfg: cfg, options: o, servers: map[string]*server{}, secrets: o.Secrets.With(config.Secrets(cfg)...),
 	}
+	var failed error // the first one
+	connect := func(settings config.HTTPClient, serverName string) *client {
+		c, err := e.newClient(settings, serverName)
+		failed = cmp.Or(failed, err)
+		return c
+	}
 	for _, u := range cfg.Servers.URLs {
-		c, err := e.newClient(e.settings(u.URL), "")
-		if err != nil {
-			return nil, err
-		}
-		e.urls = append(e.urls, c)
+		e.urls = append(e.urls, connect(e.settings(u.URL), ""))
 	}
 	for _, u := range cfg.Servers.DNS {
-		c, err := e.newClient(e.settings(u.URL), u.Hostname())
-		if err != nil {
-			return nil, err
-		}
-		e.dns = append(e.dns, &dnsName{url: u.URL, client: c})
+		e.dns = append(e.dns, &dnsName{url: u.URL, client: connect(e.settings(u.URL), u.Hostname())})
 	}
-	if e.finds = cfg.Servers.Find && len(e.clients) == 0 && !isHosted(cfg); e.finds {
-		var err error
-		if e.own, err = e.newClient(e.ownSettings(), ""); err != nil {
-			return nil, err
-		}
+	if e.finds = cfg.Servers.Find && len(e.urls)+len(e.dns) == 0 && !isHosted(cfg); e.finds {
+		e.own = connect(e.ownSettings(), "")
 		e.bare = e.own
 		if bare := e.ownSettings().WithoutCredentials(); !reflect.DeepEqual(bare, e.ownSettings()) {
-			if e.bare, err = e.newClient(bare, ""); err != nil {
-				return nil, err
-			}
+			e.bare = connect(bare, "")
 		}
 	}
-	return e, nil
+	return e, failed
 }
 
 // Close closes idle connections, as to a server that gives out tokens. No
