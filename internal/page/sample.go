@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -20,7 +21,7 @@ type sample struct {
 	offset   int32   // in the page
 	owner    int32   // the backend or device that it is of, as owner numbers it; 0 is the server
 	set      uint64  // hash of the labels, without copies and le
-	series   uint64  // hash of name and labels
+	series   uint64  // hash of name and labels, of a bucket without le
 	le       float64 // of a bucket
 	value    float64 // finite, not negative
 	rank     float64 // of a list: the one with the largest counts
@@ -151,11 +152,15 @@ func (s *scratch) add(p *page, c *mapping, model string) *PageError {
 	if len(text) > maxSeriesBytes {
 		return pageErrorf(ReasonTooLarge, "series %s has more than %d bytes", quoted(name), maxSeriesBytes)
 	}
+	if s.addBucket(p, text, value) {
+		return nil
+	}
 	var ls labels.Labels
 	p.parser.Labels(&ls)
 	if !c.wants(ls) {
 		return nil
 	}
+	first := len(s.samples)
 	match, shown := c.match(ls, model)
 	base := sample{offset: int32(p.offset(text)), series: ls.Hash(), model: match}
 	for _, t := range s.targets {
@@ -173,8 +178,59 @@ func (s *scratch) add(p *page, c *mapping, model string) *PageError {
 	if s.role == "" && c.config.RoleLabel != "" {
 		s.role = c.role(ls)
 	}
+	s.keepBucket(text, value, s.samples[first:])
 	return nil
 }
+
+// bucket is the latest bucket whose labels were parsed, which is most of the work with a page: the
+// other buckets of its histogram differ from it in the value of le alone.
+type bucket struct {
+	before, after []byte   // the text of the series around the value of le; nil is none
+	samples       []sample // what it is
+}
+
+// cutBucket returns the bound of a bucket and the text of the series around it.
+func cutBucket(series []byte) (before []byte, le float64, after []byte, ok bool) {
+	at := max(bytes.Index(series, firstLE), bytes.Index(series, laterLE))
+	if at < 0 {
+		return nil, 0, nil, false
+	}
+	at += len(firstLE)
+	bound, _, _ := bytes.Cut(series[at:], quote)
+	le, err := strconv.ParseFloat(string(bound), 64)
+	return series[:at], le, series[at+len(bound):], err == nil && !math.IsNaN(le) && !math.IsInf(le, -1)
+}
+
+var firstLE, laterLE = []byte(`{le="`), []byte(`,le="`)
+
+// keepBucket keeps the samples that a line was found to be, if it is a bucket.
+func (s *scratch) keepBucket(text []byte, value float64, samples []sample) {
+	if slices.ContainsFunc(s.targets, func(t target) bool { return t.part != partBucket }) || !isCount(value) {
+		return
+	}
+	if before, _, after, ok := cutBucket(text); ok {
+		s.bucket = bucket{before, after, samples}
+	}
+}
+
+// addBucket adds a bucket of the same histogram as the latest; false for any other sample.
+func (s *scratch) addBucket(p *page, text []byte, value float64) bool {
+	if n := len(s.bucket.before); n == 0 || len(text) < n || !bytes.Equal(text[:n], s.bucket.before) || !isCount(value) {
+		return false
+	}
+	_, le, after, ok := cutBucket(text)
+	if !ok || !bytes.Equal(after, s.bucket.after) || len(s.samples)+len(s.bucket.samples) > maxMappedSamples {
+		return false
+	}
+	for _, sm := range s.bucket.samples {
+		sm.offset, sm.le, sm.value = int32(p.offset(text)), le, value
+		s.samples = append(s.samples, sm)
+	}
+	return true
+}
+
+// isCount reports whether a value can be a count.
+func isCount(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
 
 // role returns the role that a sample shows; "" for none.
 func (c *mapping) role(ls labels.Labels) string {
@@ -241,6 +297,7 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 		if err != nil || math.IsNaN(sm.le) || math.IsInf(sm.le, -1) {
 			return sm, false
 		}
+		sm.series, s.hash = ls.HashWithoutLabels(s.hash, labels.BucketLabel)
 	}
 	sm.set, s.hash = ls.HashWithoutLabels(s.hash, without...)
 	switch name := c.backendOf(ls); {
@@ -256,7 +313,7 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 	if src.requests != nil {
 		sm.source += int32(c.finish(src.requests, ls))
 	}
-	return sm, value >= 0 && !math.IsInf(value, 0)
+	return sm, isCount(value)
 }
 
 // items returns how many items a comma-separated list has.
@@ -327,7 +384,8 @@ type scratch struct {
 	spelling []uint8     // by source, the one to prefer of those on the page
 	wrong    []wrongType // families of the wrong type
 	last     []byte      // the latest name of a series
-	targets  []target    // what samples of that name are
+	bucket   bucket
+	targets  []target // what samples of that name are
 	plain    []byte
 	hash     []byte
 	series   []series
@@ -378,7 +436,7 @@ const maxKept = 16 << 10
 // reset makes the scratch ready for a page.
 func (s *scratch) reset(c *mapping) {
 	s.samples, s.wrong, s.series, s.numbers = s.samples[:0], s.wrong[:0], s.series[:0], s.numbers[:0]
-	s.models, s.role = models{}, ""
+	s.models, s.role, s.bucket = models{}, "", bucket{}
 	clear(s.owners)
 	clear(s.devices)
 	clear(s.parts)
@@ -406,7 +464,7 @@ func sized[T any](b []T, n int) []T {
 // release lets go of what belongs to a page or to a reader. It returns false
 // where the scratch has grown too large to be kept.
 func (s *scratch) release() bool {
-	s.last, s.targets, s.models = nil, nil, models{}
+	s.last, s.targets, s.models, s.bucket = nil, nil, models{}, bucket{}
 	clear(s.wrong)
 	clear(s.series)
 	clear(s.results)
