@@ -57,7 +57,6 @@ type QuantityRow struct {
 
 // The kinds of quantities.
 const (
-	gaugeKind     = "gauge"
 	counterKind   = "counter"
 	histogramKind = "histogram"
 )
