@@ -52,13 +52,10 @@ type Condition struct {
 	State health.State
 	// Since is when the state began.
 	Since time.Time
-	// Failing counts the probes since then, while some fail; nil is not known.
-	Failing *Tally
+	// Failed counts the probes since then that failed, Of all of them, and Spells how often
+	// the endpoint was down, while some fail; 0 is not known.
+	Failed, Of, Spells int
 }
-
-// Tally counts the probes of an incident: of how many Failed did, and in how many Spells
-// in which the endpoint was down.
-type Tally struct{ Failed, Of, Spells int }
 
 // Probe is what one probe came to.
 type Probe struct {

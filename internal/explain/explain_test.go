@@ -375,12 +375,12 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 // failed last.
 func TestShareOfFailures(t *testing.T) {
 	e := of(health.Flapping, append(many(12, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}, Error: "status 500: oops"})[:4], many(8, answered(time.Second))...)...)
-	e.Since, e.Failing = noon.Add(-40*time.Minute), &Tally{Failed: 94, Of: 193, Spells: 16}
+	e.Since, e.Failed, e.Of, e.Spells = noon.Add(-40*time.Minute), 94, 193, 16
 	want := []string{"94 of 193 probes failed (49 %) since 11:20:00 UTC, in 16 spells", "4 of 4 failed probes: an HTTP error: status 500: oops"}
 	if got := Explain(e)[0]; got.Cause != ServerError || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
 	}
-	e.State, e.Failing = health.Up, nil
+	e.State, e.Failed = health.Up, 0
 	want = []string{"8 of the latest 12 probes succeeded", "the latest that failed, at 11:59:15 UTC: an HTTP error: status 500: oops"}
 	if got := Explain(e)[0]; got.Title != "nothing is wrong now" || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Title, got.Evidence, want)

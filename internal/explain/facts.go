@@ -171,13 +171,12 @@ func (f *facts) share(wanted func(*Probe) bool) (n int, share float64) {
 // tally returns the line of which share of the probes failed since when; nothing where
 // that is not known.
 func (f *facts) tally() []string {
-	t := f.Failing
-	if t == nil || t.Failed == 0 {
+	if f.Failed == 0 {
 		return nil
 	}
-	line := fmt.Sprintf("%d of %s failed (%.0f %%) since %s", t.Failed, plural(t.Of, "probe"), 100*float64(t.Failed)/float64(t.Of), clock(f.Since))
-	if t.Spells > 1 {
-		line += fmt.Sprintf(", in %d spells", t.Spells)
+	line := fmt.Sprintf("%d of %s failed (%.0f %%) since %s", f.Failed, plural(f.Of, "probe"), 100*float64(f.Failed)/float64(f.Of), clock(f.Since))
+	if f.Spells > 1 {
+		line += fmt.Sprintf(", in %d spells", f.Spells)
 	}
 	return []string{line}
 }

@@ -33,11 +33,7 @@ type causes struct {
 // condition returns the state of an endpoint as it is and as it would be without a mute.
 func (e *endpoint) condition() (*health.Status, explain.Condition) {
 	s := e.health.Status()
-	c := explain.Condition{State: s.Unmuted, Since: s.UnmutedSince}
-	if s.Failed > 0 {
-		c.Failing = &explain.Tally{Failed: s.Failed, Of: s.Probes, Spells: s.Spells}
-	}
-	return s, c
+	return s, explain.Condition{State: s.Unmuted, Since: s.UnmutedSince, Failed: s.Failed, Of: s.Probes, Spells: s.Spells}
 }
 
 // evidence returns what is known of an endpoint, but for what other endpoints show.
