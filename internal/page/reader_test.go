@@ -2,9 +2,14 @@ package page
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/inference-exporter/inference_exporter/config"
 )
@@ -253,5 +258,33 @@ func TestManyRanks(t *testing.T) {
 	l.read(page("b", maxRanks+1))
 	if n := len(l.reader.ranks); n != 0 {
 		t.Errorf("%d ranks are kept of too many", n)
+	}
+}
+
+// A bucket of which only le differs from the one before is the same as one whose labels are parsed,
+// as with a space before le.
+func TestBuckets(t *testing.T) {
+	m := mappings(t, nil)
+	read := func(page string) (*Snapshot, error) {
+		return m.NewReader().Read([]byte(page), textFormat, time.Unix(1, 0), Want{})
+	}
+	files, err := filepath.Glob("testdata/pages/servers/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := read(string(text))
+		want, wantErr := read(strings.NewReplacer(`,le="`, `, le="`, `{le="`, `{ le="`).Replace(string(text)))
+		if diff := cmp.Diff(want, got); diff != "" || (err == nil) != (wantErr == nil) {
+			t.Errorf("%s: %v, want %v (-want +got):\n%s", file, err, wantErr, diff)
+		}
+	}
+	const head, bucket = "vllm:num_requests_running 1\n", "vllm:time_to_first_token_seconds_bucket{le=\"1\"} 1\n"
+	if _, err := read(head + bucket + strings.Replace(bucket, `"1"`, `"2"`, 1) + bucket); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("a bucket that is on the page twice: %v", err)
 	}
 }
