@@ -85,6 +85,14 @@ func StudentT95(freedom int) float64 {
 	return z + (z*z*z+z)/(4*v) + (5*z*z*z*z*z+16*z*z*z+3*z)/(96*v*v)
 }
 
+// Finite returns a value as JSON can have it; nil where it is no finite number.
+func Finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
 // AppendLatest appends to a window of at most a number of samples, from which the
 // oldest is removed. The window takes the room of that number at most.
 func AppendLatest[T any](window []T, v T, most int) []T {

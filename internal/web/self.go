@@ -1,13 +1,14 @@
 package web
 
 import (
-	"math"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Info describes the process.
@@ -120,16 +121,16 @@ func selfMetrics(families []*dto.MetricFamily) []selfMetric {
 func (s *selfMetric) measure(m *dto.Metric) {
 	switch {
 	case m.GetGauge() != nil:
-		s.Value = finite(m.GetGauge().GetValue())
+		s.Value = stats.Finite(m.GetGauge().GetValue())
 	case m.GetCounter() != nil:
-		s.Value = finite(m.GetCounter().GetValue())
+		s.Value = stats.Finite(m.GetCounter().GetValue())
 	case m.GetHistogram() != nil:
 		h := m.GetHistogram()
-		s.Count, s.Mean = new(h.GetSampleCount()), finite(h.GetSampleSum()/float64(h.GetSampleCount()))
+		s.Count, s.Mean = new(h.GetSampleCount()), stats.Finite(h.GetSampleSum()/float64(h.GetSampleCount()))
 		s.P99Bound = p99Bound(h)
 	case m.GetSummary() != nil:
 		q := m.GetSummary()
-		s.Count, s.Mean = new(q.GetSampleCount()), finite(q.GetSampleSum()/float64(q.GetSampleCount()))
+		s.Count, s.Mean = new(q.GetSampleCount()), stats.Finite(q.GetSampleSum()/float64(q.GetSampleCount()))
 	}
 }
 
@@ -145,13 +146,5 @@ func p99Bound(h *dto.Histogram) *float64 {
 	if i < 0 {
 		return nil
 	}
-	return finite(h.GetBucket()[i].GetUpperBound())
-}
-
-// finite returns what JSON can say; nil for the rest.
-func finite(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
+	return stats.Finite(h.GetBucket()[i].GetUpperBound())
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -109,20 +110,12 @@ func (d *drift) relearn(values [][]float32) {
 func driftOf(values, first [][]float32, kind api.Kind) *Drift {
 	var d Drift
 	if kind == api.Rerank {
-		d.Order = finite(rankCorrelation(values[0], first[0]))
+		d.Order = stats.Finite(rankCorrelation(values[0], first[0]))
 	} else {
-		d.Similarity = finite(similarity(values, first))
+		d.Similarity = stats.Finite(similarity(values, first))
 	}
-	d.Distance = finite(distanceOf(values, first))
+	d.Distance = stats.Finite(distanceOf(values, first))
 	return &d
-}
-
-// finite returns a value; nil where it is not finite.
-func finite(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
 }
 
 // alike reports whether two answers have vectors of the same number and lengths.
