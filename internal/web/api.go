@@ -67,7 +67,7 @@ func (a *api) answer(serve http.HandlerFunc) http.Handler {
 }
 
 func (a *api) serveFleet(w http.ResponseWriter, r *http.Request) {
-	page, err := a.fleet.get(func() (*packedPage, error) { return packFleet(a.Status.Fleet()) })
+	page, err := a.fleet.get(func() ([]byte, error) { return packFleet(a.Status.Fleet()) })
 	a.writeKept(w, r, page, err)
 }
 
@@ -78,7 +78,7 @@ func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
 		a.noEndpoint(w, name)
 		return
 	}
-	page, err := a.details.of(name, version).get(func() (*packedPage, error) { return a.detail(name) })
+	page, err := a.details.of(name, version).get(func() ([]byte, error) { return a.detail(name) })
 	if errors.Is(err, errNoEndpoint) { // it went meanwhile
 		jsonError(w, http.StatusNotFound, err.Error())
 		return
@@ -88,16 +88,12 @@ func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
 
 var errNoEndpoint = errors.New("no endpoint with this name")
 
-func (a *api) detail(name string) (*packedPage, error) {
+func (a *api) detail(name string) ([]byte, error) {
 	detail, ok := a.Status.Detail(name)
 	if !ok {
 		return nil, errNoEndpoint
 	}
-	page, err := json.Marshal(detail)
-	if err != nil {
-		return nil, err
-	}
-	return newPackedPage(page), nil
+	return packJSON(detail)
 }
 
 func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
@@ -124,10 +120,7 @@ func (a *api) noEndpoint(w http.ResponseWriter, name string) {
 }
 
 func (a *api) serveGateways(w http.ResponseWriter, r *http.Request) {
-	page, err := a.gateways.get(func() (*packedPage, error) {
-		page, err := json.Marshal(a.Gateways())
-		return newPackedPage(page), err
-	})
+	page, err := a.gateways.get(func() ([]byte, error) { return packJSON(a.Gateways()) })
 	a.writeKept(w, r, page, err)
 }
 
@@ -154,19 +147,19 @@ func (a *api) writeJSON(w http.ResponseWriter, v any) {
 	a.write(w, page, err)
 }
 
-// writeKept answers with a page that many request, compressed once for all.
-func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page *packedPage, err error) {
+// writeKept answers with a page that many request, which is kept in gzip.
+func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page []byte, err error) {
 	switch {
 	case err != nil:
 		a.fail(w, err)
 	case acceptsGzip(r.Header):
 		w.Header().Set("Content-Encoding", "gzip") // which the wrapper leaves as it is
-		a.write(w, page.packed(), nil)
-	case page.plain == nil:
-		w.Header().Set("Content-Type", "application/json")
-		_ = page.unpack(w)
+		a.write(w, page, nil)
 	default:
-		a.write(w, page.plain, nil)
+		w.Header().Set("Content-Type", "application/json")
+		if plain, err := gzip.NewReader(bytes.NewReader(page)); err == nil {
+			_, _ = io.Copy(w, plain)
+		}
 	}
 }
 
@@ -207,33 +200,17 @@ const (
 	maxDetails = 8
 )
 
-// keptPage keeps a page for a moment, so that many requests for it at the same
+// keptPage keeps a page in gzip for a moment, so that many requests for it at the same
 // time, as after a restart, cost no more than one.
 type keptPage struct {
 	mu   sync.Mutex
 	made time.Time
-	page *packedPage
-}
-
-// packedPage is a page, and its gzip form, made once for all who accept it. Of a large
-// page the gzip form is all that is kept, and plain is nil.
-type packedPage struct {
-	plain  []byte
-	packed func() []byte
-}
-
-func (p *packedPage) unpack(w io.Writer) error {
-	r, err := gzip.NewReader(bytes.NewReader(p.packed()))
-	if err == nil {
-		_, err = io.Copy(w, r)
-	}
-	return err
+	page []byte // nil is none
 }
 
 // packFleet returns the page of all endpoints, of which no more than a row is in memory
 // before it is packed.
-func packFleet(f *status.Fleet) (*packedPage, error) {
-	rows := f.Endpoints
+func packFleet(f *status.Fleet) ([]byte, error) {
 	head := *f
 	head.Endpoints = []*status.Row{}
 	page, err := json.Marshal(&head)
@@ -242,9 +219,9 @@ func packFleet(f *status.Fleet) (*packedPage, error) {
 	}
 	const end = "]}" // of the rows, which are the last of the page
 	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // fails at an unknown level only
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // fails at an unknown level only; a buffer does not
 	_, _ = w.Write(bytes.TrimSuffix(page, []byte(end)))
-	for i, row := range rows {
+	for i, row := range f.Endpoints {
 		page, err = json.Marshal(row)
 		if err != nil {
 			return nil, err
@@ -255,21 +232,24 @@ func packFleet(f *status.Fleet) (*packedPage, error) {
 		_, _ = w.Write(page)
 	}
 	_, _ = io.WriteString(w, end)
-	_ = w.Close() // to a buffer, which does not fail
-	return &packedPage{packed: out.Bytes}, nil
+	_ = w.Close()
+	return out.Bytes(), nil
 }
 
-func newPackedPage(plain []byte) *packedPage {
-	return &packedPage{plain, sync.OnceValue(func() []byte {
-		var out bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // fails at an unknown level only
-		_, _ = w.Write(plain)                             // to a buffer, which does not fail
-		_ = w.Close()
-		return out.Bytes()
-	})}
+// packJSON returns v in gzip.
+func packJSON(v any) ([]byte, error) {
+	page, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // as above
+	_, _ = w.Write(page)
+	_ = w.Close()
+	return out.Bytes(), nil
 }
 
-func (k *keptPage) get(produce func() (*packedPage, error)) (*packedPage, error) {
+func (k *keptPage) get(produce func() ([]byte, error)) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.page != nil && time.Since(k.made) < keptAge {
@@ -279,15 +259,17 @@ func (k *keptPage) get(produce func() (*packedPage, error)) (*packedPage, error)
 	if err != nil {
 		return nil, err
 	}
-	k.page, k.made = page, time.Now()
-	time.AfterFunc(keptAge, func() { k.drop(page) })
+	made := time.Now()
+	k.page, k.made = page, made
+	time.AfterFunc(keptAge, func() { k.drop(made) })
 	return page, nil
 }
 
-func (k *keptPage) drop(page *packedPage) {
+// drop forgets the page that was made then.
+func (k *keptPage) drop(made time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.page == page {
+	if k.made.Equal(made) {
 		k.page = nil
 	}
 }

@@ -162,11 +162,11 @@ func TestDetailIsKeptUntilItChanges(t *testing.T) {
 
 func TestErrorIsNotKept(t *testing.T) {
 	var k keptPage
-	if _, err := k.get(func() (*packedPage, error) { return newPackedPage([]byte("part")), errors.New("no paper") }); err == nil {
+	if _, err := k.get(func() ([]byte, error) { return []byte("part"), errors.New("no paper") }); err == nil {
 		t.Error("no error")
 	}
-	if page, err := k.get(func() (*packedPage, error) { return newPackedPage([]byte("whole")), nil }); string(page.plain) != "whole" || err != nil {
-		t.Errorf("%q, %v", page.plain, err)
+	if page, err := k.get(func() ([]byte, error) { return []byte("whole"), nil }); string(page) != "whole" || err != nil {
+		t.Errorf("%q, %v", page, err)
 	}
 }
 
