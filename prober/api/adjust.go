@@ -37,6 +37,9 @@ func (a *Adjustment) Check(p *Protocol) error {
 
 // apply adjusts a body in place, whose answer is capped by a key, and returns it. Errors name the key.
 func (a *Adjustment) apply(body fields, maxTokens string) (fields, error) {
+	if a.MaxTokensField == "" && len(a.Omit)+len(a.Extra) == 0 {
+		return body, nil
+	}
 	var err error
 	if a.MaxTokensField != "" {
 		if body, err = a.renameCap(body, maxTokens); err != nil {

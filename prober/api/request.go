@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,38 +70,47 @@ func encodeJSON(body any) ([]byte, error) {
 }
 
 // encode writes a value to b, other values than objects by e, which writes there too.
-func encode(b *bytes.Buffer, e *json.Encoder, v any) error {
+func encode(b *bytes.Buffer, e *json.Encoder, v any) (err error) {
+	separator := ""
 	switch v := v.(type) {
 	case fields:
-		return encodeList(b, e, "{}", v.present())
-	case []fields:
-		return encodeList(b, e, "[]", v)
-	case field:
-		if err := encode(b, e, v.key); err != nil {
-			return err
+		b.WriteByte('{')
+		for i := range v {
+			if m := &v[i]; err == nil && m.value != (none{}) {
+				b.WriteString(separator)
+				separator = ","
+				writeKey(b, e, m.key)
+				err = encode(b, e, m.value)
+			}
 		}
-		b.WriteByte(':')
-		return encode(b, e, v.value)
+		b.WriteByte('}')
+	case []fields:
+		b.WriteByte('[')
+		for _, f := range v {
+			b.WriteString(separator)
+			separator = ","
+			err = cmp.Or(err, encode(b, e, f))
+		}
+		b.WriteByte(']')
+	default:
+		if err = e.Encode(v); err == nil {
+			b.Truncate(b.Len() - len("\n"))
+		}
 	}
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	b.Truncate(b.Len() - len("\n"))
-	return nil
+	return err
 }
 
-func encodeList[T any](b *bytes.Buffer, e *json.Encoder, brackets string, list []T) error {
-	b.WriteByte(brackets[0])
-	for i, v := range list {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if err := encode(b, e, v); err != nil {
-			return err
-		}
+// writeKey writes a key to b, by e where it needs escapes, as a key of an endpoint's own may.
+func writeKey(b *bytes.Buffer, e *json.Encoder, key string) {
+	if strconv.CanBackquote(key) && !strings.ContainsAny(key, `"\`) {
+		b.WriteByte('"')
+		b.WriteString(key)
+		b.WriteString(`":`)
+		return
 	}
-	b.WriteByte(brackets[1])
-	return nil
+	_ = e.Encode(key) // a text has no errors
+	b.Truncate(b.Len() - len("\n"))
+	b.WriteByte(':')
 }
 
 // present returns the fields without those that are left out.
