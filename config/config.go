@@ -217,10 +217,10 @@ func (c *Config) complete(r *report, _ path) {
 		c.Modules = map[string]*Module{}
 	}
 	d := newDecoder(r, "")
-	for _, preset := range Presets() {
+	for _, preset := range presets() {
 		if c.Modules[preset.Name] == nil {
 			m := d.newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
-			m.usePreset(preset.Name)
+			m.usePreset(d, preset.Name)
 			c.Modules[preset.Name] = m
 		}
 	}

@@ -177,7 +177,7 @@ func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
 	for i, e := range d.pairs(n, p) {
 		item := d.newItem(v.Type().Elem())
 		if m, ok := item.Interface().(*Module); ok {
-			m.usePreset(e.key)
+			m.usePreset(d, e.key)
 		}
 		d.hideName(p, i, e, item.Kind())
 		if d.secret && item.Kind() != reflect.Interface && isNull(target(e.value)) {

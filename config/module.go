@@ -3,6 +3,8 @@ package config
 import (
 	_ "embed"
 	"reflect"
+	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -284,20 +286,24 @@ type Preset struct {
 //go:embed presets.yml
 var presetsText []byte
 
-// Presets lists the built-in modules.
-func Presets() []Preset {
+var presets = sync.OnceValue(func() []Preset {
 	var all []Preset
 	if err := yaml.Unmarshal(presetsText, &all); err != nil {
 		panic("config: presets.yml: " + err.Error())
 	}
 	return all
-}
+})
+
+// Presets lists the built-in modules.
+func Presets() []Preset { return slices.Clone(presets()) }
 
 // usePreset makes a module with defaults the built-in one of that name, if there is one.
-func (m *Module) usePreset(name string) {
-	for _, preset := range Presets() {
+// d has the structures that are known already.
+func (m *Module) usePreset(d *decoder, name string) {
+	for _, preset := range presets() {
 		if preset.Name == name {
-			newDecoder(newReport(name), "").value(&preset.Module, "", reflect.ValueOf(m).Elem())
+			own := &decoder{report: newReport(name), structures: d.structures}
+			own.value(&preset.Module, "", reflect.ValueOf(m).Elem())
 			m.PresetSLO, m.SLO = m.SLO, nil
 		}
 	}
