@@ -56,7 +56,10 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o health.SeriesOptions, past *
 	if p.options.Interval != o.Interval {
 		p.paced = now.Truncate(100 * time.Millisecond)
 	}
-	p.Health, p.options = e.health.OpenSeries(id, o), o
+	p.options = o
+	if of := e.health.OpenSeries(id, o); p.Health == nil { // the same one, of a series that is open
+		p.Health = of
+	}
 	if p.kind == "" {
 		configured, _ := api.Lookup(e.cfg.API)
 		p.kind = configured.Kind
@@ -69,7 +72,6 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o health.SeriesOptions, past *
 // Close takes the series off the page and out of the state. What is observed into it later
 // is lost.
 func (p *Probes) Close() {
-	p.Health.Close()
 	e := p.endpoint
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -77,6 +79,7 @@ func (p *Probes) Close() {
 		return
 	}
 	p.closed = true
+	p.Health.Close()
 	e.drop(p)
 	e.board.pool.Add(-1)
 	if !slices.ContainsFunc(e.series, func(other *Probes) bool { return other.id.Module == p.id.Module }) {
