@@ -114,10 +114,10 @@ func ofMetrics(t *testing.T, pushes []push) (all conventional, chunks map[string
 	t.Helper()
 	all, chunks = conventional{}, map[string]*point{}
 	for _, p := range slices.Backward(pushes) {
-		if !onlyConventions(p.metrics) {
-			continue
-		}
 		for series, x := range ofPush(t, p.metrics) {
+			if !ofConventions(x.Name) {
+				continue
+			}
 			want := "s"
 			if x.Name == "gen_ai.client.token.usage" {
 				want = "{token}"
@@ -131,7 +131,9 @@ func ofMetrics(t *testing.T, pushes []push) (all conventional, chunks map[string
 				all[series] = &distribution{x.Count, x.Value, x.Buckets}
 			}
 		}
-		break
+		if len(all) > 0 {
+			break
+		}
 	}
 	return all, chunks
 }
