@@ -402,7 +402,11 @@ func TestOneZone(t *testing.T) {
 	d.Since = float64(since.Unix())
 	p := open(t, serve(t, fake.NewBoard(d)).URL, "/", laptop)
 	p.do(send(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Tokyo"}), chromedp.Reload())
-	p.awaitText("td.c-state", "Slow 10 minsince "+since.UTC().Format("15:04")+" UTC")
+	layout := "15:04"
+	if since.UTC().Day() != time.Now().UTC().Day() {
+		layout = "01-02 15:04"
+	}
+	p.awaitText("td.c-state", "Slow 10 minsince "+since.UTC().Format(layout)+" UTC")
 	if title := eval[string](p, "document.querySelector('td.c-state time').title"); !strings.Contains(title, " UTC, ") || !strings.HasSuffix(title, " GMT+9") {
 		t.Errorf("title %q, want the time in the zone of the reader too", title)
 	}
