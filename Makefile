@@ -116,7 +116,7 @@ generate: ## references in docs/, rules and dashboards from the code; a test com
 	cd tools/lab/real && $(GO) run . -document
 
 bench: ## benchmarks: make bench BENCH=Framing BENCHTIME=3s
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 1h $(PACKAGES)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -timeout 1h $(PACKAGES) $(ARGS)
 
 # The go command now and then reports the end of its own fuzzing time as a
 # failure (golang.org/issue/75804, mended in Go 1.27); an input that fails is

@@ -183,9 +183,14 @@ func BenchmarkMemory(b *testing.B) {
 
 // BenchmarkCPU is the processor time of a daemon with 50 endpoints at the default intervals
 // over a minute, in percent of a core: with probes of 64 tokens every 30 s alone, with a
-// recorded page of vLLM 0.32 for each endpoint every 15 s alone, and with both.
+// recorded page of vLLM 0.32 for each endpoint every 15 s alone, and with both. With -short it
+// only shows that it runs.
 func BenchmarkCPU(b *testing.B) {
 	const endpoints = 50
+	begun, lasts := 40*time.Second, time.Minute // first, each endpoint has been identified, probed and read
+	if testing.Short() {
+		begun, lasts = time.Second, 2*time.Second
+	}
 	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--slots=64")
 	page, err := os.ReadFile("../page/testdata/pages/servers/vllm-0.32.txt")
 	if err != nil {
@@ -207,11 +212,11 @@ func BenchmarkCPU(b *testing.B) {
 	} {
 		b.Run(c.what, func(b *testing.B) {
 			daemon := launchBuilt(b, "serve", "--config.file="+name, "--web.listen-address="+unusedAddress(b), "--log.level=error", c.flag)
-			time.Sleep(40 * time.Second) // each endpoint has been identified, probed and read
+			time.Sleep(begun)
 			for b.Loop() {
 				before := processorTime(b, daemon.Pid)
-				time.Sleep(time.Minute)
-				b.ReportMetric(100*(processorTime(b, daemon.Pid)-before)/60, "%-core")
+				time.Sleep(lasts)
+				b.ReportMetric(100*(processorTime(b, daemon.Pid)-before)/lasts.Seconds(), "%-core")
 			}
 			b.ReportMetric(0, "ns/op")
 		})

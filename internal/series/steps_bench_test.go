@@ -61,12 +61,16 @@ func BenchmarkStepsSave(b *testing.B) {
 // BenchmarkSteps reports how 1,000 steps of 20 % are found and dated, and how many are
 // found in ten times 90 days without one, by the noise.
 func BenchmarkSteps(b *testing.B) {
+	worlds, seeds := 20, uint64(10)
+	if testing.Short() {
+		worlds, seeds = 1, 1
+	}
 	remembering := func(memory float64) climate { c := harsh(0.25); c.memory = memory; return c }
 	for _, c := range []climate{harsh(0.1), harsh(0.15), harsh(0.18), harsh(0.2), harsh(0.25), harsh(0.3), remembering(0.6), remembering(0.9)} {
 		b.Run(fmt.Sprintf("sigma=%v/memory=%v", c.sigma, c.memory), func(b *testing.B) {
 			for b.Loop() {
-				d, falsely := date(b, c, 1.2, 20, 50), 0
-				for seed := range uint64(10) {
+				d, falsely := date(b, c, 1.2, worlds, 50), 0
+				for seed := range seeds {
 					falsely += len(newSeries(c, 1000+seed).days(90, 1))
 				}
 				b.ReportMetric(100*float64(len(d.off))/float64(d.steps), "%found")
@@ -75,7 +79,7 @@ func BenchmarkSteps(b *testing.B) {
 				b.ReportMetric(quantile(d.delays, 0.5), "delay-p50")
 				b.ReportMetric(quantile(d.delays, 0.95), "delay-p95")
 				b.ReportMetric(100*float64(d.covered)/float64(d.steps), "%in-bounds")
-				b.ReportMetric(float64(falsely)/10, "false/90days")
+				b.ReportMetric(float64(falsely)/float64(seeds), "false/90days")
 			}
 			b.ReportMetric(0, "ns/op")
 		})
