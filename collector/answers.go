@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -15,7 +16,7 @@ import (
 func checksRow() row {
 	verdicts := result.Verdicts()
 	return row{
-		Name: "probe_checks_total", Label: "verdict", Values: labelValues(verdicts),
+		Name: "probe_checks_total", Label: "verdict", Values: config.Texts(verdicts),
 		Help: "Answers by the verdict of their check. Absent for modules without a check.",
 		Notes: "As expected (correct), correct form but other content (wrong), other form, length, language or finish reason (wrong_format), refused by the model (refused), or repeating itself in a loop (repetition). " +
 			"Modules with tool_call or structured have verdicts of their own: a call or an answer that meets the schema (valid), that is not JSON (bad_json), does not meet the schema (bad_schema), calls another function (wrong_tool), calls none (no_call), has the call in its text (leaked_into_content), or ends before its JSON does (truncated). " +
@@ -215,17 +216,17 @@ func stepRows() []row {
 	latencies := []series.Metric{series.MetricTTFT, series.MetricTPOT}
 	return []row{
 		{
-			Name: "probe_step_ratio", Unit: "ratio", Label: "metric", Values: labelValues(latencies),
+			Name: "probe_step_ratio", Unit: "ratio", Label: "metric", Values: config.Texts(latencies),
 			Help:  "Level of a latency after the latest step divided by the level before it: 1.2 is 20 % slower. A step is a change of at least 10 % that lasts, beyond noise and daily cycle. Absent before the first step.",
 			Value: ofStep(latencies, func(s *series.Step) float64 { return s.After / s.Before }),
 		},
 		{
-			Name: "probe_step_ratio_lower", Label: "metric", Values: labelValues(latencies),
+			Name: "probe_step_ratio_lower", Label: "metric", Values: config.Texts(latencies),
 			Help:  "Lower bound of inference_probe_step_ratio, with 95 % confidence.",
 			Value: ofStep(latencies, func(s *series.Step) float64 { return s.Lower }),
 		},
 		{
-			Name: "probe_step_ratio_upper", Label: "metric", Values: labelValues(latencies),
+			Name: "probe_step_ratio_upper", Label: "metric", Values: config.Texts(latencies),
 			Help:  "Upper bound of inference_probe_step_ratio, with 95 % confidence.",
 			Value: ofStep(latencies, func(s *series.Step) float64 { return s.Upper }),
 		},
@@ -235,7 +236,7 @@ func stepRows() []row {
 // stepTimeRow is when latencies and failures last changed.
 func stepTimeRow() row {
 	return row{
-		Name: "probe_step_timestamp_seconds", Unit: "seconds", Label: "metric", Values: labelValues(series.Metrics()),
+		Name: "probe_step_timestamp_seconds", Unit: "seconds", Label: "metric", Values: config.Texts(series.Metrics()),
 		Help:  "Unix time of the first probe after the latest step: a lasting change of a latency (ttft, tpot) by at least 10 %, or of the share of probes that fail (failures) by at least 5 percentage points. Absent before the first step.",
 		Value: ofStep(series.Metrics(), func(s *series.Step) float64 { return unixSeconds(s.At) }),
 	}

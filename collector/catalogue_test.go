@@ -201,26 +201,26 @@ func TestClosedSetsAreComplete(t *testing.T) {
 			t.Errorf("values of %s (-source +page):\n%s", kind, d)
 		}
 	}
-	f("../config", "ArrivalProcess", labelValues(config.ArrivalProcesses())...)
-	f("../config", "Precision", labelValues(config.Precisions())...)
-	f("../internal/discovery", "Reason", labelValues(discovery.Reasons())...)
-	f("../internal/page", "Reason", labelValues(scrapeReasons())...)
-	f("../internal/page", "State", labelValues(states())...)
-	f("../internal/series", "Metric", labelValues(series.Metrics())...)
-	f("../internal/workload/drift", "Source", labelValues(drift.Sources())...)
-	f("../internal/page", "TTFTPart", labelValues(page.TTFTPartNames())...)
-	f("../gpu", "State", append(labelValues(gpuStates()), string(gpu.StateNotBuilt))...)
-	f("../gpu", "Vendor", labelValues(gpu.Vendors())...)
-	f("../gpu/pods", "State", append(labelValues(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)
-	f("../internal/result", "Affinity", labelValues(result.Affinities())...)
-	f("../internal/result", "Clock", labelValues(result.Clocks())...)
-	f("../internal/result", "Outcome", labelValues(result.Outcomes())...)
-	f("../internal/result", "SkipReason", labelValues(result.SkipReasons())...)
-	f("../internal/result", "TokenSource", labelValues(result.TokenSources())...)
-	f("../internal/result", "Sign", labelValues(result.Signs())...)
-	f("../internal/result", "Verdict", labelValues(result.Verdicts())...)
-	f("../internal/explain", "Cause", labelValues(explain.Causes())...)
-	f("../internal/health", "State", labelValues(health.States())...)
+	f("../config", "ArrivalProcess", config.Texts(config.ArrivalProcesses())...)
+	f("../config", "Precision", config.Texts(config.Precisions())...)
+	f("../internal/discovery", "Reason", config.Texts(discovery.Reasons())...)
+	f("../internal/page", "Reason", config.Texts(scrapeReasons())...)
+	f("../internal/page", "State", config.Texts(states())...)
+	f("../internal/series", "Metric", config.Texts(series.Metrics())...)
+	f("../internal/workload/drift", "Source", config.Texts(drift.Sources())...)
+	f("../internal/page", "TTFTPart", config.Texts(page.TTFTPartNames())...)
+	f("../gpu", "State", append(config.Texts(gpuStates()), string(gpu.StateNotBuilt))...)
+	f("../gpu", "Vendor", config.Texts(gpu.Vendors())...)
+	f("../gpu/pods", "State", append(config.Texts(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)
+	f("../internal/result", "Affinity", config.Texts(result.Affinities())...)
+	f("../internal/result", "Clock", config.Texts(result.Clocks())...)
+	f("../internal/result", "Outcome", config.Texts(result.Outcomes())...)
+	f("../internal/result", "SkipReason", config.Texts(result.SkipReasons())...)
+	f("../internal/result", "TokenSource", config.Texts(result.TokenSources())...)
+	f("../internal/result", "Sign", config.Texts(result.Signs())...)
+	f("../internal/result", "Verdict", config.Texts(result.Verdicts())...)
+	f("../internal/explain", "Cause", config.Texts(explain.Causes())...)
+	f("../internal/health", "State", config.Texts(health.States())...)
 }
 
 // stringConstants returns the values of the constants of a type in a package, but
@@ -301,7 +301,7 @@ func referenceRow(f Family) string {
 	}
 	help := strings.TrimSpace(f.Help + " " + f.Notes)
 	if f.Kinds != nil {
-		help += " Only for " + strings.Join(labelValues(f.Kinds), " and ") + "."
+		help += " Only for " + strings.Join(config.Texts(f.Kinds), " and ") + "."
 	}
 	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type, f.Unit, strings.Join(labels, ", "), help)
 }

@@ -123,12 +123,12 @@ func gatewayFamilies() []Family {
 			Help: "Duration of the latest scrape of the page.",
 		},
 		{
-			Name: "gateway_scrape_failures_total", Type: Counter, Labels: gatewayLabels("reason"), Values: labelValues(scrapeReasons()),
+			Name: "gateway_scrape_failures_total", Type: Counter, Labels: gatewayLabels("reason"), Values: config.Texts(scrapeReasons()),
 			Help:  "Failed scrapes of the page, by reason.",
 			Notes: "The host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to unknown software (unmapped).",
 		},
 		{
-			Name: "gateway_quantity_missing", Type: Gauge, Labels: gatewayLabels("quantity"), Values: labelValues(config.GatewayQuantities()),
+			Name: "gateway_quantity_missing", Type: Gauge, Labels: gatewayLabels("quantity"), Values: config.Texts(config.GatewayQuantities()),
 			Help: "1 for a quantity that every page of this software should have and this one lacks: it was probably renamed, and the mapping must be changed. Absent for all other quantities.",
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
@@ -97,7 +98,7 @@ func pollRows() []Family {
 			Help: "1 if this source can read its GPUs, 0 otherwise; see inference_gpu_state for the reason. Absent before the first poll has ended, and on a machine that never had a driver, which is normal for a prober; an exporter that only reads GPUs reports 0 there.",
 		},
 		{
-			Name: "state", Type: Gauge, Labels: []string{"source", "state"}, Values: labelValues(gpuStates()),
+			Name: "state", Type: Gauge, Labels: []string{"source", "state"}, Values: config.Texts(gpuStates()),
 			Help:  "1 for the current state of a reader of GPUs, 0 for all others.",
 			Notes: "Readings are available (up), no poll has ended yet (starting), the driver library is missing (no_library), the library is present but the driver is not loaded (no_driver), the driver found no GPU (no_devices), no permission for any GPU (denied), the driver was replaced while in use (driver_mismatch), no GPU responds any more (lost), a driver call does not return (stuck), or another error (failed). Absent in a build without NVML.",
 		},
@@ -118,7 +119,7 @@ func pollRows() []Family {
 			Help: "Duration of the latest successful poll. A driver that becomes slow often has a GPU that is about to fail.",
 		},
 		{
-			Name: "poll_failures_total", Type: Counter, Labels: []string{"source", "state"}, Values: labelValues(gpuFailures()),
+			Name: "poll_failures_total", Type: Counter, Labels: []string{"source", "state"}, Values: config.Texts(gpuFailures()),
 			Help: "Failed polls, by the resulting state.",
 		},
 		{

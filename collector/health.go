@@ -3,6 +3,7 @@ package collector
 import (
 	"slices"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 )
@@ -21,7 +22,7 @@ func healthFamilies() []*healthFamily {
 	causes := explain.Causes()
 	return []*healthFamily{
 		newHealthFamily(Family{
-			Name: "state", Labels: []string{"state"}, Values: labelValues(health.States()),
+			Name: "state", Labels: []string{"state"}, Values: config.Texts(health.States()),
 			Help:  "1 for the state of the endpoint, 0 for the others.",
 			Notes: "down: no module succeeds, after at least 2 failures in a row. flapping: down at least 3 times in one incident, and well in between. degraded: some probes fail, or the first one after being down succeeded. slow: all succeed, over an objective. stale: no result for 3 intervals and a timeout. waiting: no result yet. muted: by an operator, whatever it is otherwise. up: none of these. All but stale, waiting and muted end with a clean run of probes.",
 		}, func(e encoder, f *family, v healthValues) {
@@ -43,7 +44,7 @@ func healthFamilies() []*healthFamily {
 			e.gauge(0, number(v.state().Mute != nil))
 		}),
 		newHealthFamily(Family{
-			Name: "cause_info", Labels: []string{"cause"}, Values: labelValues(causes),
+			Name: "cause_info", Labels: []string{"cause"}, Values: config.Texts(causes),
 			Help: "Always 1. The likeliest cause of the state of the endpoint while it is not up, by the rules in docs/explain.md; unknown if the evidence names none. Absent while the endpoint is up.",
 		}, func(e encoder, f *family, v healthValues) {
 			if v.cause == nil {

@@ -24,7 +24,7 @@ type endpointFamily = familyOf[endpointValues]
 func endpointFamilies() []*endpointFamily {
 	return []*endpointFamily{
 		newEndpointFamily(Family{
-			Name: "servers", Type: Gauge, Labels: []string{"state"}, Values: labelValues(states()),
+			Name: "servers", Type: Gauge, Labels: []string{"state"}, Values: config.Texts(states()),
 			Help: "Servers of an endpoint by the state of their metrics page: read (up), unavailable (down), invalid (unreadable) or of an unknown engine (unmapped). A lower total than usual means that replicas are missing. Absent for an endpoint without a metrics page.",
 		}, func(e encoder, f *family, v endpointValues) {
 			if v.servers == [numStates]int{} {
@@ -205,7 +205,7 @@ func (o *overhead) compare(start, end ttftTotal) {
 // ttftPartsFamily divides the time to first token of probes.
 func ttftPartsFamily() *endpointFamily {
 	return newEndpointFamily(Family{
-		Name: "ttft_part_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"part"}, Values: labelValues(page.TTFTPartNames()),
+		Name: "ttft_part_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"part"}, Values: config.Texts(page.TTFTPartNames()),
 		Help:  "Parts of the mean time to first token of the successful probes of the last 5 minutes, or of the time since a server was restarted; their sum is this mean.",
 		Notes: "network: a round trip to the endpoint, measured by connection set-up. gateway_queue: waiting at the gateway. engine_queue: waiting at the server. prefill: from there to the first token. rest: anything else, including the parts that are absent. Queues and prefill are as reported in the replies or, where these do not report them, means over all requests of the pages of gateway and servers. All are absent with fewer than 3 probes, without such a report, and if these means exceed the time that probes measured, as other requests then differ too much from probes.",
 	}, func(e encoder, f *family, v endpointValues) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -25,7 +26,7 @@ func podFamilies() []Family {
 		},
 		{
 			Name: namePrefix + "gpu_pods_failures_total", Group: GroupGPU, Type: Counter,
-			Labels: []string{"state"}, Values: labelValues(podsFailures()),
+			Labels: []string{"state"}, Values: config.Texts(podsFailures()),
 			Help: "Failed requests to the kubelet: no answer in time (unreachable), no permission (denied), or another error (failed). Absent before the first request has ended and without --gpu.pod-resources.",
 		},
 		{
@@ -124,7 +125,7 @@ func gpuPageFamilies() []Family {
 		},
 		{
 			Name: namePrefix + "gpu_page_failures_total", Group: GroupGPU, Type: Counter, Labels: []string{"source", "server", "reason"},
-			Values: labelValues(scrapeReasons()),
+			Values: config.Texts(scrapeReasons()),
 			Help:   "Failed readings of the page of this host, by reason as in inference_server_scrape_failures_total." + present,
 		},
 	}

@@ -35,15 +35,6 @@ func probeFamilies() []*probeFamily {
 // module that asks with several, and the number of requests those of bursts.
 func sizeLabels() []string { return []string{"input_tokens", "output_tokens", "concurrency"} }
 
-// labelValues returns a closed set as strings.
-func labelValues[T ~string](set []T) []string {
-	out := make([]string, len(set))
-	for i, v := range set {
-		out[i] = string(v)
-	}
-	return out
-}
-
 // unixSeconds returns t as a Unix time in seconds.
 func unixSeconds(t time.Time) float64 {
 	return float64(t.UnixNano()) / 1e9
@@ -95,12 +86,12 @@ func stateRows() []row {
 			Value: func(v *values, _ int) float64 { return unixSeconds(v.options.since) },
 		},
 		{
-			Name: "probe_results_total", Label: "outcome", Values: labelValues(outcomes), On: onProbe | onCancel, Flaw: true,
+			Name: "probe_results_total", Label: "outcome", Values: config.Texts(outcomes), On: onProbe | onCancel, Flaw: true,
 			Help:  "Probes by outcome. Canceled probes, which the exporter ended itself (shutdown, reload, or a confirmation of a failure when the next probe was due), count neither for nor against an endpoint.",
 			Count: func(p *probe, i int) int { return one(p.Outcome == outcomes[i]) },
 		},
 		{
-			Name: "probe_skipped_total", Label: "reason", Values: labelValues(reasons), On: onSkip, Flaw: true,
+			Name: "probe_skipped_total", Label: "reason", Values: config.Texts(reasons), On: onSkip, Flaw: true,
 			Help:  "Probes that were due and did not run, by reason.",
 			Notes: "The previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret, file or credential that the requests need is missing or cannot be used (secret_missing), or the exporter lacks file descriptors, memory or ports (resources).",
 			Count: func(p *probe, i int) int { return one(p.skipped == reasons[i]) },
@@ -216,7 +207,7 @@ func tokenRows() []row {
 			},
 		},
 		{
-			Name: "probe_token_source_total", Label: "source", Values: labelValues(sources), On: onProbe | onCancel | onSpend, Flaw: true,
+			Name: "probe_token_source_total", Label: "source", Values: config.Texts(sources), On: onProbe | onCancel | onSpend, Flaw: true,
 			Help:  "Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
 			Count: func(p *probe, i int) int { return one(p.tokens.Output >= 0 && p.tokens.Source == sources[i]) },
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -20,15 +21,15 @@ func selfFamilies() []Family {
 		{Name: "build_info", Type: Gauge, Labels: []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"}, Help: "Always 1. The version of the exporter and how it was built."},
 		{Name: "endpoints", Type: Gauge, Help: "Endpoints that are monitored: configured and discovered endpoints of this shard."},
 		{Name: "shard_info", Type: Gauge, Labels: []string{"index", "count"}, Help: "Always 1. The shard of this exporter: its index, from 0, and the number of shards."},
-		{Name: "discovery_rejected_targets", Type: Gauge, Labels: []string{"reason"}, Values: labelValues(discovery.Reasons()), Help: "Discovered targets that are rejected, by reason: the resulting endpoint is invalid (invalid), the configuration does not allow the host (not_allowed), another endpoint has the same name (duplicate_name), or the source has found more targets than global.limits.discovery_targets and its previous targets are kept (too_many)."},
+		{Name: "discovery_rejected_targets", Type: Gauge, Labels: []string{"reason"}, Values: config.Texts(discovery.Reasons()), Help: "Discovered targets that are rejected, by reason: the resulting endpoint is invalid (invalid), the configuration does not allow the host (not_allowed), another endpoint has the same name (duplicate_name), or the source has found more targets than global.limits.discovery_targets and its previous targets are kept (too_many)."},
 		{Name: "discovery_silent_sources", Type: Gauge, Help: "Discovery sources that have not answered since the exporter started or since they were configured. Their targets are not monitored."},
 		{Name: "config_last_reload_successful", Type: Gauge, Help: "1 if the latest attempt to load the configuration succeeded, 0 otherwise: the previous configuration then remains active."},
 		{Name: "config_last_reload_success_timestamp_seconds", Type: Gauge, Unit: "seconds", Help: "Unix time at which the active configuration was loaded."},
 		{Name: "probes_in_flight", Type: Gauge, Help: "Probes currently running."},
-		{Name: "missed_runs_total", Type: Counter, Labels: []string{"reason"}, Values: labelValues(result.SkipReasons()), Help: "Probes that were due and did not run, over all endpoints, by reason."},
+		{Name: "missed_runs_total", Type: Counter, Labels: []string{"reason"}, Values: config.Texts(result.SkipReasons()), Help: "Probes that were due and did not run, over all endpoints, by reason."},
 		{Name: "budget_used_ratio", Type: Gauge, Unit: "ratio", Labels: []string{"resource"}, Values: budgetResources(), Help: "Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."},
 		{Name: "schedule_lag_seconds", Type: Histogram, Unit: "seconds", Help: "Time from when a probe was due to when it started."},
-		{Name: "probes_total", Type: Counter, Labels: []string{"clock"}, Values: labelValues(result.Clocks()), Help: "Probes that received a token, by the clock of its timestamp: that of the kernel, or that of the process, which includes the exporter's own delays."},
+		{Name: "probes_total", Type: Counter, Labels: []string{"clock"}, Values: config.Texts(result.Clocks()), Help: "Probes that received a token, by the clock of its timestamp: that of the kernel, or that of the process, which includes the exporter's own delays."},
 		{Name: "read_lag_seconds", Type: Histogram, Unit: "seconds", Help: "Time from the kernel's receive timestamp of a token event to the return of the read: the error that the kernel's clock avoids."},
 		{Name: "merged_events_total", Type: Counter, Help: "Token events whose measured arrival time is only an upper bound, over all endpoints: they were read together with a later token event, or with other data while the exporter read late."},
 		{Name: "imprecise_probes_total", Type: Counter, Help: "Probes whose latencies are unreliable because the exporter was too busy or its clock was unstable, over all endpoints."},

@@ -78,7 +78,7 @@ func readingFamilies() []*serverFamily {
 			"Unix time at which the latest scrape of the server's page started, whether it succeeded or failed. All values of the server are from that time.",
 			func(st *page.Status) gauge { return timeGauge(st.At) }),
 		newServerFamily(Family{
-			Name: "scrape_failures_total", Type: Counter, Labels: []string{"reason"}, Values: labelValues(reasons),
+			Name: "scrape_failures_total", Type: Counter, Labels: []string{"reason"}, Values: config.Texts(reasons),
 			Help:  "Failed scrapes of the server's page, by reason.",
 			Notes: "The host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to an unknown engine (unmapped).",
 		}, func(e encoder, f *family, v serverValues) {
@@ -89,7 +89,7 @@ func readingFamilies() []*serverFamily {
 			}
 		}),
 		newServerFamily(Family{
-			Name: "quantity_missing", Type: Gauge, Labels: []string{"quantity"}, Values: labelValues(config.Quantities()),
+			Name: "quantity_missing", Type: Gauge, Labels: []string{"quantity"}, Values: config.Texts(config.Quantities()),
 			Help: "1 for a quantity that every page of this engine should have and this one lacks: the engine probably renamed it, and the mapping must be changed. Absent for all other quantities.",
 		}, func(e encoder, f *family, v serverValues) {
 			if s := snapshotOf(v.status); s != nil {

@@ -354,3 +354,21 @@ func isJSON(x any) bool {
 	}
 	return false
 }
+
+// limit cuts the default of a duration at p to that at another path, which a written one
+// may not exceed.
+func (r *report) limit(p path, v *model.Duration, other path, most model.Duration) {
+	switch {
+	case !r.written(p):
+		*v = min(*v, most)
+	case *v > most && !r.failed[other]:
+		r.errorf(p, "%s exceeds %s of %s", *v, other, most)
+	}
+}
+
+// orDefault sets *v to the default, unless the file sets p.
+func orDefault[T any](r *report, p path, v *T, def T) {
+	if !r.written(p) {
+		*v = def
+	}
+}

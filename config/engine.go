@@ -281,7 +281,7 @@ func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
 		case slices.ContainsFunc(Vocabulary(of), func(known QuantityRow) bool { return known.Quantity == row.Quantity }):
 			d.errorf(p, "quantity %s belongs under %s", quote(string(q)), sectionOf(q))
 		default:
-			nearest := NearestNames(string(q), textsOf(named(of, here)), 3)
+			nearest := NearestNames(string(q), Texts(named(of, here)), 3)
 			d.errorf(p, "unknown quantity %s; the nearest are %s (docs/%s lists all)", quote(string(q)), strings.Join(nearest, ", "),
 				map[Software]string{ServerSoftware: "engines.md", GatewaySoftware: "gateways.md"}[of])
 		}

@@ -444,7 +444,7 @@ func formOf(name string) form {
 	case "protocol":
 		return among(api.Names())
 	case "precision":
-		return among(textsOf(Precisions()))
+		return among(Texts(Precisions()))
 	case "finish reason":
 		return among(api.FinishReasons())
 	case "finish":
@@ -492,36 +492,9 @@ func isFreeHeader(s string) bool {
 	return !reserved && httpguts.ValidHeaderFieldName(s)
 }
 
-// textsOf returns the members of a closed set as texts.
-func textsOf[T ~string](all []T) []string {
-	texts := make([]string, len(all))
-	for i, v := range all {
-		texts[i] = string(v)
-	}
-	return texts
-}
-
 // sortedKeys returns the keys of a mapping in their order.
 func sortedKeys(m reflect.Value) []reflect.Value {
 	keys := m.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	return keys
-}
-
-// limit cuts the default of a duration at p to that at another path, which a written one
-// may not exceed.
-func (r *report) limit(p path, v *model.Duration, other path, most model.Duration) {
-	switch {
-	case !r.written(p):
-		*v = min(*v, most)
-	case *v > most && !r.failed[other]:
-		r.errorf(p, "%s exceeds %s of %s", *v, other, most)
-	}
-}
-
-// orDefault sets *v to the default, unless the file sets p.
-func orDefault[T any](r *report, p path, v *T, def T) {
-	if !r.written(p) {
-		*v = def
-	}
 }

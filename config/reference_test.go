@@ -226,7 +226,7 @@ func (s *structure) option(key string) option {
 func (o option) bounded(name string) string {
 	oneOf := o.oneOf
 	if o.form == "precision" {
-		oneOf = textsOf(Precisions())
+		oneOf = Texts(Precisions())
 	}
 	switch {
 	case o.interval != nil:

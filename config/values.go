@@ -130,3 +130,12 @@ func (b Bytes) String() string {
 
 // MarshalYAML writes the size as a text that reads back the same.
 func (b Bytes) MarshalYAML() (any, error) { return b.String(), nil }
+
+// Texts returns the members of a closed set as texts.
+func Texts[T ~string](all []T) []string {
+	texts := make([]string, len(all))
+	for i, v := range all {
+		texts[i] = string(v)
+	}
+	return texts
+}

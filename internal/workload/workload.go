@@ -133,15 +133,6 @@ func Part[T any](of *T, get func(*T) float64) float64 {
 	return get(of)
 }
 
-// Texts returns the members of a closed set as texts.
-func Texts[T ~string](all []T) []string {
-	out := make([]string, len(all))
-	for i, v := range all {
-		out[i] = string(v)
-	}
-	return out
-}
-
 // Unix returns a time in seconds since 1970; NaN of the zero time.
 func Unix(t time.Time) float64 {
 	if t.IsZero() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
@@ -289,7 +290,7 @@ func (g *Estimate) Learned() []workload.Learned {
 func metrics() []workload.Metric {
 	of := func(name, unit, help string, get func(s *Sign) float64) workload.Metric {
 		return workload.Metric{
-			Name: "integrity_" + name, Unit: unit, Help: help, Label: "finding", Values: workload.Texts(result.Signs()),
+			Name: "integrity_" + name, Unit: unit, Help: help, Label: "finding", Values: config.Texts(result.Signs()),
 			Value: workload.Of(func(f *Finding, i int) float64 { return get(&f.Signs[i]) }),
 		}
 	}

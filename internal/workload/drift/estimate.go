@@ -215,7 +215,7 @@ func metrics() []workload.Metric {
 	}
 	source := func(name, unit, help string, get func(f *Finding, i int) float64) workload.Metric {
 		return workload.Metric{
-			Name: "identity_" + name, Unit: unit, Help: help, Label: "source", Values: workload.Texts(Sources()),
+			Name: "identity_" + name, Unit: unit, Help: help, Label: "source", Values: config.Texts(Sources()),
 			Value: workload.Of(func(f *Finding, i int) float64 {
 				if !f.Watched[i] {
 					return math.NaN()

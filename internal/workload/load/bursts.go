@@ -168,7 +168,7 @@ func burstMetrics() []workload.Metric {
 		one("max_good_concurrency", "", "Size of the largest burst of the latest run that met the objectives, as all smaller ones did: the endpoint handles at least so many concurrent requests beside its load. Absent without an objective, and if the smallest burst missed it.", maxGood, size),
 		one("max_good_tokens_per_second", "tokens_per_second", "Output tokens per second of the burst of inference_probe_burst_max_good_concurrency.", maxGood, speed),
 		{
-			Name: "arrivals_per_second", Label: "kind", Values: workload.Texts(config.ArrivalProcesses()),
+			Name: "arrivals_per_second", Label: "kind", Values: config.Texts(config.ArrivalProcesses()),
 			Help: "Requests of a run that start per second on average, by the configuration, if they start one after the other instead of all at once: by a Poisson process (poisson) or a recording (recorded). Only for modules with arrivals.",
 			Value: workload.Of(func(f *BurstFinding, i int) float64 {
 				if f.Arrivals == nil || f.Arrivals.Process != config.ArrivalProcesses()[i] {
