@@ -173,6 +173,13 @@ func nvmlNumbers() map[string]nvmlQuestion {
 		},
 		"vGPU license": license,
 	}
+	addClocks(all)
+	addECCErrors(all)
+	return all
+}
+
+// addClocks adds the clock of each domain, and the highest it may have.
+func addClocks(all map[string]nvmlQuestion) {
 	for domain, clock := range map[string]nvml.ClockType{
 		"graphics": nvml.CLOCK_GRAPHICS, "sm": nvml.CLOCK_SM, "memory": nvml.CLOCK_MEM, "video": nvml.CLOCK_VIDEO,
 	} {
@@ -185,6 +192,10 @@ func nvmlNumbers() map[string]nvmlQuestion {
 			return number("nvmlDeviceGetMaxClockInfo", mhz, r)
 		}
 	}
+}
+
+// addECCErrors adds the counts of each severity, since the driver was loaded and of the lifetime.
+func addECCErrors(all map[string]nvmlQuestion) {
 	for severity, errors := range map[string]nvml.MemoryErrorType{
 		"corrected": nvml.MEMORY_ERROR_TYPE_CORRECTED, "uncorrected": nvml.MEMORY_ERROR_TYPE_UNCORRECTED,
 	} {
@@ -195,7 +206,6 @@ func nvmlNumbers() map[string]nvmlQuestion {
 			}
 		}
 	}
-	return all
 }
 
 // memoryBesideReserve returns the total, what is used and free, and the reserve of the driver.
