@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -304,4 +305,40 @@ endpoints:
 	f("http://h:3", "http://h:2")
 	f("h:1", "")
 	f("", "")
+}
+
+// A mute is by the name of an endpoint, and stays over reloads that change it or leave it
+// out for a while. An unknown name is an error.
+func TestMute(t *testing.T) {
+	l := newLab(t)
+	const before, after = "{url: http://127.0.0.1:1, name: a, model: m}", "{url: http://127.0.0.1:2, name: a, model: n}"
+	expect := func(want health.State) {
+		t.Helper()
+		if s := l.State("a"); s == nil || s.State != want {
+			t.Errorf("got %+v, want %s", s, want)
+		}
+	}
+	for _, err := range []error{l.Mute("a", time.Hour, "too early"), l.Unmute("a")} {
+		if !errors.Is(err, health.ErrNoEndpoint) {
+			t.Errorf("got %v without the endpoint", err)
+		}
+	}
+	l.mustApply(before)
+	expect(health.Waiting)
+	if err := l.Mute("a", time.Hour, "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	expect(health.Muted)
+	l.mustApply(after)
+	expect(health.Muted)
+	l.mustApply("{url: http://127.0.0.1:1, name: b, model: m}")
+	if s := l.State("a"); s != nil {
+		t.Errorf("an endpoint that was removed is %s", s.State)
+	}
+	l.mustApply(before)
+	expect(health.Muted)
+	if err := l.Unmute("a"); err != nil {
+		t.Fatal(err)
+	}
+	expect(health.Waiting)
 }
