@@ -130,7 +130,7 @@ type hardwareFamily = familyOf[hardwareValues]
 func hardwareFamilies() []*hardwareFamily {
 	return []*hardwareFamily{
 		hardwareGauge("decode_ceiling_tokens_per_second", "tokens_per_second",
-			"Upper limit of the output tokens per second of one sequence without speculative decoding: the memory bandwidth of the endpoint's GPUs divided by the bytes of weights read for each token, in the precision they are stored in (inference_endpoint_precision_info). 60 to 85 % of it is achievable. A batch shares the reads, so all sequences together can exceed it. Absent unless both are known.",
+			"Upper limit of the output tokens per second of one sequence without speculative decoding, of which 60 to 85 % is achievable: the memory bandwidth of the endpoint's GPUs divided by the bytes of weights read for each token. Absent unless both are known.",
 			func(v hardwareValues) gauge {
 				ceiling := gpu.DecodeCeiling(v.bandwidth, float64(v.ReadBytes()))
 				return gauge{ceiling, ceiling > 0}

@@ -159,7 +159,8 @@ func tokenPrices(p config.TokenPrices) [numCosts]gauge {
 func costRow() row {
 	return row{
 		Name: "probe_cost_usd_total", Unit: "usd", Label: "kind", Values: costKinds(), On: onProbe | onCancel | onSpend,
-		Help: "Cost in US dollars of the tokens of probes with any outcome, from the counts reported by the server and the configured prices. Probes whose prompt tokens are not reported are excluded. Prompt tokens that the server does not report as cached count as input. Absent for kinds without a price.",
+		Help:  "Cost in US dollars of the tokens of probes with any outcome, from the counts reported by the server and the configured prices. Absent for kinds without a price.",
+		Notes: "Probes whose prompt tokens are not reported are excluded. Prompt tokens that the server does not report as cached count as input.",
 		Has: func(o *SeriesOptions, i int) bool {
 			return o.Price.PerToken() && tokenPrices(o.Price.InUSD())[i].present
 		},

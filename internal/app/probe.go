@@ -150,7 +150,7 @@ func (c *request) resolve(ctx context.Context, target string, env environment) (
 	return t, nil
 }
 
-// find returns the endpoint, and the modules to choose from. A URL need not be in the file.
+// find returns the endpoint, and the modules to choose from. A URL may be missing in the file.
 func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*config.Endpoint, map[string]*config.Module, error) {
 	if *c.file == "" {
 		target = withScheme(ctx, target, stderr)
