@@ -57,8 +57,12 @@ func (p *Probes) WatchGPUs(snapshots func() gpu.Snapshots) { p.gpus = snapshots 
 // Endpoint is an endpoint on the page, described with its labels rendered. It is safe for
 // concurrent use.
 type Endpoint struct {
-	store *Probes // whose lock guards the rest
+	store *Probes // whose lock guards the description
+	description
+}
 
+// description is an endpoint's description and its labels, rendered.
+type description struct {
 	info     EndpointInfo
 	block    *labelBlock
 	hardware labelled[hardwareValues] // of info.Hardware
@@ -90,7 +94,7 @@ func (e *Endpoint) SetServed(r *result.Result) {
 // describe renders the labels; the lock of the store is held.
 func (e *Endpoint) describe(info EndpointInfo) {
 	labels := e.store.labels
-	*e = Endpoint{store: e.store, info: info, block: labels.block([]pair{
+	e.description = description{info: info, block: labels.block([]pair{
 		{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}, {"api", info.API}, {"engine", info.Engine}, {"url", info.URL},
 	}, info.Labels)}
 	if info.Hardware != nil {

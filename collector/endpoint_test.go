@@ -3,6 +3,7 @@ package collector
 import (
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,6 +113,21 @@ func TestSpendingLabels(t *testing.T) {
 	})
 	e.Close()
 	wantSamples(t, spendingOf(t, p), nil)
+}
+
+// Probes of different series of an endpoint end at the same time.
+func TestSetServedConcurrently(t *testing.T) {
+	p, _ := newStore()
+	e := p.OpenEndpoint(EndpointInfo{Endpoint: "e"})
+	var probes sync.WaitGroup
+	for _, model := range []string{"a", "b", "a", "b"} {
+		probes.Go(func() {
+			for range 100 {
+				e.SetServed(&result.Result{Model: model})
+			}
+		})
+	}
+	probes.Wait()
 }
 
 // spendingOnly shows the families of prices and budgets of a store alone.
