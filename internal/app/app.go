@@ -91,7 +91,7 @@ func report(w io.Writer, err error) int {
 // printLine writes a line: on a terminal folded between words, so that no word is broken.
 func printLine(w io.Writer, text string) {
 	if isTerminal(w) {
-		text = strings.Join(probereport.Fold(text, fleet.ReportWidth-2), "\n  ")
+		text = strings.Join(probereport.Fold(text, probereport.Width-2), "\n  ")
 	}
 	fmt.Fprintln(w, text)
 }

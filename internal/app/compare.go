@@ -54,7 +54,7 @@ func (c *compareCommand) run(ctx context.Context, env environment) error {
 func (c *compareCommand) compare(ctx context.Context, env environment) error {
 	dialer := prober.NewDialer()
 	defer dialer.Close()
-	g := gate{options: c.Options, maxPairs: c.maxPairs, interval: c.interval, seed: c.seed, format: *c.output}
+	g := gate{module: *c.module, options: c.Options, maxPairs: c.maxPairs, interval: c.interval, seed: c.seed, format: *c.output}
 	for _, of := range []struct {
 		name, target string
 		side         **side
@@ -105,6 +105,7 @@ const fewestPairs, mostPairs = 10, 1000
 
 // gate compares two sides until it is decided which verdict is right.
 type gate struct {
+	module              string
 	baseline, candidate *side
 	options             compare.Options
 	maxPairs            int
@@ -121,7 +122,7 @@ type side struct {
 
 // newSide returns a side that is probed.
 func newSide(p *fleet.Prober, t result.Target) *side {
-	s := &side{report: probereport.Side{Target: t, Results: &probereport.Summary{}}}
+	s := &side{report: probereport.NewSide(t.Endpoint, t.URL)}
 	s.measure = func(ctx context.Context) (compare.Figures, error) {
 		run := p.Run(ctx, 0)
 		results := run.All()
@@ -131,7 +132,7 @@ func newSide(p *fleet.Prober, t result.Target) *side {
 		if len(results) == 0 {
 			return compare.Figures{}, fmt.Errorf("%s: %w", t.Endpoint, nothingAsked(run.Skip()))
 		}
-		s.report.Results.Add(results...)
+		s.report.Add(results...)
 		return compare.NewFigures(results), nil
 	}
 	return s
@@ -139,7 +140,7 @@ func newSide(p *fleet.Prober, t result.Target) *side {
 
 // run compares, prints, and returns the verdict as an error.
 func (g *gate) run(ctx context.Context, env environment) error {
-	report := &probereport.Comparison{MaxPairs: g.maxPairs, Alpha: g.options.Alpha, Seed: g.seed, Start: time.Now()}
+	report := &probereport.Comparison{Module: g.module, MaxPairs: g.maxPairs, Alpha: g.options.Alpha, Seed: g.seed, Start: time.Now().UTC()}
 	comparison := compare.New(g.options)
 	stopped := g.probe(ctx, env, comparison)
 	report.Baseline, report.Candidate = g.baseline.report, g.candidate.report
@@ -172,7 +173,7 @@ func (g *gate) probe(ctx context.Context, env environment, comparison *compare.C
 		if comparison.Hopeless() {
 			return fmt.Errorf("no latency measured on both sides in %d pairs", comparison.Pairs())
 		}
-		progress.set(comparison.Pairs(), g.baseline.report.Results.Failed()+g.candidate.report.Results.Failed())
+		progress.set(comparison.Pairs(), g.baseline.report.Failed()+g.candidate.report.Failed())
 		sides := []*side{g.baseline, g.candidate}
 		order.Shuffle(len(sides), func(i, j int) { sides[i], sides[j] = sides[j], sides[i] })
 		figures := map[*side]compare.Figures{}
@@ -196,7 +197,7 @@ func (g *gate) print(env environment, report *probereport.Comparison) error {
 	case "junit":
 		err = report.JUnit(env.Stdout)
 	default:
-		err = report.Text(env.Stdout, probereport.Options{Width: fleet.ReportWidth, Color: wantsColor(env.Stdout)})
+		err = report.Text(env.Stdout, probereport.Options{Color: wantsColor(env.Stdout)})
 	}
 	if err != nil {
 		return fmt.Errorf("print the comparison: %w", err)
@@ -280,17 +281,13 @@ func (c *probeCommand) gate(ctx context.Context, env environment, p *fleet.Probe
 		}
 		most = c.count
 	}
-	before := &side{report: probereport.Side{
-		Target:  result.Target{Endpoint: stored.Endpoint, URL: stored.URL, Module: stored.Module},
-		Results: &probereport.Summary{},
-	}}
-	before.measure = func(context.Context) (compare.Figures, error) {
+	before := &side{report: probereport.NewSide(stored.Endpoint, stored.URL), measure: func(context.Context) (compare.Figures, error) {
 		next := runs[0]
 		runs = runs[1:]
 		return next, nil
-	}
+	}}
 	g := gate{
-		baseline: before, candidate: newSide(p, t.Report()), options: c.Options,
+		module: t.Name, baseline: before, candidate: newSide(p, t.Report()), options: c.Options,
 		maxPairs: most, interval: c.interval, seed: seed, format: *c.output,
 	}
 	return g.run(ctx, env)

@@ -46,7 +46,7 @@ func (c *explainCommand) run(ctx context.Context, env environment) error {
 	if *c.output == "json" {
 		err = probereport.ExplainJSON(env.Stdout, report)
 	} else {
-		err = probereport.Explain(env.Stdout, report, probereport.Options{Width: fleet.ReportWidth, Color: wantsColor(env.Stdout)})
+		err = probereport.Explain(env.Stdout, report, probereport.Options{Color: wantsColor(env.Stdout)})
 	}
 	if err != nil {
 		return fmt.Errorf("print the explanation: %w", err)

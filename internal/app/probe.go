@@ -213,7 +213,7 @@ func withTimeout(m *config.Module, limit time.Duration) *config.Module {
 // probe probes, prints, and returns an error unless all succeeded.
 func (c *probeCommand) probe(ctx context.Context, env environment, probers []*fleet.Prober, target fleet.Target) error {
 	t := target.Report()
-	o := probereport.Options{Width: fleet.ReportWidth, Color: wantsColor(env.Stdout), Answer: c.asks}
+	o := probereport.Options{Color: wantsColor(env.Stdout), Answer: c.asks}
 	if c.count > 1 {
 		return c.repeat(ctx, env, probers, target, o)
 	}
@@ -252,7 +252,7 @@ func (c *probeCommand) printJSON(w io.Writer, t result.Target, results []*result
 // far are shown. JSON is printed after each run.
 func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*fleet.Prober, target fleet.Target, o probereport.Options) error {
 	t := target.Report()
-	var s probereport.Summary
+	s := probereport.NewSummary()
 	tracker := target.Tracker(nil)
 	progress := c.progress(env)
 	defer progress.end()
@@ -293,7 +293,7 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*f
 			return err
 		}
 	}
-	return c.verdict(&s, done)
+	return c.verdict(s, done)
 }
 
 // runs returns what comes of the runs, as many at once as there are probers, until the

@@ -23,9 +23,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// ReportWidth is the width of what is printed for people, in columns.
-const ReportWidth = 80
-
 // ProbeRequest is what to probe, as the client asks; "" is not given.
 type ProbeRequest struct {
 	// Target is the name or the URL of an endpoint.
@@ -89,7 +86,7 @@ func (f *Fleet) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error)
 	return &ProbeAnswer{
 		Metrics: metricsOf(t, results),
 		Report: func(w io.Writer) error {
-			return report.Text(w, t.Report(), results.All(), results.Skip(), report.Options{Width: ReportWidth})
+			return report.Text(w, t.Report(), results.All(), results.Skip(), report.Options{})
 		},
 		TimedOut: slices.ContainsFunc(results.All(), func(r *result.Result) bool { return r.Outcome.IsTimeout() }),
 	}, nil

@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,30 +14,40 @@ import (
 
 // Comparison is a comparison that has ended.
 type Comparison struct {
+	// Start is when it began, Took how many seconds it took.
+	Start   time.Time       `json:"time"`
+	Took    float64         `json:"took_seconds"`
+	Verdict compare.Verdict `json:"verdict"`
+	Module  string          `json:"module"`
 	// Baseline and Candidate are what was compared.
-	Baseline, Candidate Side
-	Verdict             compare.Verdict
-	Findings            []compare.Finding
+	Baseline  Side `json:"baseline"`
+	Candidate Side `json:"candidate"`
 	// Pairs is how many pairs were probed, of MaxPairs at most.
-	Pairs, MaxPairs int
+	Pairs    int `json:"pairs"`
+	MaxPairs int `json:"max_pairs"`
 	// Alpha bounds the probability of a wrong verdict; Seed made the order.
-	Alpha float64
-	Seed  uint64
-	// Start is when it began, Took how long it took.
-	Start time.Time
-	Took  time.Duration
+	Alpha    float64           `json:"alpha"`
+	Seed     uint64            `json:"seed"`
+	Findings []compare.Finding `json:"quantities"`
 }
 
 // End sets what the comparison came to.
 func (c *Comparison) End(of *compare.Comparison) {
-	c.Verdict, c.Findings, c.Pairs, c.Took = of.Verdict(), of.Findings(), of.Pairs(), time.Since(c.Start)
+	c.Verdict, c.Findings, c.Pairs, c.Took = of.Verdict(), of.Findings(), of.Pairs(), time.Since(c.Start).Seconds()
 }
 
-// Side is one of the two that are compared.
+// Side is one of the two that are compared, with the results of its probes.
 type Side struct {
-	result.Target
-	// Results sums up its probes.
-	Results *Summary
+	Endpoint string                 `json:"endpoint"`
+	URL      string                 `json:"url"`
+	Outcomes map[result.Outcome]int `json:"outcomes"`
+	*Summary `json:"-"`
+}
+
+// NewSide returns a side without results.
+func NewSide(endpoint, url string) Side {
+	s := NewSummary()
+	return Side{endpoint, url, s.outcomes, s}
 }
 
 func quantityTitle(q compare.Quantity) string {
@@ -56,7 +65,7 @@ func quantityTitle(q compare.Quantity) string {
 // Text writes the comparison as a table. Errors are those of w.
 func (c *Comparison) Text(w io.Writer, o Options) error {
 	p := newPage(o)
-	p.line("%s after %s, module %s", p.paint(verdictColor(c.Verdict), string(c.Verdict)), Count(c.Pairs, "pair", "pairs"), clean(c.Candidate.Module))
+	p.line("%s after %s, module %s", p.paint(verdictColor(c.Verdict), string(c.Verdict)), Count(c.Pairs, "pair", "pairs"), clean(c.Module))
 	p.row("candidate", c.Candidate.Endpoint+" ("+c.Candidate.URL+")")
 	p.row("baseline", c.Baseline.Endpoint+" ("+c.Baseline.URL+")")
 	rows := [][]string{{"", "baseline", "candidate", "change", "at least", "at most", "margin", "verdict"}}
@@ -74,9 +83,9 @@ func (c *Comparison) Text(w io.Writer, o Options) error {
 		name string
 		side Side
 	}{{"baseline", c.Baseline}, {"candidate", c.Candidate}} {
-		if failed := s.side.Results.Failed(); failed > 0 {
-			p.line("\n%d of %s of the %s did not succeed", failed, Count(s.side.Results.Probes(), "request", "requests"), s.name)
-			s.side.Results.listFailures(p)
+		if failed := s.side.Failed(); failed > 0 {
+			p.line("\n%d of %s of the %s did not succeed", failed, Count(s.side.Probes(), "request", "requests"), s.name)
+			s.side.listFailures(p)
 		}
 	}
 	return p.writeTo(w)
@@ -119,41 +128,10 @@ func change(q compare.Quantity, v compare.Amount) string {
 	return fmt.Sprintf("%+.1f pp", 100*v)
 }
 
-type comparisonDocument struct {
-	Time       time.Time         `json:"time"`
-	Took       float64           `json:"took_seconds"`
-	Verdict    compare.Verdict   `json:"verdict"`
-	Module     string            `json:"module"`
-	Baseline   sideDocument      `json:"baseline"`
-	Candidate  sideDocument      `json:"candidate"`
-	Pairs      int               `json:"pairs"`
-	MaxPairs   int               `json:"max_pairs"`
-	Alpha      float64           `json:"alpha"`
-	Seed       uint64            `json:"seed"`
-	Quantities []compare.Finding `json:"quantities"`
-}
-
-type sideDocument struct {
-	Endpoint string                 `json:"endpoint"`
-	URL      string                 `json:"url"`
-	Outcomes map[result.Outcome]int `json:"outcomes"`
-}
-
 // JSON writes the comparison as one line: an object whose one field is `comparison`.
 // Errors are those of w.
 func (c *Comparison) JSON(w io.Writer) error {
-	d := comparisonDocument{
-		Time: c.Start.UTC(), Took: c.Took.Seconds(), Verdict: c.Verdict, Module: c.Candidate.Module,
-		Baseline: c.Baseline.document(), Candidate: c.Candidate.document(),
-		Pairs: c.Pairs, MaxPairs: c.MaxPairs, Alpha: c.Alpha, Seed: c.Seed, Quantities: c.Findings,
-	}
-	return encode(w, map[string]comparisonDocument{"comparison": d})
-}
-
-func (s Side) document() sideDocument {
-	d := sideDocument{Endpoint: s.Endpoint, URL: s.URL, Outcomes: map[result.Outcome]int{}}
-	maps.Copy(d.Outcomes, s.Results.outcomes)
-	return d
+	return encode(w, map[string]*Comparison{"comparison": c})
 }
 
 // The elements of a report of JUnit, as CI systems read it.
@@ -187,26 +165,21 @@ type (
 func (c *Comparison) JUnit(w io.Writer) error {
 	s := junitSuite{
 		Name: "inference_exporter compare", Tests: len(c.Findings),
-		Time: fmt.Sprintf("%.3f", c.Took.Seconds()), Timestamp: c.Start.UTC().Format("2006-01-02T15:04:05"),
+		Time: fmt.Sprintf("%.3f", c.Took), Timestamp: c.Start.UTC().Format("2006-01-02T15:04:05"),
 	}
 	for _, f := range c.Findings {
 		test := junitCase{Class: clean(c.Candidate.Endpoint + " against " + c.Baseline.Endpoint), Name: quantityTitle(f.Quantity)}
 		message := &junitMessage{sentence(f)}
-		switch f.Verdict {
-		case compare.Regression:
+		switch v := f.Verdict; {
+		case v == compare.Regression:
 			test.Failure = message
 			s.Failures++
-		case compare.Undecided:
-			if c.Verdict == compare.Regression {
-				test.Skipped = message
-				s.Skipped++
-				break
-			}
-			test.Error = message
-			s.Errors++
-		case compare.NotMeasured:
+		case v == compare.NotMeasured, v == compare.Undecided && c.Verdict == compare.Regression:
 			test.Skipped = message
 			s.Skipped++
+		case v == compare.Undecided:
+			test.Error = message
+			s.Errors++
 		}
 		s.Cases = append(s.Cases, test)
 	}

@@ -37,7 +37,7 @@ also: answers arrive in one piece (buffered)
   evidence     3 of 5
 `, `\uFFFD`, "\uFFFD")
 	var got bytes.Buffer
-	if err := Explain(&got, r, Options{Width: 80}); err != nil {
+	if err := Explain(&got, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, got.String()); d != "" {

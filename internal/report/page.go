@@ -22,7 +22,7 @@ type page struct {
 }
 
 func newPage(o Options) *page {
-	return &page{width: max(minWidth, o.Width), color: o.Color, whole: o.Answer}
+	return &page{width: Width, color: o.Color, whole: o.Answer}
 }
 
 func (p *page) writeTo(w io.Writer) error {
@@ -94,7 +94,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// wrap cuts text at spaces into lines of at most width runes; a longer word
+// Fold cuts text at spaces into lines of at most width runes; a longer word
 // gets a line of its own. Spaces at the start of the text stay.
 func Fold(text string, width int) []string {
 	var lines []string

@@ -15,15 +15,13 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// minWidth is the narrowest text that is laid out; labels need some room.
-const minWidth = 40
+// Width is the width of text, in columns.
+const Width = 80
 
 // Options say how text looks.
 type Options struct {
 	// Color turns terminal colours on.
 	Color bool
-	// Width is the width of the text in columns; at least 40 are used.
-	Width int
 	// Answer shows the text of the answer whole, with its line breaks, at the end.
 	Answer bool
 }

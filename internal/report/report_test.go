@@ -165,7 +165,7 @@ func embedding() *result.Result {
 func TestText(t *testing.T) {
 	f := func(name string, r *result.Result) {
 		t.Helper()
-		text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, []*result.Result{r}, nil, Options{Width: 80}) })
+		text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, []*result.Result{r}, nil, Options{}) })
 		for line := range strings.Lines(text) {
 			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
 				t.Errorf("%s: a line of %d columns: %s", name, n, line)
@@ -210,7 +210,7 @@ func (i indented) Write(b []byte) (int, error) {
 }
 
 func TestColors(t *testing.T) {
-	plain, colored := render(t, whole(), Options{Width: 80}), render(t, whole(), Options{Width: 80, Color: true})
+	plain, colored := render(t, whole(), Options{}), render(t, whole(), Options{Color: true})
 	if strings.Contains(plain, "\x1b") {
 		t.Error("colours that nobody asked for")
 	}
@@ -243,7 +243,7 @@ func TestHostileText(t *testing.T) {
 	r.Model, r.Engine = "m\x1b[31m", "e\b\b"
 	r.Answer = result.Answer{Verdict: result.VerdictWrong, Text: "a\x1b[2J\nforged line", Model: "\x1b]", Fingerprint: "\r"}
 	var b bytes.Buffer
-	if err := Text(&b, result.Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*result.Result{r}, nil, Options{Width: 80}); err != nil {
+	if err := Text(&b, result.Target{Endpoint: "a\x1bb", URL: "c\x1bd", Module: "e\x1bf"}, []*result.Result{r}, nil, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range b.String() {
@@ -254,10 +254,10 @@ func TestHostileText(t *testing.T) {
 	if strings.Contains(b.String(), "\nforged line") {
 		t.Errorf("a line of the server's own:\n%s", b.String())
 	}
-	var s Summary
+	s := NewSummary()
 	s.Add(r)
 	b.Reset()
-	if err := s.Text(&b, target, Options{Width: 80}); err != nil {
+	if err := s.Text(&b, target, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.ContainsAny(b.String(), "\x1b\r\x07") {
@@ -269,7 +269,10 @@ func TestHostileText(t *testing.T) {
 // one before it ended.
 func TestWaterfall(t *testing.T) {
 	var bars [][2]int
-	for line := range strings.Lines(render(t, whole(), Options{Width: 124})) {
+	p := newPage(Options{})
+	p.width = 124
+	p.single(target, whole())
+	for line := range strings.Lines(p.buf.String()) {
 		if at := strings.IndexAny(line, "█▏"); at >= 0 {
 			start := len([]rune(line[:at])) - (indent + labelWidth + durationWidth + 2)
 			bars = append(bars, [2]int{start, start + strings.Count(line, "█")})
@@ -292,7 +295,8 @@ func TestTimeline(t *testing.T) {
 	}
 	f := func(events []result.Event, want ...string) {
 		t.Helper()
-		p := newPage(Options{Width: 40}) // 27 columns
+		p := newPage(Options{})
+		p.width = 40 // 27 columns
 		p.timeline(events)
 		got := strings.Split(strings.Trim(p.buf.String(), "\n"), "\n")
 		if p.buf.Len() == 0 {
@@ -332,7 +336,7 @@ func TestTimeline(t *testing.T) {
 		last := many[len(many)-1].At
 		many = append(many, result.Event{At: last + ms}, result.Event{At: last + 2*ms}, result.Event{At: last + time.Second})
 	}
-	p := newPage(Options{Width: 80})
+	p := newPage(Options{})
 	p.timeline(many)
 	if got := p.buf.String(); strings.Count(got, "stall  ") != maxStalls || !strings.Contains(got, "and 2 more") {
 		t.Errorf("stalls of\n%s", got)
@@ -342,7 +346,7 @@ func TestTimeline(t *testing.T) {
 	for range 5000 {
 		dense = append(dense, result.Event{At: dense[len(dense)-1].At + 7*ms})
 	}
-	p = newPage(Options{Width: 80})
+	p = newPage(Options{})
 	p.timeline(dense)
 	if got := strings.Count(p.buf.String(), "\n"); got > maxLines+3 {
 		t.Errorf("%d lines of\n%s", got, p.buf.String())
@@ -393,7 +397,7 @@ func TestTextOfTheAnswer(t *testing.T) {
 		r := blank()
 		r.Answer.Text = text
 		var b bytes.Buffer
-		if err := Text(&b, target, []*result.Result{r}, nil, Options{Width: 80, Answer: true}); err != nil {
+		if err := Text(&b, target, []*result.Result{r}, nil, Options{Answer: true}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(b.String(), "\nText of the answer\n"+want) {

@@ -16,7 +16,7 @@ import (
 // several writes several results: a pair, a conversation, bursts, or the lengths
 // of a ladder with one, the other or single requests for each.
 func (p *page) several(t result.Target, results []*result.Result) {
-	var s Summary
+	s := NewSummary()
 	s.Add(results...)
 	good := s.Outcome(result.Success)
 	c := green
@@ -110,7 +110,7 @@ func (p *page) bursts(results []*result.Result) {
 }
 
 func burstRow(level []*result.Result) []string {
-	var s Summary
+	s := NewSummary()
 	burst, _ := load.MeasureBurst(level)
 	s.Add(level...)
 	median := func(metric string) string {

@@ -60,7 +60,7 @@ func several(t *testing.T, name string, target result.Target, results []*result.
 
 func resultsOrSkip(t *testing.T, name string, target result.Target, results []*result.Result, skip *result.Skip, wants ...string) {
 	t.Helper()
-	text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, results, skip, Options{Width: 80}) })
+	text := golden(t, name+".txt", func(w io.Writer) error { return Text(w, target, results, skip, Options{}) })
 	for line := range strings.Lines(text) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
 			t.Errorf("%s: a line of %d columns: %s", name, n, line)

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -30,8 +29,7 @@ func metrics() []metric {
 	}
 }
 
-// Summary sums up repeated probes of one target. The zero value is empty. It
-// is not safe for concurrent use.
+// Summary sums up repeated probes of one target. It is not safe for concurrent use.
 type Summary struct {
 	outcomes map[result.Outcome]int
 	failures map[result.Outcome]*result.Result // the first with a reason
@@ -40,6 +38,14 @@ type Summary struct {
 	together *workload.Findings                // nil is nothing
 	skipped  int                               // runs without a request
 	skip     *result.Skip                      // of the first of them
+}
+
+// NewSummary returns that of no probes.
+func NewSummary() *Summary {
+	return &Summary{
+		outcomes: map[result.Outcome]int{}, verdicts: map[result.Verdict]int{},
+		failures: map[result.Outcome]*result.Result{}, samples: map[string][]time.Duration{},
+	}
 }
 
 // Conclude sets the findings of all results together; nil is none.
@@ -68,12 +74,6 @@ func (s *Summary) Add(results ...*result.Result) {
 }
 
 func (s *Summary) add(r *result.Result) {
-	if s.outcomes == nil {
-		s.outcomes = map[result.Outcome]int{}
-		s.verdicts = map[result.Verdict]int{}
-		s.failures = map[result.Outcome]*result.Result{}
-		s.samples = map[string][]time.Duration{}
-	}
 	s.outcomes[r.Outcome]++
 	if v := r.Answer.Verdict; v != "" {
 		s.verdicts[v]++
@@ -159,7 +159,7 @@ func (s *Summary) listVerdicts(p *page) {
 
 // table writes a column for each metric that has samples.
 func (s *Summary) table(p *page) {
-	var titles []string
+	titles := []string{""}
 	var columns []distribution
 	for _, m := range metrics() {
 		if samples := s.samples[m.name]; len(samples) > 0 {
@@ -170,16 +170,10 @@ func (s *Summary) table(p *page) {
 	if len(columns) == 0 {
 		return
 	}
-	p.title("Latency of the successes")
-	line := func(label string, cell func(i int) string) {
-		fmt.Fprintf(&p.buf, "%*s%-*s", indent, "", labelWidth, label)
-		for i := range columns {
-			fmt.Fprintf(&p.buf, "%12s", cell(i))
-		}
-		p.buf.WriteByte('\n')
+	rows := [][]string{titles, {"samples"}}
+	for _, c := range columns {
+		rows[1] = append(rows[1], strconv.Itoa(c.Samples))
 	}
-	line("", func(i int) string { return titles[i] })
-	line("samples", func(i int) string { return strconv.Itoa(columns[i].Samples) })
 	for _, row := range []struct {
 		label string
 		get   func(d *distribution) *float64
@@ -194,13 +188,17 @@ func (s *Summary) table(p *page) {
 		{"  at most", func(d *distribution) *float64 { return d.P99Upper }, 0.99},
 		{"maximum", func(d *distribution) *float64 { return d.Max }, 0},
 	} {
-		line(row.label, func(i int) string {
+		cells := []string{row.label}
+		for i := range columns {
+			text := fmt.Sprintf("n < %d", stats.MinSamples(row.needs, alpha))
 			if v := row.get(&columns[i]); v != nil {
-				return result.SecondsInWords(*v)
+				text = result.SecondsInWords(*v)
 			}
-			return fmt.Sprintf("n < %d", stats.MinSamples(row.needs, alpha))
-		})
+			cells = append(cells, text)
+		}
+		rows = append(rows, cells)
 	}
+	p.table("Latency of the successes", rows, append([]int{-labelWidth}, slices.Repeat([]int{12}, len(columns))...)...)
 	p.line("")
 	p.note("Each bound holds with 95 % confidence, whatever the distribution; n < N stands for one that takes N samples.")
 }
@@ -236,9 +234,8 @@ type distribution struct {
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: map[result.Outcome]int{}, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Together: s.together,
+		Outcomes: s.outcomes, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Together: s.together,
 	}
-	maps.Copy(d.Outcomes, s.outcomes)
 	for name, samples := range s.samples {
 		d.Latency[name] = describe(samples)
 	}

@@ -45,7 +45,7 @@ func TestQuantile(t *testing.T) {
 // series is 8 successes with TTFT 10 to 80 ms, out of order and one of them of
 // a single token, and three failures, whose latencies do not count.
 func series() *Summary {
-	var s Summary
+	s := NewSummary()
 	for i, n := range []int{3, 1, 4, 2, 8, 5, 7, 6} {
 		r := oneToken()
 		r.Timing.TTFT = time.Duration(n) * 10 * ms
@@ -61,7 +61,7 @@ func series() *Summary {
 	again := refused()
 	again.Err = errors.New("another reason")
 	s.Add(again)
-	return &s
+	return s
 }
 
 func TestSummary(t *testing.T) {
@@ -81,19 +81,19 @@ func TestSummary(t *testing.T) {
 	if n := len(s.samples["tpot_seconds"]); n != 7 {
 		t.Errorf("%d samples of TPOT, want 7", n)
 	}
-	golden(t, "summary.txt", func(w io.Writer) error { return s.Text(w, target, Options{Width: 80}) })
+	golden(t, "summary.txt", func(w io.Writer) error { return s.Text(w, target, Options{}) })
 	golden(t, "summary.json", func(w io.Writer) error { return s.JSON(indented{w}, target) })
 }
 
 func TestSummaryOfNothing(t *testing.T) {
-	golden(t, "summary-empty.txt", func(w io.Writer) error { return new(Summary).Text(w, target, Options{Width: 80}) })
-	golden(t, "summary-empty.json", func(w io.Writer) error { return new(Summary).JSON(indented{w}, target) })
+	golden(t, "summary-empty.txt", func(w io.Writer) error { return NewSummary().Text(w, target, Options{}) })
+	golden(t, "summary-empty.json", func(w io.Writer) error { return NewSummary().JSON(indented{w}, target) })
 }
 
 // What checked answers came to is counted, whatever their outcome, in the order of
 // the documentation.
 func TestSummaryOfVerdicts(t *testing.T) {
-	var s Summary
+	s := NewSummary()
 	for _, v := range []result.Verdict{result.VerdictLeakedIntoContent, result.VerdictValid, "", result.VerdictValid, result.VerdictBadJSON, result.VerdictValid} {
 		r := oneToken()
 		r.Answer.Verdict = v
@@ -107,7 +107,7 @@ func TestSummaryOfVerdicts(t *testing.T) {
 		}
 		return b.String()
 	}
-	text := capture(func(w io.Writer) error { return s.Text(w, target, Options{Width: 80}) })
+	text := capture(func(w io.Writer) error { return s.Text(w, target, Options{}) })
 	if want := "\nAnswers\n  3            valid\n  1            bad_json\n  1            leaked_into_content\n"; !strings.Contains(text, want) {
 		t.Errorf("no %q in\n%s", want, text)
 	}
