@@ -72,11 +72,10 @@ func sharing(common config.Budget, interval time.Duration, names ...string) (*bu
 func drain(t *testing.T, s *spending, each int) (total int) {
 	t.Helper()
 	for total < 100_000_000 {
-		most, ok := s.reserve()
-		if !ok {
+		if !s.reserve() {
 			return total
 		}
-		s.settle(most, []*result.Result{{Sent: time.Now(), Status: http.StatusOK, Tokens: result.Tokens{Prompt: each - 100, Cached: -1, Output: 100}}})
+		s.settle([]*result.Result{{Sent: time.Now(), Status: http.StatusOK, Tokens: result.Tokens{Prompt: each - 100, Cached: -1, Output: 100}}})
 		total += each
 	}
 	t.Fatal("it is never refused")
@@ -155,7 +154,7 @@ func TestSharesAfterAReload(t *testing.T) {
 		t.Errorf("the new endpoint spent %d, want its half, 100000", got)
 	}
 	b.share(config.Budget{}, more, modules)
-	if _, ok := newSpending(more[1], m, b.of(more[1])).reserve(); !ok {
+	if !newSpending(more[1], m, b.of(more[1])).reserve() {
 		t.Error("refused without a budget")
 	}
 }

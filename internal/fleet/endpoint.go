@@ -66,38 +66,29 @@ func (f *Fleet) connect(s spec) (*connections, error) {
 		return nil, err
 	}
 	c := &connections{spec: s}
-	err := f.connectRunners(c)
-	if err == nil {
-		err = f.connectReader(c)
-	}
-	if err != nil {
+	if err := c.open(f); err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (f *Fleet) connectRunners(c *connections) error {
-	if f.Probing == nil {
-		return nil
-	}
-	newRunner, err := f.runners(c.cfg)
-	if err != nil {
-		return err
-	}
-	for _, target := range c.targets {
-		for _, rung := range target.rungs() {
-			r, err := newRunner(rung.Module)
-			if err != nil {
-				return err
+func (c *connections) open(f *Fleet) error {
+	if f.Probing != nil {
+		newRunner, err := f.runners(c.cfg)
+		if err != nil {
+			return err
+		}
+		for _, target := range c.targets {
+			for _, rung := range target.rungs() {
+				r, err := newRunner(rung.Module)
+				if err != nil {
+					return err
+				}
+				c.runners = append(c.runners, r)
 			}
-			c.runners = append(c.runners, r)
 		}
 	}
-	return nil
-}
-
-func (f *Fleet) connectReader(c *connections) error {
 	if f.Scraping == nil || c.cfg.MissingSecret != "" {
 		return nil
 	}
@@ -105,12 +96,9 @@ func (f *Fleet) connectReader(c *connections) error {
 	if slices.ContainsFunc(c.targets, func(t Target) bool { return t.Traffic != nil }) {
 		mappings = mappings.WithLengths()
 	}
-	r, err := f.Network.Reader(c.cfg, mappings)
-	if err != nil {
-		return err
-	}
-	c.reader = r
-	return nil
+	var err error
+	c.reader, err = f.Network.Reader(c.cfg, mappings)
+	return err
 }
 
 func (c *connections) close() {

@@ -62,7 +62,7 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 	if now.Sub(found.at).Abs() > causesAge {
 		found = f.findCauses(now)
 	}
-	known := e.evidence(c, now, f.gpuSnapshots())
+	known := e.evidence(c, now, f.GPUs())
 	known.Common = found.shared[name]
 	report := explained(known)
 	report.State, report.Since = string(status.State), unixSeconds(status.Since)
@@ -76,16 +76,9 @@ func explained(e *explain.Evidence) *explain.Report {
 // unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
-func (f *Fleet) gpuSnapshots() gpu.Snapshots {
-	if f.GPUs == nil {
-		return nil
-	}
-	return f.GPUs()
-}
-
 // findCauses finds the causes of all endpoints that are not up, and what they have in common.
 func (f *Fleet) findCauses(now time.Time) *causes {
-	gpus := f.gpuSnapshots()
+	gpus := f.GPUs()
 	var peers []explain.Peer
 	found := &causes{at: now, top: map[string]explain.Cause{}}
 	all := f.active.Load().endpoints
@@ -135,7 +128,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			found := f.findCauses(time.Now())
-			gpus := f.gpuSnapshots()
+			gpus := f.GPUs()
 			for name, e := range f.active.Load().endpoints {
 				e.page.SetCause(found.top[name])
 				for _, change := range e.memory.ClockChanges(gpus) {

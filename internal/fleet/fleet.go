@@ -92,6 +92,9 @@ func New(o Options) *Fleet {
 	if f.Gateways == nil {
 		f.Gateways = collector.NewGateways()
 	}
+	if f.GPUs == nil {
+		f.GPUs = func() gpu.Snapshots { return nil }
+	}
 	if f.Network == nil {
 		f.Network = network{f.dialer, f.Secrets}
 	}
@@ -178,7 +181,10 @@ func (f *Fleet) prepare(p Plan) (next *snapshot, fresh []*connections, err error
 			next.gpuPages.closeOthers(before.gpuPages)
 		}
 	}()
-	next.hashes = moduleHashes(next.modules)
+	next.hashes = make(map[string]uint64, len(next.modules))
+	for name, m := range next.modules {
+		next.hashes[name] = moduleHash(m)
+	}
 	if next.mappings == nil || !reflect.DeepEqual(next.engines, before.engines) {
 		if next.mappings, err = page.NewMappings(page.Servers, next.engines); err != nil {
 			return next, nil, err
@@ -244,30 +250,17 @@ func (f *Fleet) use(next *snapshot, fresh []*connections, p Plan) {
 	next.onRequest = targets{next.known(p.All), next.modules, p.Config.Global.Labels, p.Config.Probe.Allows}
 	f.active.Store(next)
 	f.probers.keep(next.onRequest)
-	f.Board.Show(next.pages())
-	f.Gateways.SetBehind(next.behind())
-	f.Self.SetEndpoints(len(next.endpoints))
-	f.schedule(next)
-}
-
-// pages returns those of all endpoints for the status page.
-func (s *snapshot) pages() []*status.Endpoint {
-	all := make([]*status.Endpoint, 0, len(s.endpoints))
-	for _, e := range s.endpoints {
-		all = append(all, e.page)
-	}
-	return all
-}
-
-// behind returns the gateways of the endpoints that have one.
-func (s *snapshot) behind() map[string]string {
-	all := map[string]string{}
-	for name, e := range s.endpoints {
+	pages, behind := make([]*status.Endpoint, 0, len(next.endpoints)), map[string]string{}
+	for name, e := range next.endpoints {
+		pages = append(pages, e.page)
 		if e.cfg.Gateway != "" {
-			all[name] = e.cfg.Gateway
+			behind[name] = e.cfg.Gateway
 		}
 	}
-	return all
+	f.Board.Show(pages)
+	f.Gateways.SetBehind(behind)
+	f.Self.SetEndpoints(len(next.endpoints))
+	f.schedule(next)
 }
 
 // known returns the configurations of endpoints, with the one in use in place of an equal one.

@@ -35,6 +35,8 @@ type spending struct {
 	kind    api.Kind // of the endpoint; "" until it is known, and taken for generation
 	counted bool     // the server has counted the tokens of a prompt
 	likely  bool     // what a run takes as a rule, instead of the most
+
+	reserved schedule.Cost // of the run in flight
 }
 
 // newSpending is that of the runs of a module, or of a rung of it, at an
@@ -47,22 +49,23 @@ func newSpending(e *config.Endpoint, m *config.Module, limits []limit) *spending
 // tokens.
 func isOfTexts(k api.Kind) bool { return k == api.Embedding || k == api.Rerank }
 
-// reserve sets aside what the next run may cost at most. It returns false where
-// that could exceed a limit.
-func (s *spending) reserve() (most schedule.Cost, ok bool) {
-	most = s.most()
+// reserve sets aside what the next run may cost at most, until settle. It returns false
+// where that could exceed a limit.
+func (s *spending) reserve() bool {
+	s.reserved = s.most()
 	for i, l := range s.limits {
-		if !l.Reserve(most) {
+		if !l.Reserve(s.reserved) {
 			for _, before := range s.limits[:i] {
-				before.Settle(most, schedule.Cost{})
+				before.Settle(s.reserved, schedule.Cost{})
 			}
-			return most, false
+			return false
 		}
 	}
-	return most, true
+	return true
 }
 
-func (s *spending) settle(reserved schedule.Cost, results []*result.Result) {
+// settle replaces what was set aside by what the results cost.
+func (s *spending) settle(results []*result.Result) {
 	var spent schedule.Cost
 	for _, r := range results {
 		if r.Kind != "" {
@@ -74,7 +77,7 @@ func (s *spending) settle(reserved schedule.Cost, results []*result.Result) {
 		spent.USD += cost.USD
 	}
 	for _, l := range s.limits {
-		l.Settle(reserved, spent)
+		l.Settle(s.reserved, spent)
 	}
 }
 
@@ -164,47 +167,41 @@ func (s *spending) promptToLength() int {
 	return n + n/2 + workload.TemplateTokens
 }
 
-// allowance guards what one request for probes may spend.
-type allowance struct {
-	rungs    []*spending
-	reserved []schedule.Cost
-}
+// allowance guards what one request for probes may spend: by rung.
+type allowance []*spending
 
 // allowanceOf is that of a target: under the endpoint's budget, if it is one of
 // the configuration, and under that of all. Others have no budget of their own,
 // though one of the configuration may have their name.
-func allowanceOf(t Target, configured bool, b *budgets) *allowance {
-	a := &allowance{}
+func allowanceOf(t Target, configured bool, b *budgets) (a allowance) {
 	for _, rung := range t.Rungs() {
 		limits := b.ofStrangers()
 		if configured {
 			limits = b.of(t.Endpoint)
 		}
-		a.rungs = append(a.rungs, newSpending(t.Endpoint, rung.Module, limits))
+		a = append(a, newSpending(t.Endpoint, rung.Module, limits))
 	}
 	return a
 }
 
-func (a *allowance) reserve() bool {
-	for _, s := range a.rungs {
-		most, ok := s.reserve()
-		if !ok {
-			a.settle(nil)
+func (a allowance) reserve() bool {
+	for i, s := range a {
+		if !s.reserve() {
+			a[:i].settle(nil)
 			return false
 		}
-		a.reserved = append(a.reserved, most)
 	}
 	return true
 }
 
 // settle counts what was spent; rungs without results spent nothing.
-func (a *allowance) settle(all Results) {
-	for i, most := range a.reserved {
+func (a allowance) settle(all Results) {
+	for i, s := range a {
 		var results []*result.Result
 		if i < len(all) {
 			results = result.Spent(all[i].Results, all[i].Skip)
 		}
-		a.rungs[i].settle(most, results)
+		s.settle(results)
 	}
 }
 

@@ -175,29 +175,23 @@ func (p *pasts) records(now time.Time, learned bool) (all []saved) {
 	defer p.mu.Unlock()
 	p.forget(now)
 	for name, known := range p.byName {
-		of := saved{Endpoint: name, Target: known.target}
-		add := func(change func(s *saved)) {
-			s := of
-			change(&s)
-			all = append(all, s)
-		}
 		if learned {
 			for _, l := range known.learned {
 				l := *l
 				if l.Steps != nil {
 					l.Steps = l.Steps.Clone() // the endpoint may go on with them meanwhile
 				}
-				add(func(s *saved) { s.Learned = &l })
+				all = append(all, saved{Endpoint: name, Target: known.target, Learned: &l})
 			}
 			continue
 		}
 		if known.state != nil && now.Sub(known.state.Last) <= stateWaits {
-			add(func(s *saved) { s.State = known.state })
+			all = append(all, saved{Endpoint: name, Target: known.target, State: known.state})
 		}
 		for id, history := range known.series {
 			record := &savedSeries{savedID: id}
 			history.Save(&record.SavedSeries)
-			add(func(s *saved) { s.Series = record })
+			all = append(all, saved{Endpoint: name, Target: known.target, Series: record})
 		}
 	}
 	return all
@@ -303,14 +297,6 @@ func (f *Fleet) saveLearned(put func(record any) error) error {
 	return putAll(f.before.records(now, true), put)
 }
 
-func moduleHashes(modules map[string]*config.Module) map[string]uint64 {
-	all := make(map[string]uint64, len(modules))
-	for name, m := range modules {
-		all[name] = moduleHash(m)
-	}
-	return all
-}
-
 // moduleHash is a hash of all that a module asks; 0 is not known.
 func moduleHash(m *config.Module) uint64 {
 	settings, err := yaml.Marshal(m)
@@ -351,27 +337,20 @@ func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error 
 		}
 	}
 	for _, t := range e.tasks {
-		for _, s := range t.copyOfSteps() {
-			s.At, of.Learned = now, s
-			if err := put(of); err != nil {
-				return err
+		var steps []saved // copies: no lock is held while put runs
+		t.unlessClosed(func() {
+			for _, s := range t.series {
+				if s.steps != nil && !s.steps.LastProbe().IsZero() {
+					of.Learned = &savedLearned{savedID: savedIDOf(s.page.ID()), Asked: s.asked, At: now, Steps: s.steps.Clone()}
+					steps = append(steps, of)
+				}
 			}
+		})
+		if err := putAll(steps, put); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// copyOfSteps returns copies of the steps of the series that have any probes. A result is
-// published before or after it.
-func (t *task) copyOfSteps() (all []*savedLearned) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.series {
-		if s.steps != nil && !s.steps.LastProbe().IsZero() {
-			all = append(all, &savedLearned{savedID: savedIDOf(s.page.ID()), Asked: s.asked, Steps: s.steps.Clone()})
-		}
-	}
-	return all
 }
 
 // restore takes up what was learned of the endpoint and module.

@@ -236,18 +236,16 @@ func (r Results) Skip() *result.Skip {
 // FindEndpoint returns the endpoint of that name or, if there is none, the
 // first of that URL; nil if there is none either.
 func FindEndpoint(endpoints []*config.Endpoint, target string) *config.Endpoint {
-	is := func(same func(*config.Endpoint) bool) *config.Endpoint {
-		if i := slices.IndexFunc(endpoints, same); i >= 0 {
-			return endpoints[i]
+	var found *config.Endpoint
+	for _, e := range endpoints {
+		if e.Name == target {
+			return e
 		}
-		return nil
+		if found == nil && strings.TrimSuffix(e.URL.String(), "/") == strings.TrimSuffix(target, "/") {
+			found = e
+		}
 	}
-	if e := is(func(e *config.Endpoint) bool { return e.Name == target }); e != nil {
-		return e
-	}
-	return is(func(e *config.Endpoint) bool {
-		return strings.TrimSuffix(e.URL.String(), "/") == strings.TrimSuffix(target, "/")
-	})
+	return found
 }
 
 // EndpointAt returns an endpoint at a URL with defaults for all else.

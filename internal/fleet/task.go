@@ -49,7 +49,7 @@ func (t *task) letGo() rungSeries {
 
 // probe runs once and hands the results to the observers.
 func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
-	most, ok := t.spending.reserve()
+	ok := t.spending.reserve()
 	t.log.budget(ok)
 	if !ok {
 		t.skip(result.SkipBudget)
@@ -60,7 +60,7 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	}
 	var results []*result.Result
 	var skip *result.Skip
-	defer func() { t.spending.settle(most, result.Spent(results, skip)) }()
+	defer func() { t.spending.settle(result.Spent(results, skip)) }()
 	t.run(ctx, func(ctx context.Context) {
 		self := t.endpoint.fleet.Self
 		self.ProbeStarted()
@@ -103,17 +103,14 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 // latest probe is a failure where there was one.
 func failuresLast(results []*result.Result) []*result.Result {
 	rank := func(r *result.Result) int {
-		if r.Outcome == result.Success {
+		if r.Concurrency == 0 || r.Outcome == result.Success {
 			return 0
 		}
 		return 1
 	}
 	ordered := slices.Clone(results)
 	slices.SortStableFunc(ordered, func(a, b *result.Result) int {
-		if a.Concurrency == 0 || a.Concurrency != b.Concurrency {
-			return a.Concurrency - b.Concurrency
-		}
-		return cmp.Compare(rank(a), rank(b))
+		return cmp.Or(a.Concurrency-b.Concurrency, rank(a)-rank(b))
 	})
 	return ordered
 }
@@ -284,36 +281,24 @@ func (l lock) Unlock() { <-l }
 func (l *lifecycle) run(ctx context.Context, work func(context.Context), publish func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if !l.begin(cancel) {
+	begun, panics := false, true
+	l.unlessClosed(func() { l.cancel, begun = cancel, true })
+	if !begun {
 		return
 	}
-	published := false
-	defer func() { l.end(publish, published) }()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.cancel = nil
+		switch {
+		case l.closed:
+			l.release()
+		case !panics:
+			publish()
+		}
+	}()
 	work(ctx)
-	published = true
-}
-
-// begin reports whether a run may start.
-func (l *lifecycle) begin(cancel context.CancelFunc) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.closed {
-		l.cancel = cancel
-	}
-	return !l.closed
-}
-
-// end publishes what a run that did not panic found.
-func (l *lifecycle) end(publish func(), found bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cancel = nil
-	switch {
-	case l.closed:
-		l.release()
-	case found:
-		publish()
-	}
+	panics = false
 }
 
 // close ends the task: a run in flight is canceled, and nothing more is
@@ -323,7 +308,7 @@ func (l *lifecycle) close() {
 	defer l.mu.Unlock()
 	l.closed = true
 	if l.cancel != nil {
-		l.cancel() // end releases
+		l.cancel() // the run releases
 		return
 	}
 	l.release()

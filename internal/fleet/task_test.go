@@ -122,12 +122,11 @@ func TestRefusalsCostNothing(t *testing.T) {
 		[]limit{budget})
 	used := func(status int) float64 {
 		t.Helper()
-		most, ok := s.reserve()
-		if !ok {
+		if !s.reserve() {
 			t.Fatal("no room")
 		}
 		r := &result.Result{Sent: time.Now(), Status: status, Tokens: result.Tokens{Prompt: -1, Cached: -1, Output: -1}}
-		s.settle(most, []*result.Result{r})
+		s.settle([]*result.Result{r})
 		share, _ := budget.Used()
 		return share
 	}
