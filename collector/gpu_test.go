@@ -199,8 +199,8 @@ func TestGPUStates(t *testing.T) {
 func TestGPUStrangeTexts(t *testing.T) {
 	s := gpuUp(gpu.DeviceSnapshot{
 		Vendor: gpu.NVIDIA, UUID: "GPU-\xff", Name: "a\"\\\n\xfe", Up: true,
-		Readings: []gpu.Reading{{Kind: "unheard_of", Value: 1}, {Kind: gpu.PState, Value: 8}},
-		MIG:      []gpu.MIGSnapshot{{UUID: "MIG-a", Readings: []gpu.Reading{{Kind: gpu.PState, Value: 1}}}},
+		Readings: []gpu.Reading{{Kind: "unheard_of", Value: 1}, {Kind: "pstate", Value: 8}},
+		MIG:      []gpu.MIGSnapshot{{UUID: "MIG-a", Readings: []gpu.Reading{{Kind: "pstate", Value: 1}}}},
 	})
 	s.Driver = "\xff"
 	got := gpuSamples(t, s)

@@ -111,7 +111,7 @@ func TestQuestionsUnderMIG(t *testing.T) {
 		}
 	}
 	device.numbers["MIG mode"] = []float64{0}
-	if d := s.must(t).Devices[0]; !has(d, Utilization) || !has(d, RemappedRowsCount) {
+	if d := s.must(t).Devices[0]; !has(d, Utilization) || !has(d, "remapped_rows") {
 		t.Error("no utilisation after MIG was turned off")
 	}
 }
@@ -346,7 +346,8 @@ func TestFailedPartIsAskedOnce(t *testing.T) {
 
 func TestPartBandwidth(t *testing.T) {
 	device := splitH100("MIG-a", "MIG-b")
-	s := newTestSession(t, newFake(device), Options{Bandwidth: map[string]float64{"MIG-b": 5e11, "GPU-0": 3e12}})
+	s := newTestSession(t, newFake(device), Options{})
+	s.poller.SetBandwidth(map[string]float64{"MIG-b": 5e11, "GPU-0": 3e12})
 	d := s.must(t).Devices[0]
 	if got := showReadings("", d.Readings)[4]; got != "memory_bandwidth_bytes_per_second{config} 3000000000000" {
 		t.Errorf("GPU: %s", got)

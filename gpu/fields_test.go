@@ -43,7 +43,7 @@ func linkLines(d DeviceSnapshot) []string {
 func linksUp(d DeviceSnapshot) int {
 	n := 0
 	for _, r := range d.Readings {
-		if r.Kind == NVLinkUp {
+		if r.Kind == "nvlink_up" {
 			n++
 		}
 	}

@@ -3,34 +3,29 @@ package gpu
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// stopWithin is how long Run waits for the library when it is to end.
-const stopWithin = 800 * time.Millisecond
+const (
+	// stopWithin is how long Run waits for the library when it is to end.
+	stopWithin = 800 * time.Millisecond
+	// pollInterval is the time from the beginning of one poll to that of the next, pollTimeout how long a poll, or the opening
+	// of one GPU, may take before the driver counts as stuck.
+	pollInterval = 5 * time.Second
+	pollTimeout  = 10 * time.Second
+	// staleAfter is the age at which readings are dropped. They are as old as the beginning of their poll, and the next ones
+	// come at the end of the next poll.
+	staleAfter = 2*pollTimeout + pollInterval
+)
 
 // Options are the settings of a Poller.
 type Options struct {
-	// Interval is the time from one poll to the next; 0 is 5 seconds.
-	Interval time.Duration
-	// Timeout is how long a poll, or the opening of one GPU, may take before
-	// the driver counts as stuck; 0 is 10 seconds.
-	Timeout time.Duration
-	// StaleAfter is the age at which readings are dropped; 0 is three
-	// intervals, or more where polls may take so long.
-	StaleAfter time.Duration
-	// Bandwidth is the memory bandwidth of GPUs and MIG devices in bytes per
-	// second, by UUID. It goes before what the poller knows itself.
-	Bandwidth map[string]float64
 	// Required says that there should be GPUs: to find no library of a driver is
 	// a failure like any other, and not what is normal on a machine without GPUs.
 	Required bool
@@ -55,7 +50,6 @@ type Poller struct {
 
 	bandwidth *atomic.Pointer[map[string]float64] // configured, by UUID
 
-	called  atomic.Bool   // Run was
 	orders  chan bool     // to the worker: poll, with the library reopened or not
 	results chan outcome  // of the worker
 	opened  chan struct{} // by the worker: one GPU more
@@ -79,29 +73,14 @@ func New(lib Library, o Options) *Poller {
 	return p
 }
 
-// NewScanning returns a Poller that owns the scanner.
-func NewScanning(scanner Scanner, o Options) *Poller {
-	p := newPoller(scanner.Source(), o)
-	p.worker = newScan(scanner, p)
-	return p
-}
-
 func newPoller(source string, o Options) *Poller {
-	o.Interval = cmp.Or(o.Interval, 5*time.Second)
-	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
-	// Readings are as old as the beginning of their poll, and the next ones come
-	// at the end of the next poll.
-	o.StaleAfter = cmp.Or(o.StaleAfter, max(3*o.Interval, 2*o.Timeout+o.Interval))
-	log := o.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log := cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	p := &Poller{
 		options: o, log: log, asked: &lastAsked{}, bandwidth: &atomic.Pointer[map[string]float64]{},
 		// A worker that Run has left must not be kept by what it has to say.
 		orders: make(chan bool), results: make(chan outcome, 1), opened: make(chan struct{}, 1),
 	}
-	p.bandwidth.Store(&o.Bandwidth)
+	p.SetBandwidth(nil)
 	p.current.Store(&Snapshot{Source: source, State: StateStarting, Required: o.Required})
 	return p
 }
@@ -114,14 +93,15 @@ func (p *Poller) progress() {
 	}
 }
 
-// SetBandwidth replaces Options.Bandwidth, from the next poll on.
+// SetBandwidth sets the memory bandwidth of GPUs and MIG devices in bytes per second, by UUID, from the next poll on. It goes
+// before what the poller knows itself.
 func (p *Poller) SetBandwidth(byUUID map[string]float64) { p.bandwidth.Store(&byUUID) }
 
 // Snapshot returns what the last poll found, without readings that are too old.
 // It never blocks and is never nil.
 func (p *Poller) Snapshot() *Snapshot {
 	s := p.current.Load()
-	if s.State != StateUp || time.Since(s.At) <= p.options.StaleAfter {
+	if s.State != StateUp || time.Since(s.At) <= staleAfter {
 		return s
 	}
 	old := *s
@@ -132,12 +112,8 @@ func (p *Poller) Snapshot() *Snapshot {
 	return &old
 }
 
-// Run polls until ctx ends and returns nil within a second, also when the
-// driver does not return. It returns an error only when called a second time.
+// Run, which is called once, polls until ctx ends and returns nil within a second, also when the driver does not return.
 func (p *Poller) Run(ctx context.Context) error {
-	if p.called.Swap(true) {
-		return errors.New("run GPU poller: called twice")
-	}
 	var left atomic.Bool // a library that hangs is not closed any more
 	ended := make(chan struct{})
 	go func() {
@@ -175,7 +151,7 @@ func (p *Poller) cycle(reopen bool) (o outcome) {
 func (p *Poller) watch(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()
-	watchdog := time.NewTimer(p.options.Timeout)
+	watchdog := time.NewTimer(pollTimeout)
 	watchdog.Stop()
 	defer watchdog.Stop()
 	busy, stuck := false, false
@@ -186,12 +162,12 @@ func (p *Poller) watch(ctx context.Context) {
 			return
 		case <-next.C:
 			began, busy = time.Now(), true
-			watchdog.Reset(p.options.Timeout)
+			watchdog.Reset(pollTimeout)
 			p.orders <- stuck // the worker waits for nothing else
 			stuck = false
 		case <-p.opened:
 			if busy && !stuck {
-				watchdog.Reset(p.options.Timeout)
+				watchdog.Reset(pollTimeout)
 			}
 		case <-watchdog.C:
 			stuck = true
@@ -204,7 +180,7 @@ func (p *Poller) watch(ctx context.Context) {
 				continue
 			}
 			p.publish(o.Snapshot)
-			next.Reset(max(0, time.Until(began.Add(cmp.Or(o.wait, p.options.Interval)))))
+			next.Reset(max(0, time.Until(began.Add(cmp.Or(o.wait, pollInterval)))))
 		}
 	}
 }
@@ -241,89 +217,3 @@ func (p *Poller) logState(s *Snapshot) {
 		p.log.Warn("reading the GPUs failed", "source", s.Source, "state", s.State, "err", s.Err)
 	}
 }
-
-// Scanner reads GPUs without a library that has to be opened, such as by files of the
-// kernel. One goroutine calls it.
-type Scanner interface {
-	// Source is its name, Snapshot.Source.
-	Source() string
-	// Scan reads all GPUs once. It calls asking before what may hang, for the watchdog.
-	// An error is that there is none, and an *Error.
-	Scan(asking func(device, question string)) (Scan, error)
-}
-
-// Scan is what a Scanner found.
-type Scan struct {
-	// Driver is its version; "" is unknown.
-	Driver string
-	// Devices are the GPUs that the driver has, with readings in any order. Those that do
-	// not answer are not Up.
-	Devices []DeviceSnapshot
-	// Problems are why readings failed that other GPUs or polls have, by reading.
-	Problems map[string]error
-}
-
-// scanAgain is the pause after which a scan that found no GPU is repeated: the driver
-// may be loaded later, as an operator does in Kubernetes.
-const scanAgain = time.Minute
-
-// scan is the poller's side of a Scanner.
-type scan struct {
-	roster
-	poller   *Poller
-	scanner  Scanner
-	tables   *tables
-	problems *onceLog
-}
-
-func newScan(scanner Scanner, p *Poller) *scan {
-	log := p.log.With(slog.String("source", scanner.Source()))
-	return &scan{roster: newRoster(log), poller: p, scanner: scanner, tables: newTables(), problems: newOnceLog(log)}
-}
-
-// cycle reads all GPUs once. There is nothing to reopen.
-func (s *scan) cycle(bool) outcome {
-	at := time.Now()
-	latest := ""
-	found, err := s.scanner.Scan(func(device, question string) {
-		s.poller.asked.set(device, question)
-		if device != latest {
-			s.poller.progress() // the GPU before was read in time
-		}
-		latest = device
-	})
-	if err != nil {
-		return s.failure(err, nil)
-	}
-	for _, reading := range slices.Sorted(maps.Keys(found.Problems)) {
-		s.problems.problem(reading, found.Problems[reading])
-	}
-	byUUID := map[string]DeviceSnapshot{}
-	for _, d := range found.Devices[:min(len(found.Devices), maxDevices)] {
-		byUUID[d.UUID] = s.complete(d)
-	}
-	count := len(byUUID)
-	devices, up := s.list(byUUID, nil)
-	if up == 0 {
-		return outcome{Snapshot: Snapshot{State: StateLost, Err: errLost, Devices: devices}}
-	}
-	return outcome{Snapshot: Snapshot{State: StateUp, At: at, Duration: time.Since(at), Driver: found.Driver, Count: count, Devices: devices}}
-}
-
-// complete adds the memory bandwidth of a GPU and puts its readings in order.
-func (s *scan) complete(d DeviceSnapshot) DeviceSnapshot {
-	if !d.Up {
-		return withoutReadings(d, false)
-	}
-	if value, source, ok := bandwidth(*s.poller.bandwidth.Load(), d.UUID, d.Name, 0, 0); ok {
-		d.Readings = append(d.Readings, Reading{MemoryBandwidth, source, value})
-	}
-	d.Readings = s.tables.sorted(d.Readings)
-	return d
-}
-
-func (s *scan) failure(err error, devices []DeviceSnapshot) outcome {
-	return outcome{Snapshot{State: stateOf(err), Err: err, Devices: devices}, scanAgain}
-}
-
-func (s *scan) close() {}

@@ -264,18 +264,19 @@ func TestSlowOpening(t *testing.T) {
 	})
 }
 
-// Readings that are too old are dropped, with the driver at work still.
+// Readings that are too old are dropped while the driver is at work still: it opens its GPUs again because one is lost.
 func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		library := newFake(a100("GPU-0"))
-		l := newLab(t, library, Options{Interval: time.Second, Timeout: time.Minute, StaleAfter: 3 * time.Second})
+		lost := h100("GPU-1")
+		library := newFake(a100("GPU-0"), lost, h100("GPU-2"), h100("GPU-3"))
+		l := newLab(t, library, Options{})
 		defer l.end(t)
 		library.set(func() { library.xids = []XID{{UUID: "GPU-0", Number: 31, At: time.Unix(1, 0)}} })
-		l.after(1500 * time.Millisecond)
-		library.set(func() { library.slow["power"] = 20 * time.Second })
-		fresh := l.after(2500 * time.Millisecond) // the poll of 1 s is the last one; 3 s are over at 4 s
-		if d := fresh.Devices[0]; !has(d, Power) || d.MIG[0].Readings == nil {
-			t.Errorf("dropped after three intervals: %+v", d)
+		l.after(6 * time.Second)
+		library.set(func() { lost.fail = map[string]error{"*": failed(CodeLost)}; library.slow["Device"] = 9 * time.Second })
+		fresh := l.after(84 * time.Second) // lost at 10 s, opened again from 70 s to 106 s; the poll of 65 s is the last one
+		if d := fresh.Devices[0]; time.Since(fresh.At) != staleAfter || !has(d, Power) || d.MIG[0].Readings == nil {
+			t.Errorf("dropped after %v: %+v", time.Since(fresh.At), d)
 		}
 		old := l.after(time.Millisecond)
 		want(t, old, StateUp)
@@ -286,9 +287,8 @@ func TestStale(t *testing.T) {
 		if !has(fresh.Devices[0], Power) || fresh.Devices[0].MIG[0].Readings == nil {
 			t.Error("a snapshot changed after it was handed out")
 		}
-		library.set(func() { clear(library.slow) })
-		if d := l.after(18 * time.Second).Devices[0]; !has(d, Power) {
-			t.Errorf("after the slow poll: %+v", d)
+		if d := l.after(17 * time.Second).Devices[0]; !has(d, Power) {
+			t.Errorf("after the GPUs are open: %+v", d)
 		}
 	})
 }
@@ -337,9 +337,6 @@ func TestPanic(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		if err := p.Run(ctx); err == nil {
-			t.Error("Run does not mind to be called twice")
-		}
 	})
 }
 
@@ -372,7 +369,7 @@ func BenchmarkPoll(b *testing.B) {
 func BenchmarkSnapshot(b *testing.B) {
 	for name, age := range map[string]time.Duration{"fresh": 0, "stale": time.Hour} {
 		b.Run(name, func(b *testing.B) {
-			p := New(newFake(), Options{StaleAfter: time.Minute})
+			p := New(newFake(), Options{})
 			devices := make([]DeviceSnapshot, 8)
 			p.current.Store(&Snapshot{State: StateUp, At: time.Now().Add(-age), Devices: devices})
 			b.ReportAllocs()

@@ -11,15 +11,6 @@ import (
 	"time"
 )
 
-// fakeScanner returns what its function does.
-type fakeScanner struct {
-	scan func(asking func(device, question string)) (Scan, error)
-}
-
-func (fakeScanner) Source() string { return "fake" }
-
-func (f fakeScanner) Scan(asking func(device, question string)) (Scan, error) { return f.scan(asking) }
-
 // A scanner that finds nothing, then GPUs, loses one, then all, panics and hangs.
 func TestScanning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -27,14 +18,14 @@ func TestScanning(t *testing.T) {
 			return DeviceSnapshot{Vendor: AMD, UUID: uuid, Name: "AMD Instinct MI300X", Up: up, Readings: []Reading{{Kind: Power, Value: 1}, {Kind: MemoryTotal, Value: 2}}}
 		}
 		release := make(chan struct{})
-		type scanFunc = func(asking func(device, question string)) (Scan, error)
+		type scanFunc = func(asking func(device, question string)) (scanned, error)
 		var current atomic.Value // of scanFunc: the poller's goroutine calls it
-		current.Store(scanFunc(func(func(device, question string)) (Scan, error) {
-			return Scan{}, &Error{Call: "find", Code: CodeLibraryNotFound}
+		current.Store(scanFunc(func(func(device, question string)) (scanned, error) {
+			return scanned{}, &Error{Call: "find", Code: CodeLibraryNotFound}
 		}))
 		var log bytes.Buffer
-		p := NewScanning(fakeScanner{func(asking func(device, question string)) (Scan, error) { return current.Load().(scanFunc)(asking) }},
-			Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		p := newScanning("fake", Options{Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			func(asking func(device, question string)) (scanned, error) { return current.Load().(scanFunc)(asking) })
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- p.Run(ctx) }()
@@ -53,12 +44,12 @@ func TestScanning(t *testing.T) {
 			return s
 		}
 		expect(StateNoLibrary)
-		current.Store(scanFunc(func(asking func(device, question string)) (Scan, error) {
+		current.Store(scanFunc(func(asking func(device, question string)) (scanned, error) {
 			for _, device := range []string{"a", "b"} { // each in time, both together not
 				asking(device, "power")
 				time.Sleep(8 * time.Second)
 			}
-			return Scan{Driver: "6", Devices: []DeviceSnapshot{gpuOf("a", true), gpuOf("b", true)}}, nil
+			return scanned{driver: "6", devices: []DeviceSnapshot{gpuOf("a", true), gpuOf("b", true)}}, nil
 		}))
 		time.Sleep(scanAgain + 20*time.Second)
 		s := expect(StateUp, true, true)
@@ -66,25 +57,25 @@ func TestScanning(t *testing.T) {
 		if r := s.Devices[0].Readings; s.Driver != "6" || s.Count != 2 || len(r) != 3 || r[0].Kind != MemoryTotal || r[1] != (Reading{MemoryBandwidth, "table", 5.3e12}) {
 			t.Errorf("%+v", s.Devices[0])
 		}
-		current.Store(scanFunc(func(func(device, question string)) (Scan, error) {
-			return Scan{Devices: []DeviceSnapshot{gpuOf("b", true)}, Problems: map[string]error{"power": &Error{Call: "power", Code: CodeNoData}}}, nil
+		current.Store(scanFunc(func(func(device, question string)) (scanned, error) {
+			return scanned{devices: []DeviceSnapshot{gpuOf("b", true)}, problems: map[string]error{"power": &Error{Call: "power", Code: CodeNoData}}}, nil
 		}))
 		time.Sleep(20 * time.Second)
 		if s := expect(StateUp, false, true); s.Count != 1 {
 			t.Errorf("%d GPUs are counted", s.Count)
 		}
-		current.Store(scanFunc(func(func(device, question string)) (Scan, error) {
-			return Scan{Devices: []DeviceSnapshot{gpuOf("b", false)}}, nil
+		current.Store(scanFunc(func(func(device, question string)) (scanned, error) {
+			return scanned{devices: []DeviceSnapshot{gpuOf("b", false)}}, nil
 		}))
 		time.Sleep(6 * time.Second)
 		expect(StateLost, false, false)
-		current.Store(scanFunc(func(func(device, question string)) (Scan, error) { panic("test") }))
+		current.Store(scanFunc(func(func(device, question string)) (scanned, error) { panic("test") }))
 		time.Sleep(6 * time.Second)
 		expect(StateFailed, false, false)
-		current.Store(scanFunc(func(asking func(device, question string)) (Scan, error) {
+		current.Store(scanFunc(func(asking func(device, question string)) (scanned, error) {
 			asking("b", "power")
 			<-release
-			return Scan{}, nil
+			return scanned{}, nil
 		}))
 		time.Sleep(scanAgain + 11*time.Second)
 		if s := expect(StateStuck, false, false); !strings.Contains(s.Err.Error(), "in power of b") {

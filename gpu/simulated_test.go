@@ -27,7 +27,7 @@ func TestSimulated(t *testing.T) {
 			}
 			checkSimulated(t, s.Devices[1], before, values)
 		}
-		for _, kind := range []Kind{Power, Temperature, SMActive, DRAMBandwidthUtilization, Energy, NVLinkTransmit} {
+		for _, kind := range []Kind{Power, Temperature, SMActive, DRAMBandwidthUtilization, Energy, "nvlink_transmit_bytes_total"} {
 			if len(values[kind]) < 5 {
 				t.Errorf("%s does not move: %v", kind, values[kind])
 			}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/gpu/amd"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 )
@@ -49,12 +48,12 @@ func newSources(env environment, in collectors, required bool) []*gpu.Poller {
 	if in.simulated {
 		return []*gpu.Poller{gpu.New(gpu.Simulated(), gpu.Options{Required: required, Logger: env.logger, Secrets: env.secrets.Secrets()})}
 	}
-	hasAMD, hasNVIDIA := amd.Present(in.sysfs)
+	hasAMD, hasNVIDIA := gpu.VendorsPresent(in.sysfs)
 	sources := []*gpu.Poller{gpu.New(gpu.NVML(""), gpu.Options{
 		Required: required && (hasNVIDIA || !hasAMD), Processes: in.processes, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	})}
 	if hasAMD {
-		sources = append(sources, gpu.NewScanning(amd.New(in.sysfs), gpu.Options{
+		sources = append(sources, gpu.NewAMD(in.sysfs, gpu.Options{
 			Required: required && !hasNVIDIA, Logger: env.logger, Secrets: env.secrets.Secrets(),
 		}))
 	}

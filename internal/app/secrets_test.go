@@ -176,7 +176,7 @@ func targetsOf(host, key string) string {
 
 // poisonedCard returns a sysfs of a card of AMD whose files have the key in a form.
 func poisonedCard(t *testing.T, form func(string) string) string {
-	sys := testlab.Sysfs(t, "../../gpu/amd/testdata/mi300x.txt")
+	sys := testlab.Sysfs(t, "../../gpu/testdata/amd/mi300x.txt")
 	for _, name := range []string{"devices/mi300x/product_name", "devices/mi300x/unique_id", "module/amdgpu/version"} {
 		testlab.WriteFile(t, filepath.Join(sys, name), []byte(form(canary)))
 	}

@@ -271,7 +271,7 @@ func Linear(b *testing.B, one, ten func()) {
 }
 
 // Sysfs makes a sysfs of recorded AMD GPUs in a new directory, with the links that the kernel
-// makes. The files are those of gpu/amd/testdata.
+// makes. The files are those of gpu/testdata/amd.
 func Sysfs(t testing.TB, files ...string) string {
 	t.Helper()
 	sys := t.TempDir()

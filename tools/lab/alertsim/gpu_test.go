@@ -25,7 +25,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/gpu/amd"
 	pages "github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
@@ -63,14 +62,14 @@ func TestGPUsOfPages(t *testing.T) {
 	for _, name := range files {
 		sources[filepath.Base(name)] = func(t *testing.T) []prometheus.Collector { return gpusOfPage(t, name) }
 	}
-	cards, err := filepath.Glob("../../../gpu/amd/testdata/*.txt")
+	cards, err := filepath.Glob("../../../gpu/testdata/amd/*.txt")
 	if err != nil || len(cards) < 4 {
 		t.Fatalf("cards: %v, %v", cards, err)
 	}
 	for _, name := range cards {
 		sources["amdgpu "+filepath.Base(name)] = func(t *testing.T) []prometheus.Collector {
-			scanner := amd.New(testlab.Sysfs(t, name))
-			return polled(t, func(o gpu.Options) *gpu.Poller { return gpu.NewScanning(scanner, o) })
+			sys := testlab.Sysfs(t, name)
+			return polled(t, func(o gpu.Options) *gpu.Poller { return gpu.NewAMD(sys, o) })
 		}
 	}
 	for name, source := range sources {

@@ -1,21 +1,16 @@
-// Package amd reads AMD's GPUs by the files of the kernel's driver amdgpu: sysfs and
-// hwmon, without a library. It needs no device and no permission.
-package amd
+package gpu
 
 import (
 	"cmp"
+	_ "embed"
 	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/inference-exporter/inference_exporter/gpu"
+	"sync"
 )
-
-// Source is the name of the source.
-const Source = "amdgpu"
 
 // The ids of PCI.
 const (
@@ -23,9 +18,9 @@ const (
 	vendorNVIDIA = "0x10de"
 )
 
-// Present reports which GPUs the PCI bus lists, whether they have a driver or not. sys is
+// VendorsPresent reports which GPUs the PCI bus lists, whether they have a driver or not. sys is
 // the directory of sysfs.
-func Present(sys string) (amd, nvidia bool) {
+func VendorsPresent(sys string) (amd, nvidia bool) {
 	devices, _ := filepath.Glob(filepath.Join(sys, "bus/pci/devices/*")) // the pattern is well-formed
 	for _, device := range devices {
 		d := newDirectory(device, nil)
@@ -44,42 +39,42 @@ func Present(sys string) (amd, nvidia bool) {
 	return amd, nvidia
 }
 
-// New returns a scanner of the GPUs of this machine. sys is the directory of sysfs, which is
-// /sys.
-func New(sys string) gpu.Scanner { return &scanner{sys: sys, residencies: map[string]map[int]uint32{}} }
+// NewAMD returns a Poller of AMD's GPUs by the files of the kernel's driver amdgpu: sysfs and hwmon, without a library. It
+// needs no device and no permission. sys is the directory of sysfs, which is /sys.
+func NewAMD(sys string, o Options) *Poller {
+	return newScanning("amdgpu", o, (&amdgpu{sys: sys}).scan)
+}
 
-type scanner struct {
+// amdgpu reads the files of the driver.
+type amdgpu struct {
 	sys string
 	// residencies are those of the latest scan, by UUID and offset.
 	residencies map[string]map[int]uint32
 }
 
-// Source implements gpu.Scanner.
-func (s *scanner) Source() string { return Source }
-
-// Scan implements gpu.Scanner.
-func (s *scanner) Scan(asking func(device, question string)) (gpu.Scan, error) {
+// scan reads all GPUs once.
+func (s *amdgpu) scan(asking func(device, question string)) (scanned, error) {
 	cards := s.cards()
 	if len(cards) == 0 {
-		return gpu.Scan{}, &gpu.Error{Call: "find GPUs of amdgpu", Code: gpu.CodeLibraryNotFound, Detail: "no card in class/drm has this driver"}
+		return scanned{}, &Error{Call: "find GPUs of amdgpu", Code: CodeLibraryNotFound, Detail: "no card in class/drm has this driver"}
 	}
 	driver := newDirectory(filepath.Join(s.sys, "module/amdgpu"), nil)
-	found := gpu.Scan{Driver: driver.text("version"), Problems: map[string]error{}}
+	found := scanned{driver: driver.text("version"), problems: map[string]error{}}
 	before := s.residencies
 	s.residencies = map[string]map[int]uint32{}
 	for i, pci := range slices.Sorted(maps.Keys(cards)) {
-		c := card{
+		c := amdCard{
 			directory:      newDirectory(cards[pci], func(name string) { asking(pci, name) }),
-			DeviceSnapshot: gpu.DeviceSnapshot{Vendor: gpu.AMD, Index: i, Minor: -1, Up: true, PCIBusID: pci},
+			DeviceSnapshot: DeviceSnapshot{Vendor: AMD, Index: i, Minor: -1, Up: true, PCIBusID: pci},
 		}
 		c.identify()
 		if c.text("power/runtime_status") != "suspended" { // to read would wake it
 			s.residencies[c.UUID] = c.readAll(before[c.UUID])
 		}
 		for name, err := range c.failed {
-			found.Problems[generic(name)] = &gpu.Error{Call: name, Code: codeOf(err), Detail: err.Error()}
+			found.problems[generic(name)] = &Error{Call: name, Code: fileCode(err), Detail: err.Error()}
 		}
-		found.Devices = append(found.Devices, c.DeviceSnapshot)
+		found.devices = append(found.devices, c.DeviceSnapshot)
 	}
 	return found, nil
 }
@@ -91,7 +86,7 @@ var hwmonNumber = regexp.MustCompile(`hwmon\d+`)
 
 // cards returns the directories of the cards of the driver, by their PCI address. Parts of
 // a card that is split have no files of their own and are left out.
-func (s *scanner) cards() map[string]string {
+func (s *amdgpu) cards() map[string]string {
 	class := newDirectory(filepath.Join(s.sys, "class/drm"), nil)
 	found := map[string]string{}
 	for _, name := range class.names("card[0-9]*") {
@@ -100,7 +95,7 @@ func (s *scanner) cards() map[string]string {
 		}
 		path := filepath.Join(class.path, name, "device")
 		d := newDirectory(path, nil)
-		uevent := fields(d.text("uevent"), "=")
+		uevent := pairs(d.text("uevent"), "=")
 		driver := cmp.Or(link(filepath.Join(path, "driver")), uevent["DRIVER"])
 		if driver == "amdgpu" && d.text("vendor") == vendorAMD {
 			found[cmp.Or(uevent["PCI_SLOT_NAME"], link(path), name)] = path
@@ -116,8 +111,8 @@ func newDirectory(path string, asking func(name string)) *directory {
 	return &directory{path: path, asking: asking, failed: map[string]error{}}
 }
 
-// fields returns the lines of a text as names and values.
-func fields(text, separator string) map[string]string {
+// pairs returns the lines of a text as names and values.
+func pairs(text, separator string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(line, separator); ok {
@@ -127,76 +122,63 @@ func fields(text, separator string) map[string]string {
 	return all
 }
 
-// card is one GPU while it is read.
-type card struct {
+// amdTables are the lists of amd.yml, which describes them.
+type amdTables struct {
+	Numbers []struct {
+		Kind Kind
+		File string
+		Per  float64
+	}
+	Names   map[string]string
+	Layouts map[string]layout
+}
+
+//go:embed amd.yml
+var amdFile []byte
+
+var amd = sync.OnceValue(func() (t amdTables) {
+	decode("amd.yml", amdFile, &t)
+	return t
+})
+
+// amdCard is one GPU while it is read.
+type amdCard struct {
 	*directory
-	gpu.DeviceSnapshot
+	DeviceSnapshot
 }
 
 // add adds a reading unless a better source gave it already.
-func (c *card) add(kind gpu.Kind, label string, value float64) {
-	if !slices.ContainsFunc(c.Readings, func(r gpu.Reading) bool { return r.Kind == kind && r.Label == label }) {
-		c.Readings = append(c.Readings, gpu.Reading{Kind: kind, Label: label, Value: value})
-	}
-}
-
-// numberFile is a file with one number.
-type numberFile struct {
-	kind gpu.Kind
-	file string
-	per  float64 // units of the file in one of the reading
-}
-
-// numberFiles are those of a card, the better one of a kind first.
-func numberFiles() []numberFile {
-	return []numberFile{
-		{gpu.Utilization, "gpu_busy_percent", 100},
-		{gpu.MemoryUtilization, "mem_busy_percent", 100},
-		{gpu.Power, "hwmon/hwmon*/power1_average", 1e6},
-		{gpu.Power, "hwmon/hwmon*/power1_input", 1e6},
-		{gpu.PowerLimit, "hwmon/hwmon*/power1_cap", 1e6},
-		{gpu.Energy, "hwmon/hwmon*/energy1_input", 1e6},
-		{gpu.PCIeReplays, "pcie_replay_count", 1},
+func (c *amdCard) add(kind Kind, label string, value float64) {
+	if !slices.ContainsFunc(c.Readings, func(r Reading) bool { return r.Kind == kind && r.Label == label }) {
+		c.Readings = append(c.Readings, Reading{Kind: kind, Label: label, Value: value})
 	}
 }
 
 // identify sets the identity. The UUID is that of rocminfo; integrated GPUs and older cards
 // have none, and are identified by their PCI address.
-func (c *card) identify() {
+func (c *amdCard) identify() {
 	c.UUID = "PCI-" + c.PCIBusID
 	if id := c.text("unique_id"); id != "" && strings.Trim(id, "0") != "" {
 		c.UUID = "GPU-" + strings.TrimPrefix(id, "0x")
 	}
 	device := strings.TrimPrefix(c.text("device"), "0x")
 	if device == "" {
-		_, device, _ = strings.Cut(fields(c.text("uevent"), "=")["PCI_ID"], ":")
+		_, device, _ = strings.Cut(pairs(c.text("uevent"), "=")["PCI_ID"], ":")
 	}
 	device = strings.ToLower(device)
-	c.Name = cmp.Or(c.text("product_name"), productNames()[device+" "+strings.TrimPrefix(c.text("revision"), "0x")], "AMD 1002:"+device)
-}
-
-// productNames are the names of products by device id and revision of PCI, for boards whose
-// product_name is empty: those that serve models, by data/amdgpu.ids of libdrm.
-func productNames() map[string]string {
-	return map[string]string{
-		"738c 01": "AMD Instinct MI100", "740f 02": "AMD Instinct MI210", "74a0 00": "AMD Instinct MI300A",
-		"74a1 00": "AMD Instinct MI300X", "74a5 00": "AMD Instinct MI325X", "75a0 00": "AMD Instinct MI350X", "75a3 00": "AMD Instinct MI355X",
-		"7448 00": "AMD Radeon PRO W7900", "745e cc": "AMD Radeon PRO W7800", "744c c8": "AMD Radeon RX 7900 XTX",
-		"744c cc": "AMD Radeon RX 7900 XT", "744c ce": "AMD Radeon RX 7900 GRE", "747e c8": "AMD Radeon RX 7800 XT",
-		"7550 c0": "AMD Radeon RX 9070 XT", "7550 c3": "AMD Radeon RX 9070", "7551 c0": "AMD Radeon AI PRO R9700",
-	}
+	c.Name = cmp.Or(c.text("product_name"), amd().Names[device+" "+strings.TrimPrefix(c.text("revision"), "0x")], "AMD 1002:"+device)
 }
 
 // readAll adds all readings and returns the residencies of gpu_metrics. A GPU of which no
 // file can be read, while they are there, is lost.
-func (c *card) readAll(before map[int]uint32) map[int]uint32 {
+func (c *amdCard) readAll(before map[int]uint32) map[int]uint32 {
 	c.read = 0
 	m, hasMetrics := parseMetrics(c.bytes("gpu_metrics"))
 	c.readMemory(hasMetrics && m.integrated())
-	for _, f := range numberFiles() {
-		for _, file := range c.names(f.file) {
+	for _, f := range amd().Numbers {
+		for _, file := range c.names(f.File) {
 			if v, ok := c.number(file); ok {
-				c.add(f.kind, "", v/f.per)
+				c.add(f.Kind, "", v/f.Per)
 			}
 		}
 	}
@@ -209,7 +191,7 @@ func (c *card) readAll(before map[int]uint32) map[int]uint32 {
 	c.readErrors()
 	if c.read == 0 && len(c.failed) > 0 {
 		for _, err := range c.failed {
-			c.Up = c.Up && codeOf(err) != gpu.CodeLost
+			c.Up = c.Up && fileCode(err) != CodeLost
 		}
 		return nil
 	}
@@ -226,7 +208,7 @@ func (c *card) readAll(before map[int]uint32) map[int]uint32 {
 // readMemory adds the memory that programs on the GPU can have: of a card its own, of an
 // integrated GPU the part of the machine's memory that is set aside for it and what it may
 // take besides (GTT), as servers use both.
-func (c *card) readMemory(integrated bool) {
+func (c *amdCard) readMemory(integrated bool) {
 	total, known := c.number("mem_info_vram_total")
 	used, knownUsed := c.number("mem_info_vram_used")
 	if integrated {
@@ -236,19 +218,19 @@ func (c *card) readMemory(integrated bool) {
 		used, knownUsed = used+moreUsed, knownUsed && okUsed
 	}
 	if known {
-		c.add(gpu.MemoryTotal, "", total)
+		c.add(MemoryTotal, "", total)
 	}
 	if knownUsed {
-		c.add(gpu.MemoryUsed, "", used)
+		c.add(MemoryUsed, "", used)
 	}
 	if known && knownUsed && used <= total {
-		c.add(gpu.MemoryFree, "", total-used)
+		c.add(MemoryFree, "", total-used)
 	}
 }
 
 // readSensors adds what needs more than one file of hwmon: temperatures, clocks, the fan. The
 // temperature of the chip is that of its edge or, on a GPU that has none, that of its hottest point.
-func (c *card) readSensors(hwmon string) {
+func (c *amdCard) readSensors(hwmon string) {
 	in := func(name string) string { return filepath.Join(hwmon, name) }
 	found := map[string]float64{}
 	for i := range 3 {
@@ -260,19 +242,19 @@ func (c *card) readSensors(hwmon string) {
 	}
 	for _, sensor := range [][2]string{{"edge", "gpu"}, {"junction", "gpu"}, {"junction", "junction"}, {"mem", "memory"}} {
 		if v, ok := found[sensor[0]]; ok {
-			c.add(gpu.Temperature, sensor[1], v)
+			c.add(Temperature, sensor[1], v)
 		}
 	}
 	for i := range 2 {
 		file := in("freq" + strconv.Itoa(i+1))
 		domain := map[string]string{"sclk": "graphics", "mclk": "memory"}[c.text(file+"_label")]
 		if v, ok := c.number(file + "_input"); ok && domain != "" {
-			c.add(gpu.Clock, domain, v)
+			c.add(Clock, domain, v)
 		}
 	}
 	speed, ok := c.number(in("pwm1"))
 	if most, known := c.number(in("pwm1_max")); ok && known && most > 0 {
-		c.add(gpu.FanSpeed, "0", speed/most)
+		c.add(FanSpeed, "0", speed/most)
 	}
 }
 
@@ -281,7 +263,7 @@ var clockLine = regexp.MustCompile(`(?i)^\s*\d+:\s*(\d+)\s*Mhz\s*(\*?)`)
 
 // readClockTable adds the highest clock of a table and, where hwmon does not have it, the
 // current one.
-func (c *card) readClockTable(file, domain string) {
+func (c *amdCard) readClockTable(file, domain string) {
 	most, current := 0.0, 0.0
 	for line := range strings.Lines(c.text(file)) {
 		m := clockLine.FindStringSubmatch(line)
@@ -298,22 +280,22 @@ func (c *card) readClockTable(file, domain string) {
 		}
 	}
 	if most > 0 {
-		c.add(gpu.ClockMax, domain, most)
+		c.add(ClockMax, domain, most)
 	}
 	if current > 0 {
-		c.add(gpu.Clock, domain, current)
+		c.add(Clock, domain, current)
 	}
 }
 
 // readLink adds the PCIe link: the speeds of sysfs are transfers per second of a lane.
-func (c *card) readLink() {
-	for file, kind := range map[string]gpu.Kind{"current_link_speed": gpu.PCIeLinkGeneration, "max_link_speed": gpu.PCIeLinkGenerationMax} {
+func (c *amdCard) readLink() {
+	for file, kind := range map[string]Kind{"current_link_speed": PCIeLinkGeneration, "max_link_speed": PCIeLinkGenerationMax} {
 		speed, _, _ := strings.Cut(c.text(file), " ")
 		if g := map[string]float64{"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}[speed]; g != 0 {
 			c.add(kind, "", g)
 		}
 	}
-	for file, kind := range map[string]gpu.Kind{"current_link_width": gpu.PCIeLinkWidth, "max_link_width": gpu.PCIeLinkWidthMax} {
+	for file, kind := range map[string]Kind{"current_link_width": PCIeLinkWidth, "max_link_width": PCIeLinkWidthMax} {
 		if lanes, ok := c.number(file); ok && lanes > 0 && lanes <= 32 {
 			c.add(kind, "", lanes)
 		}
@@ -322,17 +304,17 @@ func (c *card) readLink() {
 
 // readErrors adds the errors that the driver counts by block of the GPU (RAS), as in
 // "ue: 0" and "ce: 12": those of the XGMI links, and those of all others as of memory.
-func (c *card) readErrors() {
-	sums := map[gpu.Reading]float64{}
+func (c *amdCard) readErrors() {
+	sums := map[Reading]float64{}
 	for _, file := range c.names("ras/*_err_count") {
-		kind := gpu.ECCErrors
+		kind := ECCErrors
 		if strings.Contains(file, "xgmi") {
-			kind = gpu.XGMIErrors
+			kind = XGMIErrors
 		}
-		counts := fields(c.text(file), ":")
+		counts := pairs(c.text(file), ":")
 		for name, severity := range map[string]string{"ce": "corrected", "ue": "uncorrected"} {
 			if n, err := strconv.ParseUint(counts[name], 10, 64); err == nil {
-				sums[gpu.Reading{Kind: kind, Label: severity}] += float64(n)
+				sums[Reading{Kind: kind, Label: severity}] += float64(n)
 			}
 		}
 	}

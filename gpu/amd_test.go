@@ -1,6 +1,6 @@
 //go:build unix
 
-package amd
+package gpu
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
-	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
@@ -21,14 +21,14 @@ import (
 func sysfs(t *testing.T, files ...string) string {
 	t.Helper()
 	for i := range files {
-		files[i] = filepath.Join("testdata", files[i])
+		files[i] = filepath.Join("testdata/amd", files[i])
 	}
 	return testlab.Sysfs(t, files...)
 }
 
-func scan(t *testing.T, s gpu.Scanner) gpu.Scan {
+func scanOnce(t *testing.T, s *amdgpu) scanned {
 	t.Helper()
-	found, err := s.Scan(func(string, string) {})
+	found, err := s.scan(func(string, string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func scan(t *testing.T, s gpu.Scanner) gpu.Scan {
 }
 
 // lines returns readings as text, sorted.
-func lines(d gpu.DeviceSnapshot) []string {
+func linesOf(d DeviceSnapshot) []string {
 	var all []string
 	for _, r := range d.Readings {
 		name := string(r.Kind)
@@ -49,14 +49,14 @@ func lines(d gpu.DeviceSnapshot) []string {
 	return all
 }
 
-func expect(t *testing.T, d gpu.DeviceSnapshot, want string) {
+func expectLines(t *testing.T, d DeviceSnapshot, want string) {
 	t.Helper()
 	all := strings.Split(strings.TrimSpace(want), "\n")
 	for i, l := range all {
 		all[i] = strings.TrimSpace(l)
 	}
 	slices.Sort(all)
-	if got := lines(d); !slices.Equal(got, all) {
+	if got := linesOf(d); !slices.Equal(got, all) {
 		t.Errorf("%s:\n%s\nwant\n%s", d.UUID, strings.Join(got, "\n"), strings.Join(all, "\n"))
 	}
 }
@@ -64,11 +64,11 @@ func expect(t *testing.T, d gpu.DeviceSnapshot, want string) {
 // The expected values are worked out by hand from the recorded files.
 func TestScan(t *testing.T) {
 	t.Run("RX 7800 XT", func(t *testing.T) {
-		d := scan(t, New(sysfs(t, "rx7800xt.txt"))).Devices[0]
-		if d.UUID != "PCI-0000:03:00.0" || d.PCIBusID != "0000:03:00.0" || d.Name != "AMD 1002:747e" || d.Vendor != gpu.AMD || !d.Up {
+		d := scanOnce(t, &amdgpu{sys: sysfs(t, "rx7800xt.txt")}).devices[0]
+		if d.UUID != "PCI-0000:03:00.0" || d.PCIBusID != "0000:03:00.0" || d.Name != "AMD 1002:747e" || d.Vendor != AMD || !d.Up {
 			t.Errorf("%+v", d)
 		}
-		expect(t, d, `
+		expectLines(t, d, `
 			utilization_ratio 0.02
 			power_watts 32
 			power_limit_watts 236
@@ -88,12 +88,12 @@ func TestScan(t *testing.T) {
 			clock_event_active{hw_power_brake} 0`)
 	})
 	t.Run("integrated", func(t *testing.T) {
-		d := scan(t, New(sysfs(t, "phoenix.txt"))).Devices[0]
+		d := scanOnce(t, &amdgpu{sys: sysfs(t, "phoenix.txt")}).devices[0]
 		if d.UUID != "PCI-0000:64:00.0" || d.Name != "AMD 1002:15bf" {
 			t.Errorf("%+v", d)
 		}
 		// 4294967296 + 31433977856 and 1272893440 + 211398656 bytes: what is set aside, and GTT.
-		expect(t, d, `
+		expectLines(t, d, `
 			memory_total_bytes 3.5728945152e+10
 			memory_used_bytes 1.484292096e+09
 			memory_free_bytes 3.4244653056e+10
@@ -114,15 +114,15 @@ func TestScan(t *testing.T) {
 		m := metrics16(t)
 		file := filepath.Join(sys, "devices/mi300x/gpu_metrics")
 		testlab.WriteFile(t, file, m.bytes(t))
-		s := New(sys)
-		d := scan(t, s).Devices[0]
+		s := &amdgpu{sys: sys}
+		d := scanOnce(t, s).devices[0]
 		if d.UUID != "GPU-0123456789abcdef" || d.Name != "AMD Instinct MI300X" {
 			t.Errorf("%+v", d)
 		}
 		m.PPTResidency += 10
 		testlab.WriteFile(t, file, m.bytes(t))
 		// 65536 × 2^-16 J; 7 links of 1000 and of 500 KiB, while the eighth is not there.
-		expect(t, scan(t, s).Devices[0], `
+		expectLines(t, scanOnce(t, s).devices[0], `
 			memory_total_bytes 2.06141652992e+11
 			memory_used_bytes 1.8e+11
 			memory_free_bytes 2.6141652992e+10
@@ -159,11 +159,11 @@ func TestScan(t *testing.T) {
 func TestFiles(t *testing.T) {
 	sys := sysfs(t, "mi300x.txt", "rx7800xt.txt")
 	testlab.WriteFile(t, filepath.Join(sys, "devices/mi300x/gpu_metrics"), metrics16(t).bytes(t))
-	documented, read := map[gpu.Kind]bool{}, map[gpu.Kind]bool{}
-	for _, info := range gpu.Readings() {
+	documented, read := map[Kind]bool{}, map[Kind]bool{}
+	for _, info := range Readings() {
 		documented[info.Kind] = info.AMDGPU != ""
 	}
-	for _, d := range scan(t, New(sys)).Devices {
+	for _, d := range scanOnce(t, &amdgpu{sys: sys}).devices {
 		for _, r := range d.Readings {
 			read[r.Kind] = true
 			if !documented[r.Kind] {
@@ -181,9 +181,9 @@ func TestFiles(t *testing.T) {
 // The residencies of an integrated GPU with gpu_metrics 3.0 count from the second scan on.
 func TestResidencies(t *testing.T) {
 	sys := sysfs(t, "strixpoint.txt")
-	s := New(sys)
-	if d := scan(t, s).Devices[0]; strings.Contains(strings.Join(lines(d), "\n"), "clock_event_active") {
-		t.Errorf("a first scan knows what grew: %q", lines(d))
+	s := &amdgpu{sys: sys}
+	if d := scanOnce(t, s).devices[0]; strings.Contains(strings.Join(linesOf(d), "\n"), "clock_event_active") {
+		t.Errorf("a first scan knows what grew: %q", linesOf(d))
 	}
 	file := filepath.Join(sys, "devices/strixpoint/gpu_metrics")
 	data, err := os.ReadFile(file)
@@ -192,7 +192,7 @@ func TestResidencies(t *testing.T) {
 	}
 	data[248]++ // throttle_residency_thm_gfx
 	testlab.WriteFile(t, file, data)
-	got := strings.Join(lines(scan(t, s).Devices[0]), "\n")
+	got := strings.Join(linesOf(scanOnce(t, s).devices[0]), "\n")
 	for _, want := range []string{"clock_event_active{hw_thermal} 1", "clock_event_active{sw_power_cap} 0", "clock_event_active{hw_power_brake} 0"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s in\n%s", want, got)
@@ -207,18 +207,18 @@ func TestCards(t *testing.T) {
 	testlab.WriteFile(t, filepath.Join(sys, "class/drm/card9/device/uevent"), []byte("DRIVER=radeon\n"))
 	testlab.WriteFile(t, filepath.Join(sys, "class/drm/card8/device/vendor"), []byte("0x1a03\n"))
 	testlab.WriteFile(t, filepath.Join(sys, "class/drm/card1-DP-1/status"), []byte("connected\n"))
-	found := scan(t, New(sys))
-	if len(found.Devices) != 2 || found.Devices[0].PCIBusID != "0000:03:00.0" || found.Devices[1].Index != 1 || found.Driver != "6.12.12" {
+	found := scanOnce(t, &amdgpu{sys: sys})
+	if len(found.devices) != 2 || found.devices[0].PCIBusID != "0000:03:00.0" || found.devices[1].Index != 1 || found.driver != "6.12.12" {
 		t.Errorf("%+v", found)
 	}
-	if amd, nvidia := Present(sys); !amd || nvidia {
+	if amd, nvidia := VendorsPresent(sys); !amd || nvidia {
 		t.Errorf("present: AMD %t, NVIDIA %t", amd, nvidia)
 	}
-	_, err := New(t.TempDir()).Scan(func(string, string) {})
-	if !errors.Is(err, &gpu.Error{Code: gpu.CodeLibraryNotFound}) {
+	_, err := (&amdgpu{sys: t.TempDir()}).scan(func(string, string) {})
+	if !errors.Is(err, &Error{Code: CodeLibraryNotFound}) {
 		t.Errorf("without a card: %v", err)
 	}
-	if amd, nvidia := Present(t.TempDir()); amd || nvidia {
+	if amd, nvidia := VendorsPresent(t.TempDir()); amd || nvidia {
 		t.Error("a GPU in an empty directory")
 	}
 }
@@ -228,7 +228,7 @@ func TestSilentCards(t *testing.T) {
 	sys := sysfs(t, "rx7800xt.txt")
 	device := filepath.Join(sys, "devices/rx7800xt")
 	testlab.WriteFile(t, filepath.Join(device, "power/runtime_status"), []byte("suspended\n"))
-	if d := scan(t, New(sys)).Devices[0]; !d.Up || len(d.Readings) > 0 {
+	if d := scanOnce(t, &amdgpu{sys: sys}).devices[0]; !d.Up || len(d.Readings) > 0 {
 		t.Errorf("a card that sleeps: %+v", d)
 	}
 	testlab.WriteFile(t, filepath.Join(device, "power/runtime_status"), []byte("active\n"))
@@ -240,14 +240,30 @@ func TestSilentCards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found := scan(t, New(sys))
-	d := found.Devices[0]
-	got := strings.Join(lines(d), "\n")
+	found := scanOnce(t, &amdgpu{sys: sys})
+	d := found.devices[0]
+	got := strings.Join(linesOf(d), "\n")
 	if !d.Up || strings.Contains(got, "utilization") || !strings.Contains(got, "power_watts 32") {
 		t.Errorf("a card that does not answer everything: %v\n%s", d.Up, got)
 	}
-	if found.Problems["gpu_busy_percent"] == nil || found.Problems["gpu_metrics"] == nil || len(found.Problems) != 2 {
-		t.Errorf("problems: %v", found.Problems)
+	if found.problems["gpu_busy_percent"] == nil || found.problems["gpu_metrics"] == nil || len(found.problems) != 2 {
+		t.Errorf("problems: %v", found.problems)
+	}
+}
+
+// A driver that has no answer yet is not waited for.
+func TestFileWithoutAnswer(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe") // a read fails with EAGAIN while it is open for writing and empty
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pipe.Close() }()
+	if data, err := readFile(name); fileCode(err) != CodeNoData {
+		t.Errorf("%q, %v", data, err)
 	}
 }
 
@@ -297,24 +313,24 @@ func TestLayouts(t *testing.T) {
 		return offset
 	}
 	at := func(size int, parts ...[]field) int { return end(append(parts, []field{{size, 0}})...) }
-	want := layouts()
+	want := amd().Layouts
 	for _, f := range []struct {
 		name      string
 		got, want int
 	}{
-		{"1.3 throttle", want[[2]byte{1, 3}].throttle, at(8, v13)},
-		{"2.2 throttle", want[[2]byte{2, 2}].throttle, at(8, v2)},
-		{"2.3 size", want[[2]byte{2, 3}].size, at(8, v2, []field{u64(1), u16(12)})},
-		{"2.4 size", want[[2]byte{2, 4}].size, at(8, v2, []field{u64(1), u16(12), u16(6)})},
-		{"1.4 energy", want[[2]byte{1, 4}].energy, at(8, v14)},
-		{"1.4 read", want[[2]byte{1, 4}].xgmiRead, at(8, v14, link)},
-		{"1.4 write", want[[2]byte{1, 4}].xgmiWrite, at(8, v14, link, []field{u64(8)})},
-		{"1.4 size", want[[2]byte{1, 4}].size, at(8, v14, link, []field{u64(16), u64(1), u16(8), u16(12), u16(2)})},
-		{"1.5 energy", want[[2]byte{1, 5}].energy, at(8, v15)},
-		{"1.5 read", want[[2]byte{1, 5}].xgmiRead, at(8, v15, link, []field{u32(2)})},
-		{"1.5 write", want[[2]byte{1, 5}].xgmiWrite, at(8, v15, link, []field{u32(2), u64(8)})},
-		{"1.5 size", want[[2]byte{1, 5}].size, at(8, v15, link, []field{u32(2), u64(16), u64(1), u16(8), u16(12), u16(2)})},
-		{"3.0 prochot", want[[2]byte{3, 0}].residencies[0].offset, at(4, v3)},
+		{"1.3 throttle", want["1.3"].Throttle, at(8, v13)},
+		{"2.2 throttle", want["2.2"].Throttle, at(8, v2)},
+		{"2.3 size", want["2.3"].Size, at(8, v2, []field{u64(1), u16(12)})},
+		{"2.4 size", want["2.4"].Size, at(8, v2, []field{u64(1), u16(12), u16(6)})},
+		{"1.4 energy", want["1.4"].Energy, at(8, v14)},
+		{"1.4 read", want["1.4"].XGMIRead, at(8, v14, link)},
+		{"1.4 write", want["1.4"].XGMIWrite, at(8, v14, link, []field{u64(8)})},
+		{"1.4 size", want["1.4"].Size, at(8, v14, link, []field{u64(16), u64(1), u16(8), u16(12), u16(2)})},
+		{"1.5 energy", want["1.5"].Energy, at(8, v15)},
+		{"1.5 read", want["1.5"].XGMIRead, at(8, v15, link, []field{u32(2)})},
+		{"1.5 write", want["1.5"].XGMIWrite, at(8, v15, link, []field{u32(2), u64(8)})},
+		{"1.5 size", want["1.5"].Size, at(8, v15, link, []field{u32(2), u64(16), u64(1), u16(8), u16(12), u16(2)})},
+		{"3.0 prochot", want["3.0"].Residencies["hw_power_brake"][0], at(4, v3)},
 	} {
 		if f.got != f.want {
 			t.Errorf("%s: %d, want %d", f.name, f.got, f.want)

@@ -1,8 +1,10 @@
-package amd
+package gpu
 
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -10,68 +12,29 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"github.com/inference-exporter/inference_exporter/gpu"
+	"time"
 )
 
-// layout is where gpu_metrics of a version has what is read of it: offsets in bytes by
-// the structures gpu_metrics_vF_C of drivers/gpu/drm/amd/include/kgd_pp_interface.h in
-// Linux 6.12, with the natural alignment of C. An offset of 0 is that of the header, and
-// means that the version has no such field.
+// layout is where gpu_metrics of a version has what is read of it, as amd.yml describes. An offset of 0 is that of the
+// header, and means that the version has no such field.
 type layout struct {
-	size int
-	// throttle is indep_throttle_status (64 bits), whose bits are those of every GPU.
-	throttle int
-	// residencies are counters (32 bits) that grow while a limit holds the clocks down.
-	residencies []residency
-	energy      int // energy_accumulator (64 bits), in 2^-16 J
-	xgmiRead    int // xgmi_read_data_acc, xgmi_write_data_acc (64 bits), in KiB
-	xgmiWrite   int
+	Size, Throttle, Energy int
+	XGMIRead               int `yaml:"xgmi_read"`
+	XGMIWrite              int `yaml:"xgmi_write"`
+	Residencies            map[string][]int
 }
 
-type residency struct {
-	offset int
-	reason string
-}
-
-// The reasons for which clocks are not higher, as those of NVIDIA are called. Temperatures
-// and the signal of an overheated processor act in the firmware.
 const (
-	powerLimit  = "sw_power_cap"
-	thermal     = "hw_thermal"
-	powerBrake  = "hw_power_brake"
 	xgmiLinks   = 8
 	energyUnit  = 1.0 / (1 << 16)
-	unknown64   = math.MaxUint64
-	kibibyte    = 1024
 	apuRevision = 2 // from this format_revision on it is an APU
 )
 
-// layouts are those of the versions that are read, by format_revision and content_revision.
-// Versions 1.0 and 2.0 are not aligned, 1.1, 1.2 and 2.1 have a throttle_status whose bits
-// differ between GPUs, and that of 1.4 and 1.5 is not documented.
-func layouts() map[[2]byte]layout {
-	return map[[2]byte]layout{
-		{1, 3}: {size: 120, throttle: 112},
-		{1, 4}: {size: 288, energy: 24, xgmiRead: 104, xgmiWrite: 168},
-		{1, 5}: {size: 360, energy: 88, xgmiRead: 176, xgmiWrite: 240},
-		{1, 6}: {size: 384, energy: 88, xgmiRead: 200, xgmiWrite: 264, residencies: []residency{
-			{108, powerBrake}, {112, powerLimit}, {116, thermal}, {120, thermal}, {124, thermal},
-		}},
-		{2, 2}: {size: 128, throttle: 120},
-		{2, 3}: {size: 152, throttle: 120},
-		{2, 4}: {size: 168, throttle: 120},
-		{3, 0}: {size: 264, residencies: []residency{
-			{228, powerBrake}, {232, powerLimit}, {236, powerLimit}, {240, powerLimit}, {244, thermal}, {248, thermal}, {252, thermal},
-		}},
-	}
-}
-
 // metrics is a gpu_metrics file.
 type metrics struct {
-	data    []byte
-	version [2]byte
-	layout  layout // zero where the version is not read
+	data   []byte
+	format byte   // format_revision
+	layout layout // zero where the version is not read
 }
 
 // parseMetrics reads the header: structure_size, format_revision, content_revision. It is
@@ -80,15 +43,15 @@ func parseMetrics(data []byte) (metrics, bool) {
 	if len(data) < 4 || len(data) < int(binary.LittleEndian.Uint16(data)) {
 		return metrics{}, false
 	}
-	m := metrics{data: data, version: [2]byte{data[2], data[3]}}
-	if l := layouts()[m.version]; len(data) >= l.size {
+	m := metrics{data: data, format: data[2]}
+	if l := amd().Layouts[fmt.Sprintf("%d.%d", data[2], data[3])]; len(data) >= l.Size {
 		m.layout = l
 	}
 	return m, true
 }
 
 // integrated reports whether the GPU is part of a processor and shares its memory.
-func (m *metrics) integrated() bool { return m.version[0] >= apuRevision }
+func (m *metrics) integrated() bool { return m.format >= apuRevision }
 
 // u64 returns a field that the version has and the GPU knows.
 func (m *metrics) u64(offset int) (uint64, bool) {
@@ -96,56 +59,54 @@ func (m *metrics) u64(offset int) (uint64, bool) {
 		return 0, false
 	}
 	v := binary.LittleEndian.Uint64(m.data[offset:])
-	return v, v != unknown64
+	return v, v != math.MaxUint64
 }
 
 // readings returns what is read of gpu_metrics alone. before are the residencies of the
 // poll before, without which it is unknown what grows; the new ones are returned.
-func (m *metrics) readings(before map[int]uint32) (list []gpu.Reading, residencies map[int]uint32) {
-	if v, ok := m.u64(m.layout.energy); ok {
-		list = append(list, gpu.Reading{Kind: gpu.Energy, Value: float64(v) * energyUnit})
+func (m *metrics) readings(before map[int]uint32) (list []Reading, residencies map[int]uint32) {
+	if v, ok := m.u64(m.layout.Energy); ok {
+		list = append(list, Reading{Kind: Energy, Value: float64(v) * energyUnit})
 	}
-	list = append(list, m.xgmi(m.layout.xgmiWrite, gpu.XGMITransmit)...)
-	list = append(list, m.xgmi(m.layout.xgmiRead, gpu.XGMIReceive)...)
+	list = append(list, m.xgmi(m.layout.XGMIWrite, XGMITransmit)...)
+	list = append(list, m.xgmi(m.layout.XGMIRead, XGMIReceive)...)
 	active := map[string]bool{} // by reason, whether it keeps the clocks down
-	if mask, ok := m.u64(m.layout.throttle); ok {
+	if mask, ok := m.u64(m.layout.Throttle); ok {
 		for reason, bits := range throttleBits() {
 			active[reason] = mask&bits != 0
 		}
 	}
 	residencies = map[int]uint32{}
-	for _, r := range m.layout.residencies {
-		v := binary.LittleEndian.Uint32(m.data[r.offset:])
-		if old, known := before[r.offset]; known {
-			active[r.reason] = active[r.reason] || v != old
+	for reason, offsets := range m.layout.Residencies {
+		for _, offset := range offsets {
+			v := binary.LittleEndian.Uint32(m.data[offset:])
+			if old, known := before[offset]; known {
+				active[reason] = active[reason] || v != old
+			}
+			residencies[offset] = v
 		}
-		residencies[r.offset] = v
 	}
 	for reason, is := range active {
-		r := gpu.Reading{Kind: gpu.ClockEventActive, Label: reason}
-		if is {
-			r.Value = 1
-		}
-		list = append(list, r)
+		list = append(list, Reading{ClockEventActive, reason, flag(is)})
 	}
 	return list, residencies
 }
 
 // xgmi returns the sum over the links. A GPU without links has none that counts.
-func (m *metrics) xgmi(offset int, kind gpu.Kind) []gpu.Reading {
+func (m *metrics) xgmi(offset int, kind Kind) []Reading {
 	sum, found := 0.0, false
 	for link := range xgmiLinks {
 		if offset == 0 {
 			return nil
 		}
 		if v, ok := m.u64(offset + 8*link); ok {
-			sum, found = sum+float64(v)*kibibyte, true
+			sum, found = sum+float64(v)*1024, true
 		}
 	}
 	if !found {
 		return nil
 	}
-	return []gpu.Reading{{Kind: kind, Value: sum}}
+	return []Reading{{Kind: kind, Value: sum}}
 }
 
 // throttleBits are the bits of indep_throttle_status, by SMU_THROTTLER_*_BIT of
@@ -153,11 +114,28 @@ func (m *metrics) xgmi(offset int, kind gpu.Kind) []gpu.Reading {
 // temperatures from 32 to 45, and PROCHOT, the signal of an overheated processor or power
 // supply, 46 and 47.
 func throttleBits() map[string]uint64 {
-	return map[string]uint64{powerLimit: 0xff, gpu.CurrentLimit: 0xff << 16, thermal: 0x3fff << 32, powerBrake: 3 << 46}
+	return map[string]uint64{"sw_power_cap": 0xff, "current_limit": 0xff << 16, "hw_thermal": 0x3fff << 32, "hw_power_brake": 3 << 46}
 }
 
 // maxFile bounds a file of sysfs: one page of memory, of which gpu_metrics is a part.
 const maxFile = 4096
+
+// readFile reads a file of sysfs by one system call. os.ReadFile waits without end for drivers that answer EAGAIN, as files
+// of sysfs can be polled.
+func readFile(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	_ = f.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // a file that cannot be polled has no EAGAIN either
+	data := make([]byte, maxFile)
+	n, err := f.Read(data)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return data[:n], nil
+}
 
 // directory reads the files of one directory of sysfs and keeps why one could not be read.
 type directory struct {
@@ -214,17 +192,17 @@ func link(path string) string {
 	return filepath.Base(target)
 }
 
-// codeOf returns the code of why a file was not read.
-func codeOf(err error) gpu.Code {
+// fileCode returns the code of why a file was not read.
+func fileCode(err error) Code {
 	switch {
-	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EAGAIN):
-		return gpu.CodeNoData // the GPU is reset, or sleeps
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EBUSY), errors.Is(err, os.ErrDeadlineExceeded):
+		return CodeNoData // the GPU is reset, or sleeps
 	case errors.Is(err, fs.ErrPermission):
-		return gpu.CodeNoPermission
+		return CodeNoPermission
 	case errors.Is(err, syscall.ENODEV), errors.Is(err, syscall.EIO), errors.Is(err, syscall.ENXIO):
-		return gpu.CodeLost
+		return CodeLost
 	case errors.Is(err, syscall.ETIMEDOUT):
-		return gpu.CodeTimeout
+		return CodeTimeout
 	}
-	return gpu.CodeUnknown
+	return CodeUnknown
 }
