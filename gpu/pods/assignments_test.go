@@ -29,16 +29,20 @@ func byUUID(uuid, namespace, pod, container string) Assignment {
 	return Assignment{uuid, -1, -1, -1, namespace, pod, container}
 }
 
+// byID is what an id says of an assignment.
+func byID(uuid string, minor, gpuInstance, computeInstance int) Assignment {
+	return Assignment{UUID: uuid, Minor: minor, GPUInstance: gpuInstance, ComputeInstance: computeInstance}
+}
+
 func TestAssignments(t *testing.T) {
 	twoContainers := pod("b", "shared", "first", "nvidia.com/gpu.shared", gpuA+"::1", gpuA+"::0")
 	twoContainers.Containers = append(twoContainers.Containers,
 		pod("", "", "second", "nvidia.com/gpu", gpuB).Containers[0], &podresources.ContainerResources{Name: "third"})
 	for _, tt := range []struct {
-		name      string
-		resources []string
-		reply     *podresources.ListPodResourcesResponse
-		want      []Assignment
-		strange   string
+		name    string
+		reply   *podresources.ListPodResourcesResponse
+		want    []Assignment
+		strange string
 	}{
 		{name: "nothing", reply: reply()},
 		{
@@ -77,14 +81,6 @@ func TestAssignments(t *testing.T) {
 			),
 		},
 		{
-			name: "configured resources", resources: []string{"example.com/h100*", "x"},
-			reply: reply(
-				pod("a", "b", "c", "nvidia.com/gpu", gpuA), pod("a", "b", "d", "example.com/h100-half", gpuA),
-				pod("a", "b", "e", "x", gpuA), pod("a", "b", "f", "xy", gpuA),
-			),
-			want: []Assignment{byUUID(gpuA, "a", "b", "d"), byUUID(gpuA, "a", "b", "e")},
-		},
-		{
 			name:  "unknown form",
 			reply: reply(pod("a", "b", "c", "nvidia.com/gpu", "tegra", gpuA)),
 			want:  []Assignment{byUUID(gpuA, "a", "b", "c")}, strange: "tegra",
@@ -101,10 +97,7 @@ func TestAssignments(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.resources == nil {
-				tt.resources = DefaultResources()
-			}
-			got, strange, err := assignmentsIn(tt.reply, tt.resources, nil)
+			got, strange, err := assignmentsIn(tt.reply, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +123,7 @@ func TestAssignmentsOrder(t *testing.T) {
 		byUUID(gpuA, "a", "b", "a"), byUUID(gpuA, "b", "a", "a"),
 	}
 	for range 2 {
-		got, _, err := assignmentsIn(reply(p...), DefaultResources(), nil)
+		got, _, err := assignmentsIn(reply(p...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,11 +140,11 @@ func TestAssignmentsAreBounded(t *testing.T) {
 	for i := range 4096 {
 		many.PodResources = append(many.PodResources, pod("a", fmt.Sprint("pod-", i), "c", "nvidia.com/gpu", gpuA, gpuA+"::1"))
 	}
-	if got, _, err := assignmentsIn(many, DefaultResources(), nil); err != nil || len(got) != 4096 {
+	if got, _, err := assignmentsIn(many, nil); err != nil || len(got) != 4096 {
 		t.Errorf("%d assignments, %v, want 4096", len(got), err)
 	}
 	many.PodResources = append(many.PodResources, pod("a", "one-more", "c", "nvidia.com/gpu", gpuA))
-	if got, _, err := assignmentsIn(many, DefaultResources(), nil); err == nil || got != nil {
+	if got, _, err := assignmentsIn(many, nil); err == nil || got != nil {
 		t.Errorf("%d assignments, %v, want an error", len(got), err)
 	}
 }
@@ -163,7 +156,7 @@ func BenchmarkAssignments(b *testing.B) {
 		full.PodResources = append(full.PodResources, pod("a", fmt.Sprint("pod-", i), "c", "nvidia.com/gpu", fmt.Sprint(gpuA, "::", i)))
 	}
 	for b.Loop() {
-		if _, _, err := assignmentsIn(full, DefaultResources(), nil); err != nil {
+		if _, _, err := assignmentsIn(full, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -178,25 +171,25 @@ const (
 func TestParseID(t *testing.T) {
 	for _, tt := range []struct {
 		id   string
-		want device
+		want Assignment
 	}{
-		{gpuA, device{gpuA, -1, -1, -1}},
-		{migA, device{migA, -1, -1, -1}},
+		{gpuA, byID(gpuA, -1, -1, -1)},
+		{migA, byID(migA, -1, -1, -1)},
 		// Shared in time, or by MPS.
-		{gpuA + "::0", device{gpuA, -1, -1, -1}},
-		{gpuA + "::11", device{gpuA, -1, -1, -1}},
-		{migA + "::3", device{migA, -1, -1, -1}},
+		{gpuA + "::0", byID(gpuA, -1, -1, -1)},
+		{gpuA + "::11", byID(gpuA, -1, -1, -1)},
+		{migA + "::3", byID(migA, -1, -1, -1)},
 		// GKE.
-		{"nvidia0", device{"", 0, -1, -1}},
-		{"nvidia15", device{"", 15, -1, -1}},
-		{"nvidia0/gi1", device{"", 0, 1, -1}},
-		{"nvidia3/gi13", device{"", 3, 13, -1}},
-		{"nvidia0/vgpu0", device{"", 0, -1, -1}},
-		{"nvidia2/gi1/vgpu7", device{"", 2, 1, -1}},
-		{"nvidia0::1", device{"", 0, -1, -1}},
+		{"nvidia0", byID("", 0, -1, -1)},
+		{"nvidia15", byID("", 15, -1, -1)},
+		{"nvidia0/gi1", byID("", 0, 1, -1)},
+		{"nvidia3/gi13", byID("", 3, 13, -1)},
+		{"nvidia0/vgpu0", byID("", 0, -1, -1)},
+		{"nvidia2/gi1/vgpu7", byID("", 2, 1, -1)},
+		{"nvidia0::1", byID("", 0, -1, -1)},
 		// Drivers before R470.
-		{"MIG-" + gpuA + "/7/0", device{gpuA, -1, 7, 0}},
-		{"MIG-" + gpuA + "/1/2::4", device{gpuA, -1, 1, 2}},
+		{"MIG-" + gpuA + "/7/0", byID(gpuA, -1, 7, 0)},
+		{"MIG-" + gpuA + "/1/2::4", byID(gpuA, -1, 1, 2)},
 	} {
 		if got, ok := parseID(tt.id); !ok || got != tt.want {
 			t.Errorf("parseID(%q) = %v, %v, want %v", tt.id, got, ok, tt.want)
@@ -227,22 +220,22 @@ func FuzzParseID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id string) {
 		d, ok := parseID(id)
 		if !ok {
-			if d != (device{}) {
+			if d != (Assignment{}) {
 				t.Fatalf("parseID(%q) = %v and not ok", id, d)
 			}
 			return
 		}
-		if len(id) > maxIDBytes || (d.uuid == "") == (d.minor < 0) || d.computeInstance >= 0 && d.gpuInstance < 0 {
+		if len(id) > maxIDBytes || (d.UUID == "") == (d.Minor < 0) || d.ComputeInstance >= 0 && d.GPUInstance < 0 {
 			t.Fatalf("parseID(%q) = %v", id, d)
 		}
-		written := d.uuid
+		written := d.UUID
 		switch {
-		case d.computeInstance >= 0:
-			written = "MIG-" + d.uuid + "/" + strconv.Itoa(d.gpuInstance) + "/" + strconv.Itoa(d.computeInstance)
-		case d.gpuInstance >= 0:
-			written = "nvidia" + strconv.Itoa(d.minor) + "/gi" + strconv.Itoa(d.gpuInstance)
-		case d.uuid == "":
-			written = "nvidia" + strconv.Itoa(d.minor)
+		case d.ComputeInstance >= 0:
+			written = "MIG-" + d.UUID + "/" + strconv.Itoa(d.GPUInstance) + "/" + strconv.Itoa(d.ComputeInstance)
+		case d.GPUInstance >= 0:
+			written = "nvidia" + strconv.Itoa(d.Minor) + "/gi" + strconv.Itoa(d.GPUInstance)
+		case d.UUID == "":
+			written = "nvidia" + strconv.Itoa(d.Minor)
 		}
 		for _, same := range []string{written, written + "::7"} {
 			if got, ok := parseID(same); !ok || got != d {

@@ -35,18 +35,13 @@ const (
 
 // newLister returns what asks the kubelet behind the socket of o.
 func newLister(o Options) (lister, error) {
-	return reader(o, func(ctx context.Context) (*podresources.ListPodResourcesResponse, error) { return list(ctx, o.Socket) }), nil
-}
-
-// reader returns what reads the replies to ask.
-func reader(o Options, ask func(context.Context) (*podresources.ListPodResourcesResponse, error)) lister {
 	return func(ctx context.Context) ([]Assignment, string, error) {
-		reply, err := ask(ctx)
+		reply, err := list(ctx, o.Socket)
 		if err != nil {
 			return nil, "", err
 		}
-		return assignmentsIn(reply, o.Resources, o.Secrets)
-	}
+		return assignmentsIn(reply, o.Secrets)
+	}, nil
 }
 
 // list asks the kubelet behind a socket for the devices of all containers. Each
@@ -100,24 +95,20 @@ const (
 	maxNameBytes   = 253 // the longest name that Kubernetes allows
 )
 
-// assignmentsIn returns who has which GPU, sorted, and one id of a GPU that is
-// of no known form, "" for none. A reply with more than maxAssignments is an
-// error: to show some of them would say that the others have none. Names are without the
+// assignmentsIn returns who has which GPU, sorted, and one id of a GPU that is of no known form, "" for none. A reply with
+// more than maxAssignments is an error: to show some of them would say that the others have none. Names are without the
 // secrets.
-func assignmentsIn(
-	reply *podresources.ListPodResourcesResponse, resources []string, secrets *safetext.Secrets,
-) (list []Assignment, strange string, err error) {
+func assignmentsIn(reply *podresources.ListPodResourcesResponse, secrets *safetext.Secrets) (list []Assignment, strange string, err error) {
 	found := map[Assignment]struct{}{}
-	for id, a := range devicesIn(reply, resources) {
-		d, ok := parseID(id)
+	for id, container := range devicesIn(reply) {
+		a, ok := parseID(id)
 		if !ok {
 			strange = id
 			continue
 		}
-		for _, name := range []*string{&a.Namespace, &a.Pod, &a.Container} {
-			*name = secrets.Line(*name, maxNameBytes)
-		}
-		a.UUID, a.Minor, a.GPUInstance, a.ComputeInstance = d.uuid, d.minor, d.gpuInstance, d.computeInstance
+		a.Namespace = secrets.Line(container.Namespace, maxNameBytes)
+		a.Pod = secrets.Line(container.Pod, maxNameBytes)
+		a.Container = secrets.Line(container.Container, maxNameBytes)
 		found[a] = struct{}{}
 		if len(found) > maxAssignments {
 			return nil, strange, fmt.Errorf("more than %d containers with a GPU", maxAssignments)
@@ -127,7 +118,7 @@ func assignmentsIn(
 }
 
 // devicesIn returns the id of each GPU in a reply, with the names of who has it.
-func devicesIn(reply *podresources.ListPodResourcesResponse, resources []string) iter.Seq2[string, Assignment] {
+func devicesIn(reply *podresources.ListPodResourcesResponse) iter.Seq2[string, Assignment] {
 	return func(yield func(string, Assignment) bool) {
 		for _, pod := range reply.GetPodResources() {
 			for _, c := range pod.GetContainers() {
@@ -136,11 +127,8 @@ func devicesIn(reply *podresources.ListPodResourcesResponse, resources []string)
 					continue
 				}
 				for _, devices := range c.GetDevices() {
-					if !isGPU(devices.GetResourceName(), resources) {
-						continue
-					}
 					for _, id := range devices.GetDeviceIds() {
-						if !yield(id, a) {
+						if isGPU(devices.GetResourceName()) && !yield(id, a) {
 							return
 						}
 					}
@@ -153,14 +141,9 @@ func devicesIn(reply *podresources.ListPodResourcesResponse, resources []string)
 // fits reports whether a name is one that Kubernetes allows, by its length.
 func fits(name string) bool { return name != "" && len(name) <= maxNameBytes }
 
-// isGPU reports whether a resource is one of resources.
-func isGPU(name string, resources []string) bool {
-	return slices.ContainsFunc(resources, func(r string) bool {
-		if prefix, ok := strings.CutSuffix(r, "*"); ok {
-			return strings.HasPrefix(name, prefix)
-		}
-		return name == r
-	})
+// isGPU reports whether a resource is one that the device plugin of NVIDIA gives out.
+func isGPU(resource string) bool {
+	return resource == "nvidia.com/gpu" || resource == "nvidia.com/gpu.shared" || strings.HasPrefix(resource, "nvidia.com/mig-")
 }
 
 func compare(a, b Assignment) int {
@@ -187,27 +170,21 @@ const (
 	replica  = `(?:::[0-9]+)?`
 )
 
-// device is what the id of a device contains, as in Assignment.
-type device struct {
-	uuid                                string
-	minor, gpuInstance, computeInstance int
-}
-
-// parseID reads the id of a device. It is not ok for an id of no known form.
-func parseID(id string) (d device, ok bool) {
+// parseID reads the id of a device: what it says of an assignment. It is not ok for an id of no known form.
+func parseID(id string) (a Assignment, ok bool) {
 	if len(id) > maxIDBytes {
-		return device{}, false
+		return a, false
 	}
 	if m := uuidID.FindStringSubmatch(id); m != nil {
-		return device{m[1], -1, -1, -1}, true
+		return Assignment{UUID: m[1], Minor: -1, GPUInstance: -1, ComputeInstance: -1}, true
 	}
 	if m := partID.FindStringSubmatch(id); m != nil {
-		return device{m[1], -1, ordinal(m[2]), ordinal(m[3])}, true
+		return Assignment{UUID: m[1], Minor: -1, GPUInstance: ordinal(m[2]), ComputeInstance: ordinal(m[3])}, true
 	}
 	if m := numberID.FindStringSubmatch(id); m != nil {
-		return device{"", ordinal(m[1]), ordinal(m[2]), -1}, true
+		return Assignment{Minor: ordinal(m[1]), GPUInstance: ordinal(m[2]), ComputeInstance: -1}, true
 	}
-	return device{}, false
+	return a, false
 }
 
 // ordinal returns the value of a number of an id, -1 for none.

@@ -72,7 +72,8 @@ func answer(t *testing.T, socket string, r *podresources.ListPodResourcesRespons
 // asked returns what a Watcher publishes after one question.
 func asked(t *testing.T, socket string, timeout time.Duration) *Snapshot {
 	t.Helper()
-	w := newWatcher(Options{Socket: socket, Timeout: timeout})
+	w := newWatcher(Options{Socket: socket})
+	w.timeout = timeout
 	w.ask(t.Context())
 	return w.Snapshot()
 }
@@ -232,7 +233,8 @@ func TestRunEndsWhileKubeletHangs(t *testing.T) {
 		cancel()
 		return hang(ctx)
 	}})
-	w := newWatcher(Options{Socket: socket, Timeout: time.Hour})
+	w := newWatcher(Options{Socket: socket})
+	w.timeout = time.Hour
 	if err := w.Run(ctx); err != nil {
 		t.Error(err)
 	}

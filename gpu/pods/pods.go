@@ -12,7 +12,6 @@ package pods
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -25,23 +24,16 @@ import (
 // DefaultSocket is where the kubelet listens.
 const DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
-// DefaultResources returns the names of the resources that the device plugin of
-// NVIDIA gives out, in the form of Options.Resources.
-func DefaultResources() []string {
-	return []string{"nvidia.com/gpu", "nvidia.com/mig-*", "nvidia.com/gpu.shared"}
-}
+const (
+	interval       = 30 * time.Second // from one question to the next
+	answerWithin   = 10 * time.Second
+	staleIntervals = 3 // after which assignments are dropped
+)
 
 // Options are the settings of a Watcher.
 type Options struct {
 	// Socket is the path of the kubelet's socket; "" is DefaultSocket.
 	Socket string
-	// Interval is the time from one question to the next; 0 is 30 seconds.
-	Interval time.Duration
-	// Timeout is how long an answer may take; 0 is 10 seconds.
-	Timeout time.Duration
-	// Resources are the names of the resources that are GPUs. One that ends
-	// with * matches all with that prefix. None is DefaultResources.
-	Resources []string
 	// Logger logs changes; nil discards.
 	Logger *slog.Logger
 	// Secrets are what no name may repeat.
@@ -94,18 +86,14 @@ const (
 // maxIDBytes bounds the id of a device; the longest form that is known has 60.
 const maxIDBytes = 128
 
-// staleIntervals is after how many intervals assignments are dropped.
-const staleIntervals = 3
-
 // Watcher asks the kubelet again and again. Its Snapshot never waits for it.
 type Watcher struct {
 	options Options
 	log     *slog.Logger
 	list    lister
+	timeout time.Duration // of a question
 	current atomic.Pointer[Snapshot]
-
-	called atomic.Bool // Run was
-	warned bool        // of an id of no known form
+	warned  bool // of an id of no known form
 }
 
 // lister asks the kubelet. strange is one id of a GPU that is of no known form.
@@ -115,16 +103,8 @@ type lister func(context.Context) (assignments []Assignment, strange string, err
 // kubelet's API.
 func New(o Options) (*Watcher, error) {
 	o.Socket = cmp.Or(o.Socket, DefaultSocket)
-	o.Interval = cmp.Or(o.Interval, 30*time.Second)
-	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
-	if len(o.Resources) == 0 {
-		o.Resources = DefaultResources()
-	}
 	list, err := newLister(o)
-	w := &Watcher{options: o, log: o.Logger, list: list}
-	if w.log == nil {
-		w.log = slog.New(slog.DiscardHandler)
-	}
+	w := &Watcher{options: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), list: list, timeout: answerWithin}
 	w.current.Store(&Snapshot{State: StateStarting})
 	return w, err
 }
@@ -133,7 +113,7 @@ func New(o Options) (*Watcher, error) {
 // It never blocks and is never nil.
 func (w *Watcher) Snapshot() *Snapshot {
 	s := w.current.Load()
-	if len(s.Assignments) == 0 || time.Since(s.At) <= staleIntervals*w.options.Interval {
+	if len(s.Assignments) == 0 || time.Since(s.At) <= staleIntervals*interval {
 		return s
 	}
 	old := *s
@@ -141,13 +121,9 @@ func (w *Watcher) Snapshot() *Snapshot {
 	return &old
 }
 
-// Run asks at once and then at each interval, until ctx ends; it then returns
-// nil. It returns an error only when called a second time.
+// Run, which is called once, asks at once and then at each interval, until ctx ends; it then returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
-	if w.called.Swap(true) {
-		return errors.New("run pod watcher: called twice")
-	}
-	next := time.NewTicker(w.options.Interval)
+	next := time.NewTicker(interval)
 	defer next.Stop()
 	for {
 		w.ask(ctx)
@@ -162,7 +138,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 // ask asks once and publishes what came of it.
 func (w *Watcher) ask(ctx context.Context) {
 	began := time.Now()
-	bounded, cancel := context.WithTimeout(ctx, w.options.Timeout)
+	bounded, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	assignments, strange, err := w.list(bounded)
 	if ctx.Err() != nil {

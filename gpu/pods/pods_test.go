@@ -35,11 +35,15 @@ func script(o Options, answers ...func() (*podresources.ListPodResourcesResponse
 	w = newWatcher(o)
 	began := time.Now()
 	asked = new([]time.Duration)
-	w.list = reader(w.options, func(context.Context) (*podresources.ListPodResourcesResponse, error) {
+	w.list = func(context.Context) ([]Assignment, string, error) {
 		n := min(len(*asked), len(answers)-1)
 		*asked = append(*asked, time.Since(began))
-		return answers[n]()
-	})
+		answer, err := answers[n]()
+		if err != nil {
+			return nil, "", err
+		}
+		return assignmentsIn(answer, nil)
+	}
 	return w, asked
 }
 
@@ -74,54 +78,47 @@ func pass(d time.Duration) {
 }
 
 func TestRunAsksAtOnceAndThenAtEachInterval(t *testing.T) {
-	for _, tt := range []struct{ interval, want time.Duration }{{0, 30 * time.Second}, {time.Minute, time.Minute}} {
-		synctest.Test(t, func(t *testing.T) {
-			w, asked := script(Options{Interval: tt.interval}, works)
-			if s := w.Snapshot(); s == nil || s.State != StateStarting || !s.At.IsZero() {
-				t.Errorf("snapshot before Run = %+v", s)
-			}
-			stop := run(t, w)
-			pass(2*tt.want + time.Second)
-			stop()
-			if want := []time.Duration{0, tt.want, 2 * tt.want}; !slices.Equal(*asked, want) {
-				t.Errorf("asked at %v, want %v", *asked, want)
-			}
-			if s := w.Snapshot(); time.Since(s.At) != time.Second {
-				t.Errorf("At is %v ago, want 1s", time.Since(s.At))
-			}
-			if err := w.Run(t.Context()); err == nil {
-				t.Error("a second Run is no error")
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w, asked := script(Options{}, works)
+		if s := w.Snapshot(); s == nil || s.State != StateStarting || !s.At.IsZero() {
+			t.Errorf("snapshot before Run = %+v", s)
+		}
+		stop := run(t, w)
+		pass(61 * time.Second)
+		stop()
+		if want := []time.Duration{0, 30 * time.Second, time.Minute}; !slices.Equal(*asked, want) {
+			t.Errorf("asked at %v, want %v", *asked, want)
+		}
+		if s := w.Snapshot(); time.Since(s.At) != time.Second {
+			t.Errorf("At is %v ago, want 1s", time.Since(s.At))
+		}
+	})
 }
 
 // A question has its own limit of time.
 func TestQuestionIsBounded(t *testing.T) {
-	for _, tt := range []struct{ timeout, want time.Duration }{{0, 10 * time.Second}, {time.Second, time.Second}} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWatcher(Options{Timeout: tt.timeout})
-			w.list = func(ctx context.Context) ([]Assignment, string, error) {
-				<-ctx.Done()
-				return nil, "", ctx.Err()
-			}
-			began := time.Now()
-			w.ask(t.Context())
-			if got := time.Since(began); got != tt.want {
-				t.Errorf("gave up after %v, want %v", got, tt.want)
-			}
-			if s := w.Snapshot(); s.State != StateUnreachable || s.Failures[StateUnreachable] != 1 {
-				t.Errorf("snapshot = %+v", s)
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatcher(Options{})
+		w.list = func(ctx context.Context) ([]Assignment, string, error) {
+			<-ctx.Done()
+			return nil, "", ctx.Err()
+		}
+		began := time.Now()
+		w.ask(t.Context())
+		if got := time.Since(began); got != 10*time.Second {
+			t.Errorf("gave up after %v, want 10s", got)
+		}
+		if s := w.Snapshot(); s.State != StateUnreachable || s.Failures[StateUnreachable] != 1 {
+			t.Errorf("snapshot = %+v", s)
+		}
+	})
 }
 
 // Assignments outlive failures for three intervals and then go; the time they
 // are from stays.
 func TestStaleness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := script(Options{Interval: 10 * time.Second}, works, fails, late, fails, late, fails, works)
+		w, _ := script(Options{}, works, fails, late, fails, late, fails, works)
 		began := time.Now()
 		stop := run(t, w)
 		defer stop()
@@ -132,13 +129,13 @@ func TestStaleness(t *testing.T) {
 			read     time.Duration
 			failures map[State]uint64
 		}{
-			{5 * time.Second, StateUp, 1, 0, nil},
-			{15 * time.Second, StateFailed, 1, 0, map[State]uint64{StateFailed: 1}},
-			{25 * time.Second, StateUnreachable, 1, 0, map[State]uint64{StateFailed: 1, StateUnreachable: 1}},
-			{30 * time.Second, StateFailed, 1, 0, map[State]uint64{StateFailed: 2, StateUnreachable: 1}},
-			{30*time.Second + 1, StateFailed, 0, 0, map[State]uint64{StateFailed: 2, StateUnreachable: 1}},
-			{55 * time.Second, StateFailed, 0, 0, map[State]uint64{StateFailed: 3, StateUnreachable: 2}},
-			{65 * time.Second, StateUp, 1, 60 * time.Second, map[State]uint64{StateFailed: 3, StateUnreachable: 2}},
+			{15 * time.Second, StateUp, 1, 0, nil},
+			{45 * time.Second, StateFailed, 1, 0, map[State]uint64{StateFailed: 1}},
+			{75 * time.Second, StateUnreachable, 1, 0, map[State]uint64{StateFailed: 1, StateUnreachable: 1}},
+			{90 * time.Second, StateFailed, 1, 0, map[State]uint64{StateFailed: 2, StateUnreachable: 1}},
+			{90*time.Second + 1, StateFailed, 0, 0, map[State]uint64{StateFailed: 2, StateUnreachable: 1}},
+			{165 * time.Second, StateFailed, 0, 0, map[State]uint64{StateFailed: 3, StateUnreachable: 2}},
+			{195 * time.Second, StateUp, 1, 180 * time.Second, map[State]uint64{StateFailed: 3, StateUnreachable: 2}},
 		} {
 			pass(time.Until(began.Add(tt.at)))
 			s := w.Snapshot()
