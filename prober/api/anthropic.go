@@ -28,7 +28,7 @@ func anthropic() Protocol {
 			}
 		},
 		MaxTokens: "max_tokens", Tools: true, Structured: true,
-		NewDecoder: func() Decoder { return &anthropicDecoder{prompt: noPrompt()} },
+		NewDecoder: func() Decoder { return &objects{reader: &anthropicReader{prompt: noPrompt}} },
 		RateLimit:  anthropicRateLimit,
 	}
 }
@@ -50,33 +50,28 @@ func anthropicRateLimit(h http.Header) RateLimit {
 	return limit
 }
 
-// anthropicDecoder decodes the events of Messages by their type. It keeps the
+// anthropicReader reads the events of Messages by their type. It keeps the
 // counts of the prompt, which later events repeat in part.
-type anthropicDecoder struct {
+type anthropicReader struct {
 	frame
-	prompt anthropicPrompt
+	prompt [3]int // by promptParts
 	// summarizes means that what comes as thinking may be a summary: Claude's from
 	// version 4 on. Servers of other models stream the thinking itself.
 	summarizes bool
 }
 
-// anthropicPrompt counts the tokens of the prompt in its parts: those that
-// neither came from the cache nor went into it, those that did either.
-type anthropicPrompt struct {
-	fresh, read, created int
-}
+// promptParts are the keys of the parts of the prompt that are counted apart: what neither came
+// from the cache nor went into it, what did either.
+var promptParts = [3]string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
 
-func noPrompt() anthropicPrompt { return anthropicPrompt{Unknown, Unknown, Unknown} }
+// noPrompt are the counts of a prompt before the first.
+var noPrompt = [3]int{Unknown, Unknown, Unknown}
 
-// Decode implements Decoder.
-func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
-	v, err := openFrame(&a.parser, event, data, d)
-	if v == nil {
-		return err
-	}
+// read implements reader.
+func (a *anthropicReader) read(event string, v *fastjson.Value, d *Delta) {
 	switch string(eventType(v, event)) {
 	case "message_start":
-		a.prompt = noPrompt()
+		a.prompt = noPrompt
 		d.Model = nameIn(v.Get("message", "model"))
 		a.summarizes = bytes.Contains(d.Model, []byte("claude"))
 		// output_tokens is a placeholder here, 1 at Anthropic itself.
@@ -95,7 +90,6 @@ func (a *anthropicDecoder) Decode(event string, data []byte, d *Delta) error {
 		d.Done = true
 	}
 	d.Summary = a.summarizes && len(d.Reasoning) > 0
-	return nil
 }
 
 // readBlock reads a content block or a delta of one. A signature of thinking
@@ -111,7 +105,7 @@ func readBlock(block *fastjson.Value, d *Delta) {
 
 // readCall reads a block that calls a function. Its input is empty at first, but
 // for servers that stream none of it.
-func (a *anthropicDecoder) readCall(index int, block *fastjson.Value, d *Delta) {
+func (a *anthropicReader) readCall(index int, block *fastjson.Value, d *Delta) {
 	if string(block.GetStringBytes("type")) != "tool_use" {
 		return
 	}
@@ -124,17 +118,15 @@ func (a *anthropicDecoder) readCall(index int, block *fastjson.Value, d *Delta) 
 
 // readUsage reads the token counts, which are totals of the reply so far.
 // input_tokens leaves out the cached part of the prompt.
-func (a *anthropicDecoder) readUsage(usage *fastjson.Value, withOutput bool, d *Delta) {
+func (a *anthropicReader) readUsage(usage *fastjson.Value, withOutput bool, d *Delta) {
 	if usage == nil || usage.Type() != fastjson.TypeObject {
 		return
 	}
-	a.prompt = anthropicPrompt{
-		fresh:   known(count(usage.Get("input_tokens")), a.prompt.fresh),
-		read:    known(count(usage.Get("cache_read_input_tokens")), a.prompt.read),
-		created: known(count(usage.Get("cache_creation_input_tokens")), a.prompt.created),
+	for i, key := range promptParts {
+		a.prompt[i] = known(count(usage.Get(key)), a.prompt[i])
 	}
 	a.usage = noUsage()
-	a.usage.Prompt, a.usage.Cached = promptOf(a.prompt.fresh, a.prompt.read, a.prompt.created), a.prompt.read
+	a.usage.Prompt, a.usage.Cached = promptOf(a.prompt[0], a.prompt[1:]...), a.prompt[1]
 	if withOutput {
 		a.usage.Output = count(usage.Get("output_tokens"))
 		a.usage.Reasoning = count(usage.Get("output_tokens_details", "thinking_tokens"))

@@ -26,7 +26,7 @@ func bedrock() Protocol {
 		URL:       bedrockURL,
 		body:      bedrockBody,
 		MaxTokens: "inferenceConfig.maxTokens", Tools: true, Structured: true,
-		NewDecoder: func() Decoder { return new(bedrockDecoder) },
+		NewDecoder: func() Decoder { return &bedrockDecoder{objects{reader: new(bedrockReader)}} },
 	}
 }
 
@@ -64,14 +64,10 @@ func bedrockURL(base *url.URL, model string) *url.URL {
 	return withPath(base, root+bedrockModels+escaped+conversePath)
 }
 
-// bedrockDecoder decodes the events of ConverseStream.
-type bedrockDecoder struct {
-	frame
-	stopped, counted bool // messageStop came, metadata did
-}
+// bedrockDecoder decodes the events of ConverseStream, and errors that are named by their event.
+type bedrockDecoder struct{ objects }
 
-// Decode implements Decoder. The usage comes after the stop reason, in the
-// last event; some gateways send it before.
+// Decode implements Decoder.
 func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 	for _, prefix := range []string{exceptionFrame, errorFrame} {
 		if kind, ok := strings.CutPrefix(event, prefix); ok {
@@ -79,10 +75,18 @@ func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 			return nil
 		}
 	}
-	v, err := openFrame(&b.parser, "", data, d)
-	if v == nil {
-		return err
-	}
+	return b.objects.Decode(event, data, d)
+}
+
+// bedrockReader reads the events of ConverseStream.
+type bedrockReader struct {
+	frame
+	stopped, counted bool // messageStop came, metadata did
+}
+
+// read implements reader. The usage comes after the stop reason, in the
+// last event; some gateways send it before.
+func (b *bedrockReader) read(event string, v *fastjson.Value, d *Delta) {
 	delta := v.Get("delta")
 	d.Text = delta.GetStringBytes("text")
 	d.Reasoning = delta.GetStringBytes("reasoningContent", "text")
@@ -98,12 +102,11 @@ func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 	b.stopped = b.stopped || d.Finish != ""
 	b.counted = b.counted || event == "metadata"
 	d.Done = b.stopped && b.counted
-	return nil
 }
 
 // readUsage reads the token counts. inputTokens leaves out what was read from
 // the cache and written to it.
-func (b *bedrockDecoder) readUsage(usage *fastjson.Value, d *Delta) {
+func (b *bedrockReader) readUsage(usage *fastjson.Value, d *Delta) {
 	read, written := count(usage.Get("cacheReadInputTokens")), count(usage.Get("cacheWriteInputTokens"))
 	b.setUsage(d, Usage{
 		Prompt: promptOf(count(usage.Get("inputTokens")), read, written), Cached: read,

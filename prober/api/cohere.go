@@ -26,7 +26,7 @@ func cohere() Protocol {
 			}
 		},
 		MaxTokens: "max_tokens", Tools: true, Structured: true,
-		NewDecoder: func() Decoder { return &cohereDecoder{} },
+		NewDecoder: func() Decoder { return &objects{reader: new(cohereReader)} },
 	}
 }
 
@@ -44,18 +44,14 @@ func parseCohereModels(body []byte) ([]ModelInfo, error) {
 	})
 }
 
-// cohereDecoder decodes the events of Cohere by their type.
-type cohereDecoder struct {
+// cohereReader reads the events of Cohere by their type.
+type cohereReader struct {
 	frame
 	tool []byte
 }
 
-// Decode implements Decoder.
-func (c *cohereDecoder) Decode(event string, data []byte, d *Delta) error {
-	v, err := openFrame(&c.parser, event, data, d)
-	if v == nil {
-		return err
-	}
+// read implements reader.
+func (c *cohereReader) read(event string, v *fastjson.Value, d *Delta) {
 	delta := v.Get("delta")
 	switch string(eventType(v, event)) {
 	case "content-start", "content-delta":
@@ -72,12 +68,11 @@ func (c *cohereDecoder) Decode(event string, data []byte, d *Delta) error {
 	case "message-end":
 		c.end(delta, d)
 	}
-	return nil
 }
 
 // end reads what the last event has of the whole reply. The billed units
 // beside the tokens leave out what costs nothing.
-func (c *cohereDecoder) end(delta *fastjson.Value, d *Delta) {
+func (c *cohereReader) end(delta *fastjson.Value, d *Delta) {
 	d.Done = true
 	d.Finish = finishReason(delta.Get("finish_reason"))
 	if e := delta.Get("error"); isSet(e) {
@@ -85,11 +80,5 @@ func (c *cohereDecoder) end(delta *fastjson.Value, d *Delta) {
 	} else if d.Finish == "error" && d.Err == nil {
 		d.Err = &ServerError{Message: "finish reason ERROR"}
 	}
-	usage := delta.Get("usage")
-	c.setUsage(d, Usage{
-		Prompt:    count(usage.Get("tokens", "input_tokens")),
-		Cached:    count(usage.Get("cached_tokens")),
-		Output:    count(usage.Get("tokens", "output_tokens")),
-		Reasoning: count(usage.Get("tokens", "reasoning_tokens")),
-	})
+	c.readUsage(delta.Get("usage"), d, "tokens.input_tokens", "cached_tokens", "tokens.output_tokens", "tokens.reasoning_tokens")
 }

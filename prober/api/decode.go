@@ -12,45 +12,70 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// openFrame begins to decode a frame of JSON into d, which it overwrites, and
-// returns the frame's object: nil where there is none, as the frame is empty,
-// the end marker [DONE], or an event named error. An error that the object
-// reports is in d.
-func openFrame(p *fastjson.Parser, event string, data []byte, d *Delta) (*fastjson.Value, error) {
-	*d = Delta{Tokens: Unknown}
-	data = bytes.TrimSpace(data)
-	if len(data) == 0 {
-		return nil, nil
-	}
-	if string(data) == "[DONE]" {
-		d.Done = true
-		return nil, nil
-	}
-	if event == "error" {
-		d.Err = describeError(data)
-		return nil, nil
-	}
-	v, err := parseJSON(p, data)
-	if err != nil {
-		return nil, err
-	}
-	if v.Type() != fastjson.TypeObject {
-		if d.Err = errorIn(v); d.Err != nil {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("%w: no JSON object: %s", ErrProtocol, bounded(data))
-	}
-	d.Err = errorIn(v)
-	return v, nil
+// objects decodes a reply whose frames are JSON objects, which differ by protocol.
+type objects struct {
+	parser fastjson.Parser
+	reader
 }
 
-// frame is what decoders of JSON keep of the latest frame: the parser, and what the
-// Delta points to.
+// reader reads the frames of one reply in order.
+type reader interface {
+	// read adds to d what an object says, given the name of its event.
+	read(event string, v *fastjson.Value, d *Delta)
+}
+
+// Decode implements Decoder.
+func (o *objects) Decode(event string, data []byte, d *Delta) error {
+	*d = Delta{Tokens: Unknown}
+	data = bytes.TrimSpace(data)
+	switch {
+	case len(data) == 0:
+		return nil
+	case string(data) == "[DONE]":
+		d.Done = true
+		return nil
+	case event == "error":
+		d.Err = describeError(data)
+		return nil
+	}
+	v, err := parseJSON(&o.parser, data)
+	if err != nil {
+		return err
+	}
+	d.Err = errorIn(v)
+	switch {
+	case v.Type() == fastjson.TypeObject:
+		o.read(event, v, d)
+	case d.Err == nil:
+		return fmt.Errorf("%w: no JSON object: %s", ErrProtocol, bounded(data))
+	}
+	return nil
+}
+
+// decodeWhole decodes a reply of one frame, of which read takes what is no error.
+func decodeWhole(p *fastjson.Parser, data []byte, d *Delta, read func(reply *fastjson.Value) error) error {
+	*d = Delta{Tokens: Unknown}
+	reply, err := parseJSON(p, data)
+	if err != nil {
+		return err
+	}
+	if d.Err = errorIn(reply); d.Err != nil {
+		return nil
+	}
+	d.Done = true
+	return read(reply)
+}
+
+// frame is what the Delta of the latest frame points to.
 type frame struct {
-	parser fastjson.Parser
 	usage  Usage
 	server ServerTimes
 	calls  []CallPiece
+}
+
+// readUsage sets the token counts of a frame at these places in v, of countAt.
+func (f *frame) readUsage(v *fastjson.Value, d *Delta, prompt, cached, output, reasoning string) {
+	f.setUsage(d, Usage{Prompt: countAt(v, prompt), Cached: countAt(v, cached), Output: countAt(v, output), Reasoning: countAt(v, reasoning)})
 }
 
 // setUsage sets the token counts of a frame, where it has any.
@@ -137,6 +162,21 @@ func count(v *fastjson.Value) int {
 		return Unknown
 	}
 	return int(f)
+}
+
+// countAt returns the first count of tokens at one of the places in v, each a key or, with
+// dots, keys one in the other.
+func countAt(v *fastjson.Value, places ...string) int {
+	for _, place := range places {
+		in := v
+		for key := range strings.SplitSeq(place, ".") {
+			in = in.Get(key)
+		}
+		if n := count(in); n != Unknown {
+			return n
+		}
+	}
+	return Unknown
 }
 
 // seconds returns a duration in seconds; -1 is absent or not believable.
@@ -302,11 +342,11 @@ func finishWord(reason []byte) string {
 // finishReason maps a finish reason in JSON: absent, null, false and what is
 // empty are none.
 func finishReason(v *fastjson.Value) string {
-	if !isSet(v) {
-		return ""
-	}
-	if v.Type() != fastjson.TypeString {
+	switch {
+	case v != nil && v.Type() == fastjson.TypeString:
+		return finishWord(v.GetStringBytes())
+	case isSet(v):
 		return "other"
 	}
-	return finishWord(v.GetStringBytes())
+	return ""
 }

@@ -56,6 +56,7 @@ func cohereEmbed() Protocol {
 // shapes of all protocols that have such replies.
 type embeddingDecoder struct {
 	frame
+	parser  fastjson.Parser
 	reader  vectorReader
 	found   []vector
 	vectors Vectors // what Delta.Vectors points to
@@ -66,24 +67,14 @@ func (e *embeddingDecoder) KeepValues() { e.reader.keep = true }
 
 // Decode implements Decoder.
 func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
-	*d = Delta{Tokens: Unknown}
 	if err := e.reader.read(data); err != nil {
 		return err
 	}
-	reply, err := parseJSON(&e.parser, e.reader.text)
-	if err != nil {
-		return err
-	}
-	if d.Err = errorIn(reply); d.Err != nil {
-		return nil
-	}
-	if err := e.readVectors(reply, data, d); err != nil {
-		return err
-	}
-	d.Vectors, d.Done = &e.vectors, true
-	e.setUsage(d, inputUsage(reply))
-	e.setServer(d, ollamaEmbedTimes(reply))
-	return nil
+	return decodeWhole(&e.parser, e.reader.text, d, func(reply *fastjson.Value) error {
+		e.setUsage(d, inputUsage(reply))
+		e.setServer(d, ollamaEmbedTimes(reply))
+		return e.readVectors(reply, data, d)
+	})
 }
 
 // readVectors measures the embeddings; data is for the text of an error.
@@ -106,6 +97,7 @@ func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte, d *De
 	if e.vectors, finite = summary(e.found); !finite {
 		return fmt.Errorf("%w: embedding with a number that is not finite or too large", ErrProtocol)
 	}
+	d.Vectors = &e.vectors
 	if e.reader.keep {
 		d.Values = inOrder(kept(e.found), items, false)
 	}
@@ -139,13 +131,7 @@ func first(kind fastjson.Type, values ...*fastjson.Value) *fastjson.Value {
 // Cohere in meta.
 func inputUsage(reply *fastjson.Value) Usage {
 	u := noUsage()
-	u.Prompt = known(
-		count(reply.Get("usage", "prompt_tokens")),
-		count(reply.Get("usage", "total_tokens")),
-		count(reply.Get("prompt_eval_count")),
-		count(reply.Get("meta", "tokens", "input_tokens")),
-		count(reply.Get("meta", "billed_units", "input_tokens")),
-	)
+	u.Prompt = countAt(reply, "usage.prompt_tokens", "usage.total_tokens", "prompt_eval_count", "meta.tokens.input_tokens", "meta.billed_units.input_tokens")
 	return u
 }
 

@@ -18,7 +18,7 @@ func gemini() Protocol {
 		body:        geminiBody,
 		NoEndMarker: true,
 		MaxTokens:   "generationConfig.maxOutputTokens", Tools: true, Structured: true,
-		NewDecoder: func() Decoder { return &geminiDecoder{candidates: Unknown, thoughts: Unknown} },
+		NewDecoder: func() Decoder { return &objects{reader: &geminiReader{candidates: Unknown, thoughts: Unknown}} },
 	}
 }
 
@@ -91,8 +91,8 @@ func parseGeminiModels(body []byte) ([]ModelInfo, error) {
 	})
 }
 
-// geminiDecoder decodes the chunks of Gemini.
-type geminiDecoder struct {
+// geminiReader reads the chunks of Gemini.
+type geminiReader struct {
 	frame
 	parts   parts // what the channels of Delta point to
 	running runningCount
@@ -103,12 +103,8 @@ type geminiDecoder struct {
 	called               int  // functions so far
 }
 
-// Decode implements Decoder.
-func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
-	v, err := openFrame(&g.parser, event, data, d)
-	if v == nil {
-		return err
-	}
+// read implements reader.
+func (g *geminiReader) read(_ string, v *fastjson.Value, d *Delta) {
 	d.Model = g.model.read(v, "modelVersion")
 	candidate := v.Get("candidates", "0")
 	g.readParts(candidate, d)
@@ -123,12 +119,11 @@ func (g *geminiDecoder) Decode(event string, data []byte, d *Delta) error {
 	} else if len(v.GetStringBytes("promptFeedback", "blockReason")) > 0 {
 		d.Finish = "content_filter" // the prompt was refused, with no candidate
 	}
-	return nil
 }
 
 // readParts reads the material of a candidate. Thoughts are summaries. A part may
 // be a mere thoughtSignature, which is no token.
-func (g *geminiDecoder) readParts(candidate *fastjson.Value, d *Delta) {
+func (g *geminiReader) readParts(candidate *fastjson.Value, d *Delta) {
 	g.parts.reset()
 	for _, part := range candidate.GetArray("content", "parts") {
 		text := part.GetStringBytes("text")
@@ -153,7 +148,7 @@ func (g *geminiDecoder) readParts(candidate *fastjson.Value, d *Delta) {
 
 // readCall reads a function call, or what a chunk adds to one: Vertex AI streams
 // the arguments piece by piece if asked to, and ends them with an empty piece.
-func (g *geminiDecoder) readCall(call *fastjson.Value) {
+func (g *geminiReader) readCall(call *fastjson.Value) {
 	g.parts.tool = append(g.parts.tool, call.GetStringBytes("name")...)
 	if args := call.Get("args"); args != nil {
 		g.parts.tool = args.MarshalTo(g.parts.tool)
@@ -170,7 +165,7 @@ func (g *geminiDecoder) readCall(call *fastjson.Value) {
 
 // readUsage reads the token counts, running totals of which the last one counts.
 // Candidates leave out the thoughts. Vertex AI may leave out what did not change.
-func (g *geminiDecoder) readUsage(usage *fastjson.Value, d *Delta) {
+func (g *geminiReader) readUsage(usage *fastjson.Value, d *Delta) {
 	if usage == nil || usage.Type() != fastjson.TypeObject {
 		return
 	}

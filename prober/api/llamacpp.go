@@ -27,37 +27,28 @@ func llamacpp() Protocol {
 		MaxTokens: "n_predict", Structured: true,
 		// llamafile, and llama.cpp before December 2024, have no stop_type.
 		FinishOptional: true,
-		NewDecoder:     func() Decoder { return &llamacppDecoder{} },
+		NewDecoder:     func() Decoder { return &objects{reader: new(llamacppReader)} },
 	}
 }
 
-// llamacppDecoder decodes the events of llama.cpp.
-type llamacppDecoder struct {
+// llamacppReader reads the events of llama.cpp.
+type llamacppReader struct {
 	frame
 	running runningCount
 }
 
-// Decode implements Decoder.
-func (l *llamacppDecoder) Decode(event string, data []byte, d *Delta) error {
-	object, err := openFrame(&l.parser, event, data, d)
-	if object == nil {
-		return err
-	}
+// read implements reader.
+func (l *llamacppReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Text = object.GetStringBytes("content")
 	d.Top = topIn(object.GetArray("completion_probabilities", "0", "top_logprobs"), "token", "logprob")
 	// tokens_cached is not read: it counts what the slot holds after the
 	// answer, not what the prompt found there.
-	l.setUsage(d, Usage{
-		Prompt: count(object.Get("tokens_evaluated")),
-		Cached: count(object.Get("timings", "cache_n")),
-		Output: count(object.Get("tokens_predicted")), Reasoning: Unknown,
-	})
+	l.readUsage(object, d, "tokens_evaluated", "timings.cache_n", "tokens_predicted", "")
 	d.Tokens = l.running.next(l.usage.Output, Unknown, d)
 	if d.Done = object.GetBool("stop"); d.Done {
 		d.Finish, d.Model = finishReason(object.Get("stop_type")), nameIn(object.Get("model"))
 	}
 	l.setServer(d, llamaTimes(object.Get("timings")))
-	return nil
 }
 
 // llamaTimes reads the timings of llama.cpp.

@@ -15,7 +15,7 @@ func ollamaChat() Protocol {
 	p.body = func(p Params) fields {
 		return ollamaBody(p, fields{{"messages", conversation(p)}}, openAITools(p.Tool))
 	}
-	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).chatMaterial} }
+	p.NewDecoder = func() Decoder { return &objects{reader: &ollamaReader{material: (*ollamaReader).chatMaterial}} }
 	return p
 }
 
@@ -28,7 +28,7 @@ func ollamaGenerate() Protocol {
 		system, turns := systemApart(p)
 		return ollamaBody(p, fields{{"system", given(system)}, {"prompt", given(joined(turns))}}, nil)
 	}
-	p.NewDecoder = func() Decoder { return &ollamaDecoder{material: (*ollamaDecoder).generateMaterial} }
+	p.NewDecoder = func() Decoder { return &objects{reader: &ollamaReader{material: (*ollamaReader).generateMaterial}} }
 	return p
 }
 
@@ -62,10 +62,10 @@ func ollamaBody(p Params, asked fields, tools []fields) fields {
 	}...)
 }
 
-// ollamaDecoder decodes the objects of both protocols, which differ in where
+// ollamaReader reads the objects of both protocols, which differ in where
 // they keep their material.
-type ollamaDecoder struct {
-	material func(*ollamaDecoder, *fastjson.Value, *Delta)
+type ollamaReader struct {
+	material func(*ollamaReader, *fastjson.Value, *Delta)
 
 	frame
 	tool  []byte // what Delta.Tool points to
@@ -77,12 +77,8 @@ type ollamaDecoder struct {
 	thought bool // one of them had reasoning
 }
 
-// Decode implements Decoder.
-func (o *ollamaDecoder) Decode(event string, data []byte, d *Delta) error {
-	object, err := openFrame(&o.parser, event, data, d)
-	if object == nil {
-		return err
-	}
+// read implements reader.
+func (o *ollamaReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Model = o.model.read(object, "model")
 	o.material(o, object, d)
 	d.Top = topIn(object.GetArray("logprobs", "0", "top_logprobs"), "token", "logprob")
@@ -92,11 +88,10 @@ func (o *ollamaDecoder) Decode(event string, data []byte, d *Delta) error {
 		o.frames++
 		o.thought = o.thought || len(d.Reasoning) > 0
 	}
-	o.readUsage(object, d)
-	return nil
+	o.readCounts(object, d)
 }
 
-func (o *ollamaDecoder) chatMaterial(object *fastjson.Value, d *Delta) {
+func (o *ollamaReader) chatMaterial(object *fastjson.Value, d *Delta) {
 	message := object.Get("message")
 	d.Text = message.GetStringBytes("content")
 	d.Reasoning = message.GetStringBytes("thinking")
@@ -110,25 +105,21 @@ func (o *ollamaDecoder) chatMaterial(object *fastjson.Value, d *Delta) {
 	d.Tool = o.tool
 }
 
-func (o *ollamaDecoder) generateMaterial(object *fastjson.Value, d *Delta) {
+func (o *ollamaReader) generateMaterial(object *fastjson.Value, d *Delta) {
 	d.Text = object.GetStringBytes("response")
 	d.Reasoning = object.GetStringBytes("thinking")
 }
 
-// readUsage reads the counts and times of the last object. Ollama leaves out
+// readCounts reads the counts and times of the last object. Ollama leaves out
 // what is 0; since 0 tokens in 0 time say nothing, that stays absent. With a format,
 // a model that thinks is asked twice: first without it, until it has thought, then with
 // its thoughts in the prompt. The counts are of the second time, and so fewer than the
 // objects: they are of no use.
-func (o *ollamaDecoder) readUsage(object *fastjson.Value, d *Delta) {
+func (o *ollamaReader) readCounts(object *fastjson.Value, d *Delta) {
 	if n := count(object.Get("eval_count")); o.thought && n > 0 && n < o.frames {
 		return
 	}
-	o.setUsage(d, Usage{
-		Prompt: count(object.Get("prompt_eval_count")),
-		Output: count(object.Get("eval_count")),
-		Cached: Unknown, Reasoning: Unknown,
-	})
+	o.readUsage(object, d, "prompt_eval_count", "", "eval_count", "")
 	// What passes before the prompt is evaluated is load_duration: most of it
 	// is the loading of a model that was not in memory, so it is no queue.
 	o.setServer(d, ServerTimes{

@@ -26,7 +26,7 @@ func chat() Protocol {
 		// Snowflake Cortex sends no finish_reason at all, OpenCode Zen sends null up
 		// to the end for some models, and so do gateways in front of Gemini.
 		FinishOptional: true,
-		NewDecoder:     func() Decoder { return &openAIDecoder{material: (*openAIDecoder).chatMaterial} },
+		NewDecoder:     func() Decoder { return &objects{reader: &openAIReader{material: (*openAIReader).chatMaterial}} },
 	}
 }
 
@@ -40,7 +40,7 @@ func completions() Protocol {
 			return append(openAIBody(p, field{"prompt", given(oneText(p))}), field{"logprobs", given(p.TopLogprobs)})
 		},
 		MaxTokens:  "max_tokens",
-		NewDecoder: func() Decoder { return &openAIDecoder{material: (*openAIDecoder).completionMaterial} },
+		NewDecoder: func() Decoder { return &objects{reader: &openAIReader{material: (*openAIReader).completionMaterial}} },
 	}
 }
 
@@ -62,7 +62,7 @@ func openAIBody(p Params, asked field) fields {
 }
 
 // completionMaterial reads choices[].text.
-func (o *openAIDecoder) completionMaterial(choice *fastjson.Value, d *Delta) {
+func (o *openAIReader) completionMaterial(choice *fastjson.Value, d *Delta) {
 	d.Text = choice.GetStringBytes("text")
 }
 
@@ -97,7 +97,7 @@ func openAIScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
 }
 
 // chatMaterial reads choices[].delta. Its content is a text, or a list of parts.
-func (o *openAIDecoder) chatMaterial(choice *fastjson.Value, d *Delta) {
+func (o *openAIReader) chatMaterial(choice *fastjson.Value, d *Delta) {
 	delta := choice.Get("delta")
 	if delta == nil {
 		return
@@ -130,7 +130,7 @@ func (o *openAIDecoder) chatMaterial(choice *fastjson.Value, d *Delta) {
 }
 
 // addFunction adds a piece of a call.
-func (o *openAIDecoder) addFunction(d *Delta, index int, function *fastjson.Value) {
+func (o *openAIReader) addFunction(d *Delta, index int, function *fastjson.Value) {
 	if function != nil {
 		o.addCall(d, index, function.GetStringBytes("name"), wholeArguments(function.Get("arguments")))
 	}
@@ -138,7 +138,7 @@ func (o *openAIDecoder) addFunction(d *Delta, index int, function *fastjson.Valu
 
 // readReasoning reads the reasoning, which servers name differently. One that
 // uses several names sends the same text in each.
-func (o *openAIDecoder) readReasoning(delta *fastjson.Value, d *Delta) {
+func (o *openAIReader) readReasoning(delta *fastjson.Value, d *Delta) {
 	for _, name := range [...]string{"reasoning", "reasoning_content", "reasoning_text"} { // the last at GitHub Copilot
 		if d.Reasoning = delta.GetStringBytes(name); len(d.Reasoning) > 0 {
 			break
@@ -170,11 +170,11 @@ func isSummary(detail *fastjson.Value) bool {
 	return false
 }
 
-// openAIDecoder decodes the chunks of both OpenAI protocols, which differ in
+// openAIReader reads the chunks of both OpenAI protocols, which differ in
 // where a choice keeps its material. Every field may be missing or null: one
 // server or another leaves out each of them.
-type openAIDecoder struct {
-	material func(*openAIDecoder, *fastjson.Value, *Delta)
+type openAIReader struct {
+	material func(*openAIReader, *fastjson.Value, *Delta)
 
 	frame
 	parts       parts // what the channels of Delta may point to
@@ -183,12 +183,8 @@ type openAIDecoder struct {
 	fingerprint onceName // at vLLM in the last
 }
 
-// Decode implements Decoder.
-func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
-	chunk, err := openFrame(&o.parser, event, data, d)
-	if chunk == nil {
-		return err
-	}
+// read implements reader.
+func (o *openAIReader) read(_ string, chunk *fastjson.Value, d *Delta) {
 	d.Model = o.model.read(chunk, "model")
 	d.Fingerprint = o.fingerprint.read(chunk, "system_fingerprint")
 	usage, timings, metrics := usageOf(chunk), chunk.Get("timings"), chunk.Get("metrics")
@@ -200,7 +196,6 @@ func (o *openAIDecoder) Decode(event string, data []byte, d *Delta) error {
 		d.Finish = finishReason(choice.Get("finish_reason"))
 		d.Tokens = o.running.next(o.usage.Output, o.usage.Reasoning, d)
 	}
-	return nil
 }
 
 // firstChoice returns the choice with index 0; nil is none. A probe asks for
@@ -216,7 +211,7 @@ func firstChoice(chunk *fastjson.Value) *fastjson.Value {
 
 // readUsage reads the token counts: usage in the chunk, in x_groq at Groq.
 // llama.cpp has them in timings, also where no usage was asked for.
-func (o *openAIDecoder) readUsage(usage, timings *fastjson.Value, d *Delta) {
+func (o *openAIReader) readUsage(usage, timings *fastjson.Value, d *Delta) {
 	o.usage = noUsage()
 	if usage == nil && timings == nil {
 		return
@@ -228,18 +223,11 @@ func (o *openAIDecoder) readUsage(usage, timings *fastjson.Value, d *Delta) {
 	}
 	u := Usage{
 		Prompt: known(count(usage.Get("prompt_tokens")), promptOf(fresh, cached)),
-		Cached: known(
-			count(usage.Get("prompt_tokens_details", "cached_tokens")),
-			count(usage.Get("prompt_cache_hit_tokens")), // DeepSeek
-			count(usage.Get("cached_tokens")),           // Together, Moonshot
-			count(usage.Get("cache_read_input_tokens")), // Databricks; prompt_tokens has them
-			cached,
-		),
+		// At others than OpenAI: DeepSeek; Together and Moonshot; Databricks, whose prompt_tokens have them.
+		Cached: known(countAt(usage, "prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens", "cache_read_input_tokens"), cached),
 		Output: known(count(usage.Get("completion_tokens")), count(timings.Get("predicted_n"))),
-		Reasoning: known(
-			count(usage.Get("completion_tokens_details", "reasoning_tokens")),
-			count(usage.Get("reasoning_tokens")), // SGLang
-		),
+		// The second at SGLang.
+		Reasoning: countAt(usage, "completion_tokens_details.reasoning_tokens", "reasoning_tokens"),
 	}
 	u.joinReasoning(count(usage.Get("total_tokens")), false)
 	o.setUsage(d, u)
@@ -256,24 +244,14 @@ func usageOf(chunk *fastjson.Value) *fastjson.Value {
 // readServerTimes reads a server's own times: vLLM in metrics
 // (milliseconds; the first token counted from when the request left the
 // queue), llama.cpp in timings (milliseconds), Groq in usage (seconds).
-func (o *openAIDecoder) readServerTimes(metrics, timings, usage *fastjson.Value, d *Delta) {
+func (o *openAIReader) readServerTimes(metrics, timings, usage *fastjson.Value, d *Delta) {
 	if metrics == nil && timings == nil && usage == nil {
 		return
 	}
+	llama := llamaTimes(timings)
 	o.setServer(d, ServerTimes{
-		Queue: known(
-			milliseconds(metrics.Get("queue_time_ms")),
-			seconds(usage.Get("queue_time")),
-		),
-		Prefill: known(
-			milliseconds(metrics.Get("time_to_first_token_ms")),
-			milliseconds(timings.Get("prompt_ms")),
-			seconds(usage.Get("prompt_time")),
-		),
-		Decode: known(
-			milliseconds(metrics.Get("generation_time_ms")),
-			milliseconds(timings.Get("predicted_ms")),
-			seconds(usage.Get("completion_time")),
-		),
+		Queue:   known(milliseconds(metrics.Get("queue_time_ms")), seconds(usage.Get("queue_time"))),
+		Prefill: known(milliseconds(metrics.Get("time_to_first_token_ms")), llama.Prefill, seconds(usage.Get("prompt_time"))),
+		Decode:  known(milliseconds(metrics.Get("generation_time_ms")), llama.Decode, seconds(usage.Get("completion_time"))),
 	})
 }

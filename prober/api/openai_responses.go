@@ -32,7 +32,7 @@ func responses() Protocol {
 			}...)
 		},
 		MaxTokens: "max_output_tokens", Tools: true, Structured: true,
-		NewDecoder: func() Decoder { return &responsesDecoder{} },
+		NewDecoder: func() Decoder { return &objects{reader: new(responsesReader)} },
 	}
 }
 
@@ -45,18 +45,14 @@ func responsesTools(t *Tool) []fields {
 	return []fields{append(append(fields{{"type", "function"}}, t.listed("parameters")[0]...), field{"strict", false})}
 }
 
-// responsesDecoder decodes the events of Responses by their type.
-type responsesDecoder struct {
+// responsesReader reads the events of Responses by their type.
+type responsesReader struct {
 	frame
 	items responseItems
 }
 
-// Decode implements Decoder.
-func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
-	v, err := openFrame(&r.parser, event, data, d)
-	if v == nil {
-		return err
-	}
+// read implements reader.
+func (r *responsesReader) read(event string, v *fastjson.Value, d *Delta) {
 	switch kind := eventType(v, event); string(kind) {
 	case "response.created":
 		d.Model = nameIn(v.Get("response", "model"))
@@ -90,12 +86,11 @@ func (r *responsesDecoder) Decode(event string, data []byte, d *Delta) error {
 			r.items.stream(v)
 		}
 	}
-	return nil
 }
 
 // readCall reads an item that calls a function: its name, and its arguments where
 // it comes whole.
-func (r *responsesDecoder) readCall(index int, item *fastjson.Value, whole bool, d *Delta) {
+func (r *responsesReader) readCall(index int, item *fastjson.Value, whole bool, d *Delta) {
 	if string(item.GetStringBytes("type")) != "function_call" {
 		return
 	}
@@ -130,7 +125,7 @@ func readDelta(kind []byte, v *fastjson.Value, d *Delta) {
 
 // end reads what the last event has of the whole reply. llama.cpp adds its
 // timings beside the response.
-func (r *responsesDecoder) end(v *fastjson.Value, d *Delta) {
+func (r *responsesReader) end(v *fastjson.Value, d *Delta) {
 	d.Done = true
 	d.Model = nameIn(v.Get("response", "model")) // llama.cpp has it here alone
 	if !r.items.any {

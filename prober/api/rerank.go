@@ -30,6 +30,7 @@ func rerank() Protocol {
 // (TEI, SGLang), results (Jina, Cohere, vLLM, llama.cpp) or data (Voyage).
 type rerankDecoder struct {
 	frame
+	parser  fastjson.Parser
 	vectors Vectors // what Delta.Vectors points to
 	keep    bool
 }
@@ -39,14 +40,11 @@ func (r *rerankDecoder) KeepValues() { r.keep = true }
 
 // Decode implements Decoder.
 func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
-	*d = Delta{Tokens: Unknown}
-	reply, err := parseJSON(&r.parser, data)
-	if err != nil {
-		return err
-	}
-	if d.Err = errorIn(reply); d.Err != nil {
-		return nil
-	}
+	return decodeWhole(&r.parser, data, d, func(reply *fastjson.Value) error { return r.readScores(reply, data, d) })
+}
+
+// readScores reads the scores; data is for the text of an error.
+func (r *rerankDecoder) readScores(reply *fastjson.Value, data []byte, d *Delta) error {
 	list := first(fastjson.TypeArray, reply, reply.Get("results"), reply.Get("data"))
 	if list == nil {
 		return fmt.Errorf("%w: no list of scores: %s", ErrProtocol, bounded(data))
@@ -68,7 +66,7 @@ func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 	if scores = inOrder(scores, items, true); scores != nil {
 		d.Values = [][]float32{scores}
 	}
-	d.Vectors, d.Done = &r.vectors, true
+	d.Vectors = &r.vectors
 	r.setUsage(d, inputUsage(reply))
 	return nil
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -13,8 +12,8 @@ import (
 )
 
 const (
-	// MaxScoringBody is how many bytes of a reply are worth reading for
-	// scores, which is refused if it has more, or over 100,000 JSON values, of which the wordiest server, vLLM, needs some 16 for a token.
+	// MaxScoringBody is how many bytes of a reply are worth reading for scores: the
+	// wordiest server, vLLM, needs some 16 JSON values for a token.
 	MaxScoringBody = 8 << 20
 	// leastLogprob is the least believable log-probability; vLLM writes -9999
 	// for that of a token that cannot be.
@@ -37,58 +36,31 @@ type textScoring struct {
 // where p has no way.
 func (p *Protocol) Scored() (*Protocol, bool) {
 	how, scored := p.scoring, *p
-	scored.Kind = Scoring
 	if how == nil {
 		return &scored, false
 	}
 	if how.url != nil {
 		scored.URL = how.url
 	}
-	scored.Framing, scored.body = stream.Whole, how.body
+	scored.Kind, scored.Framing, scored.body = Scoring, stream.Whole, how.body
 	scored.NewDecoder = func() Decoder { return how }
 	return &scored, true
 }
 
-// Decode implements Decoder.
-func (s *textScoring) Decode(_ string, data []byte, d *Delta) (err error) {
-	*d = Delta{Tokens: Unknown, Done: true}
-	d.Logprobs, err = s.parse(data)
-	if e, ok := errors.AsType[*ServerError](err); ok {
-		*d = Delta{Tokens: Unknown, Err: e}
-		return nil
-	}
-	return err
-}
-
-// parse reads the log-probabilities of the text's tokens in nats, each from
-// -10,000 to 0 and at least one, the first token, which has none, left out.
-// An error is ErrProtocol, also where the server scored not all of the text,
-// or a *ServerError that the reply holds.
-func (s *textScoring) parse(body []byte) ([]float64, error) {
-	scores, err := s.scores(body)
+// Decode implements Decoder. Of the text's tokens it reads the log-probabilities in nats, each
+// from -10,000 to 0 and at least one, without the first token, which has none.
+func (s *textScoring) Decode(_ string, data []byte, d *Delta) error {
+	err := decodeWhole(new(fastjson.Parser), data, d, func(reply *fastjson.Value) error {
+		values, err := s.read(reply)
+		if err == nil {
+			d.Logprobs, err = logprobs(values)
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read score of a text: %w", err)
+		return fmt.Errorf("read score of a text: %w", err)
 	}
-	return scores, nil
-}
-
-func (s *textScoring) scores(body []byte) ([]float64, error) {
-	if len(body) > MaxScoringBody {
-		return nil, fmt.Errorf("%w: reply of over %d bytes", ErrProtocol, MaxScoringBody)
-	}
-	var p fastjson.Parser
-	reply, err := parseJSON(&p, body)
-	if err != nil {
-		return nil, err
-	}
-	if e := errorIn(reply); e != nil {
-		return nil, e
-	}
-	values, err := s.read(reply)
-	if err != nil {
-		return nil, err
-	}
-	return logprobs(values)
+	return nil
 }
 
 // checkScored returns an error unless a server, asked to score each token of a
@@ -127,6 +99,15 @@ func logprobs(values []*fastjson.Value) ([]float64, error) {
 		return nil, fmt.Errorf("%w: no log-probabilities", ErrProtocol)
 	}
 	return scores, nil
+}
+
+// membersOf returns a member of each value.
+func membersOf(values []*fastjson.Value, key string) []*fastjson.Value {
+	members := make([]*fastjson.Value, len(values))
+	for i, v := range values {
+		members[i] = v.Get(key)
+	}
+	return members
 }
 
 // maxTop bounds Delta.Top.

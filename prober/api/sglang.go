@@ -32,25 +32,21 @@ func sglang() Protocol {
 			}
 		},
 		MaxTokens: "sampling_params.max_new_tokens", Structured: true,
-		NewDecoder: func() Decoder { return &sglangDecoder{text: growingText{whole: true}} },
+		NewDecoder: func() Decoder { return &objects{reader: &sglangReader{text: growingText{whole: true}}} },
 	}
 }
 
-// sglangDecoder decodes the events of SGLang, which hold the whole text so far
+// sglangReader reads the events of SGLang, which hold the whole text so far
 // unless the server was started to stream increments.
-type sglangDecoder struct {
+type sglangReader struct {
 	frame
 	text    growingText
 	running runningCount
 	named   bool // the version of the weights was looked for
 }
 
-// Decode implements Decoder.
-func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
-	object, err := openFrame(&s.parser, event, data, d)
-	if object == nil {
-		return err
-	}
+// read implements reader.
+func (s *sglangReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Text = s.text.next(object.GetStringBytes("text"))
 	meta := object.Get("meta_info")
 	for _, t := range meta.GetArray("output_top_logprobs", "0") { // [log-probability, id, text]
@@ -60,12 +56,7 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 		d.Fingerprint = nameIn(meta.Get("weight_version"))
 		s.named = meta != nil
 	}
-	s.setUsage(d, Usage{
-		Prompt:    count(meta.Get("prompt_tokens")),
-		Cached:    count(meta.Get("cached_tokens")),
-		Output:    count(meta.Get("completion_tokens")),
-		Reasoning: count(meta.Get("reasoning_tokens")),
-	})
+	s.readUsage(meta, d, "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 	d.Tokens = s.running.next(s.usage.Output, Unknown, d)
 	reason := meta.Get("finish_reason")
 	if reason != nil && reason.Type() == fastjson.TypeObject {
@@ -73,13 +64,12 @@ func (s *sglangDecoder) Decode(event string, data []byte, d *Delta) error {
 	}
 	d.Finish = finishReason(reason)
 	s.readServerTimes(meta, d)
-	return nil
 }
 
 // readServerTimes reads the request's times, all in seconds. A server that
 // takes none leaves out when the request entered its first batch, and yet
 // reports a time in the queue of 0.
-func (s *sglangDecoder) readServerTimes(meta *fastjson.Value, d *Delta) {
+func (s *sglangReader) readServerTimes(meta *fastjson.Value, d *Delta) {
 	times := ServerTimes{-1, -1, -1}
 	if entered := number(meta.Get("forward_entry_time")); entered > 0 {
 		times.Queue = seconds(meta.Get("queue_time"))
@@ -115,12 +105,5 @@ func sglangScoring() *textScoring {
 func sglangScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
 	meta := reply.Get("meta_info")
 	tokens := meta.GetArray("input_token_logprobs")
-	if err := checkScored(len(tokens), count(meta.Get("prompt_tokens"))); err != nil {
-		return nil, err
-	}
-	values := make([]*fastjson.Value, len(tokens))
-	for i, token := range tokens {
-		values[i] = token.Get("0")
-	}
-	return values, nil
+	return membersOf(tokens, "0"), checkScored(len(tokens), count(meta.Get("prompt_tokens")))
 }

@@ -30,22 +30,18 @@ func tgi() Protocol {
 		// The reason is in the details, which are null where the request does not
 		// ask for them (request.omit), and where a server ignores that it does.
 		FinishOptional: true,
-		NewDecoder:     func() Decoder { return &tgiDecoder{} },
+		NewDecoder:     func() Decoder { return &objects{reader: new(tgiReader)} },
 	}
 }
 
-// tgiDecoder decodes the events of TGI, each of which is one token.
-type tgiDecoder struct {
+// tgiReader reads the events of TGI, each of which is one token.
+type tgiReader struct {
 	frame
 	tokens int
 }
 
-// Decode implements Decoder.
-func (t *tgiDecoder) Decode(event string, data []byte, d *Delta) error {
-	object, err := openFrame(&t.parser, event, data, d)
-	if object == nil {
-		return err
-	}
+// read implements reader.
+func (t *tgiReader) read(_ string, object *fastjson.Value, d *Delta) {
 	if token := object.Get("token"); token != nil && token.Type() == fastjson.TypeObject {
 		t.tokens++
 		d.Tokens = t.tokens
@@ -58,12 +54,7 @@ func (t *tgiDecoder) Decode(event string, data []byte, d *Delta) error {
 	d.Done = whole != nil && whole.Type() == fastjson.TypeString
 	details := object.Get("details")
 	d.Finish = finishReason(details.Get("finish_reason"))
-	t.setUsage(d, Usage{
-		Prompt: count(details.Get("input_length")),
-		Output: count(details.Get("generated_tokens")),
-		Cached: Unknown, Reasoning: Unknown,
-	})
-	return nil
+	t.readUsage(details, d, "input_length", "", "generated_tokens", "")
 }
 
 // parseTGIInfo reads the reply to GET /info: TGI serves one model, and bounds
@@ -99,9 +90,5 @@ func tgiScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
 	if len(tokens) == 0 {
 		return nil, fmt.Errorf("%w: no details.prefill, which TGI has when started with --enable-prefill-logprobs", ErrProtocol)
 	}
-	values := make([]*fastjson.Value, len(tokens))
-	for i, token := range tokens {
-		values[i] = token.Get("logprob")
-	}
-	return values, nil
+	return membersOf(tokens, "logprob"), nil
 }

@@ -40,7 +40,7 @@ func triton() Protocol {
 			}}}
 		},
 		MaxTokens:  "parameters.max_tokens",
-		NewDecoder: func() Decoder { return &tritonDecoder{} },
+		NewDecoder: func() Decoder { return &objects{reader: new(tritonReader)} },
 	}
 }
 
@@ -55,9 +55,9 @@ func tritonURL(base *url.URL, model string) *url.URL {
 	return withPath(base, root+tritonStream)
 }
 
-// tritonDecoder decodes the responses of either back end. A number of output
+// tritonReader reads the responses of either back end. A number of output
 // tokens is that of one response.
-type tritonDecoder struct {
+type tritonReader struct {
 	frame
 	text           growingText
 	tokens         int  // the sum so far
@@ -65,18 +65,13 @@ type tritonDecoder struct {
 	model, version onceName
 }
 
-// Decode implements Decoder.
-func (t *tritonDecoder) Decode(event string, data []byte, d *Delta) error {
-	object, err := openFrame(&t.parser, event, data, d)
-	if object == nil {
-		return err
-	}
+// read implements reader.
+func (t *tritonReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Model, d.Fingerprint = t.model.read(object, "model_name"), t.version.read(object, "model_version")
 	d.Text = t.text.next(scalar(object.Get("text_output")).GetStringBytes())
 	d.Finish = finishReason(scalar(object.Get("finish_reason")))
 	t.readUsage(object, d)
 	t.readServerTimes(object, d)
-	return nil
 }
 
 // scalar returns what is in a list of one, as some models have their outputs.
@@ -90,7 +85,7 @@ func scalar(v *fastjson.Value) *fastjson.Value {
 // readUsage adds up the output tokens. Where the text comes whole in each
 // response, the number may be that of the whole too, so there is no sum. Which
 // it is shows in the second text: until then the sum is no usage of the reply.
-func (t *tritonDecoder) readUsage(object *fastjson.Value, d *Delta) {
+func (t *tritonReader) readUsage(object *fastjson.Value, d *Delta) {
 	n := count(scalar(object.Get("num_output_tokens")))
 	t.missing = t.missing || n == Unknown && d.HasToken() || t.tokens+n > maxCount
 	u := noUsage()
@@ -109,7 +104,7 @@ func (t *tritonDecoder) readUsage(object *fastjson.Value, d *Delta) {
 
 // readServerTimes reads TensorRT-LLM's time stamps, in nanoseconds of a clock
 // of its own.
-func (t *tritonDecoder) readServerTimes(object *fastjson.Value, d *Delta) {
+func (t *tritonReader) readServerTimes(object *fastjson.Value, d *Delta) {
 	stamp := func(name string) int64 { return scalar(object.Get(name)).GetInt64() }
 	if object.Get("arrival_time_ns") == nil {
 		return
