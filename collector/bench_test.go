@@ -295,14 +295,14 @@ func vllmStatus(server string, seed int) page.Status {
 		Requests:        map[string]float64{"stop": float64(seed * 1000), "length": float64(seed * 10), "abort": 1, "error": 0},
 		PrefixCacheUnit: "tokens", PrefixCacheRatio: 0.625, LastProgress: at, Role: "unified",
 	}
-	for i, q := range append(config.Numbers(), config.PrefixCacheAsked, config.PrefixCacheHits) {
+	for i, q := range append(config.Numbers(config.ServerSoftware), config.PrefixCacheAsked, config.PrefixCacheHits) {
 		if config.IsRatio(q) {
 			snapshot.Values[q] = 1 / float64(seed+1)
 			continue
 		}
 		snapshot.Values[q] = float64((seed + 1) * (i*i*i*i*i + 1))
 	}
-	for i, q := range config.Distributions() {
+	for i, q := range config.Distributions(config.ServerSoftware) {
 		bounds := [][]float64{vllmTTFTBounds, vllmTokenBounds, vllmTokenBounds}
 		if i < len(bounds) {
 			snapshot.Histograms[q] = vllmHistogram(bounds[i], seed+1)

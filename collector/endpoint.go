@@ -283,7 +283,7 @@ func spendingFamilies() []*spendingFamily {
 			Name: "price_usd_per_hour", Type: Gauge, Unit: "usd_per_hour",
 			Help: "Price of all GPUs of the endpoint for an hour in US dollars, as configured.",
 		}, func(e encoder, _ *family, v spending) {
-			if price := v.price.At(v.now()).PerHour(); price > 0 {
+			if price := v.price.At(v.now()).InUSD().PerHour; price > 0 {
 				e.gauge(0, price)
 			}
 		}),
@@ -307,7 +307,7 @@ func spendingFamilies() []*spendingFamily {
 			Name: "endpoint_price_per_hour", Type: Gauge,
 			Help: "Price of all GPUs of the endpoint for an hour in the configured currency, by its ISO 4217 code. Absent for prices in US dollars.",
 		}, func(e encoder, _ *family, p *config.Price) {
-			if price := p.PerHourInCurrency(); price > 0 {
+			if price := p.InCurrency().PerHour; price > 0 {
 				e.gauge(0, price)
 			}
 		}),
@@ -348,7 +348,7 @@ func priceInfoFamily() *spendingFamily {
 func priceKinds() []string { return append(costKinds(), "cache_write") }
 
 // emitPrices shows the prices of one token of each kind that has one.
-func emitPrices(e encoder, f *family, p config.TokenPrices) {
+func emitPrices(e encoder, f *family, p config.Prices) {
 	known := tokenPrices(p)
 	all := append(known[:], gauge{p.CacheWrite, p.CacheWrite > 0})
 	for _, i := range f.order {
@@ -412,6 +412,6 @@ func newPrecision(info EndpointInfo, base []pair, labels *labeller) *labelBlock 
 	if h.WeightsPrecision == "" && h.ComputePrecision == "" {
 		return nil
 	}
-	all := append(slices.Clone(base), pair{"weights_precision", string(h.WeightsPrecision)}, pair{"compute_precision", string(h.ComputePrecision)})
+	all := append(slices.Clone(base), pair{"weights_precision", h.WeightsPrecision}, pair{"compute_precision", h.ComputePrecision})
 	return labels.block(all, info.Labels)
 }

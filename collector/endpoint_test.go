@@ -211,7 +211,7 @@ func TestDecodeCeiling(t *testing.T) {
 		{"MIG", config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}, Weights: 10 * gb}, "32"},
 		{"MIG has not all of the product", config.Hardware{GPU: "H100 SXM", GPUs: 1, UUIDs: []string{"MIG-d"}, Weights: 10 * gb}, ""},
 		{"unknown product", config.Hardware{GPU: "Abacus 3", GPUs: 1, Weights: 16 * gb}, ""},
-		{"parameters in their precision", config.Hardware{GPUs: 1, MemoryBandwidth: 1800 * gb, Parameters: 32e9, WeightsPrecision: config.NVFP4}, "100"},
+		{"parameters in their precision", config.Hardware{GPUs: 1, MemoryBandwidth: 1800 * gb, Parameters: 32e9, WeightsPrecision: "nvfp4"}, "100"},
 		{"no weights", config.Hardware{GPU: "H100 SXM", GPUs: 1}, ""},
 		{"weights alone", config.Hardware{GPUs: 1, Weights: 16 * gb}, ""},
 		{"nothing", config.Hardware{GPUs: 1}, ""},
@@ -288,7 +288,7 @@ func TestHardwareLabels(t *testing.T) {
 		`gpu_info{endpoint="e",model="m",team="search",uuid="GPU-b"}`:                 "1",
 	})
 	e.Close()
-	e = p.OpenEndpoint(EndpointInfo{Endpoint: "e", Hardware: &config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}, ComputePrecision: config.BF16}})
+	e = p.OpenEndpoint(EndpointInfo{Endpoint: "e", Hardware: &config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}, ComputePrecision: "bf16"}})
 	wantSamples(t, hardwareOf(t, p), map[string]string{
 		`gpus{endpoint="e"}`:                                    "1",
 		`gpu_info{endpoint="e",mig_uuid="MIG-c"}`:               "1",

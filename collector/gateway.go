@@ -128,7 +128,7 @@ func gatewayFamilies() []Family {
 			Notes: "The host name does not resolve (dns), no connection (connect, tls), no reply in time (timeout), an HTTP error (http_status), or a page that is too large (too_large), not in a metrics format (format), has duplicate series (duplicate), has another metric type than the mapping expects (wrong_type), has histograms of over 100 buckets or of ever new ones (buckets) or belongs to unknown software (unmapped).",
 		},
 		{
-			Name: "gateway_quantity_missing", Type: Gauge, Labels: gatewayLabels("quantity"), Values: config.Texts(config.GatewayQuantities()),
+			Name: "gateway_quantity_missing", Type: Gauge, Labels: gatewayLabels("quantity"), Values: config.Texts(config.Quantities(config.GatewaySoftware)),
 			Help: "1 for a quantity that every page of this software should have and this one lacks: it was probably renamed, and the mapping must be changed. Absent for all other quantities.",
 		},
 	}

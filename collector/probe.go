@@ -145,7 +145,7 @@ const pricedTokens = 1e6
 
 // tokenPrices returns prices as costKinds lists them. Cached input may be free where
 // input is not; a price of 0 of anything else is none.
-func tokenPrices(p config.TokenPrices) [numCosts]gauge {
+func tokenPrices(p config.Prices) [numCosts]gauge {
 	return [numCosts]gauge{
 		costInput:       {p.Input, p.Input > 0},
 		costCachedInput: {p.CachedInput, p.Input > 0},

@@ -89,7 +89,7 @@ func readingFamilies() []*serverFamily {
 			}
 		}),
 		newServerFamily(Family{
-			Name: "quantity_missing", Type: Gauge, Labels: []string{"quantity"}, Values: config.Texts(config.Quantities()),
+			Name: "quantity_missing", Type: Gauge, Labels: []string{"quantity"}, Values: config.Texts(config.Quantities(config.ServerSoftware)),
 			Help: "1 for a quantity that every page of this engine should have and this one lacks: the engine probably renamed it, and the mapping must be changed. Absent for all other quantities.",
 		}, func(e encoder, f *family, v serverValues) {
 			if s := snapshotOf(v.status); s != nil {

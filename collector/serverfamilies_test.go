@@ -18,12 +18,12 @@ func TestServerFamiliesAreComplete(t *testing.T) {
 	for _, f := range serverFamilies() {
 		names[f.Name] = f.Type
 	}
-	for _, q := range config.Quantities() {
+	for _, q := range config.Quantities(config.ServerSoftware) {
 		name, want := "inference_server_"+string(q), Gauge
 		switch {
 		case q == "iteration_tokens" || q == "batch_size":
 			want = Histogram
-		case slices.Contains(config.Distributions(), q):
+		case slices.Contains(config.Distributions(config.ServerSoftware), q):
 			name, want = name+"_seconds", Histogram
 		case config.IsCounter(q):
 			name, want = name+"_total", Counter

@@ -165,7 +165,7 @@ func TestServerAbsence(t *testing.T) {
 	st.Snapshot.PrefixCacheRatio = 0 // of a page without a prefix cache
 	st.Snapshot.Values = map[config.Quantity]float64{
 		config.RequestsRunning: math.NaN(), config.RequestsWaiting: math.Inf(1), config.KVCacheUsage: -1,
-		config.PromptTokens: math.NaN(), config.GenerationTokens: math.Inf(1), config.Preemptions: -1, config.EvictedTokens: 1 << 62,
+		config.PromptTokens: math.NaN(), config.GenerationTokens: math.Inf(1), config.Preemptions: -1, "kv_cache_evicted_tokens": 1 << 62,
 	}
 	st.Snapshot.Histograms = map[config.Quantity]*page.Histogram{
 		config.TTFT: nil, config.TPOT: {Bounds: []float64{1}, Count: 1}, config.QueueTime: {Count: 1, Sum: math.NaN()},
@@ -371,12 +371,12 @@ func TestSeriesOfOnePage(t *testing.T) {
 	}
 	all := &page.Snapshot{
 		Engine: "vllm", At: epoch, Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*page.Histogram{},
-		Requests: map[string]float64{}, PrefixCacheUnit: "tokens", Missing: config.Quantities(),
+		Requests: map[string]float64{}, PrefixCacheUnit: "tokens", Missing: config.Quantities(config.ServerSoftware),
 	}
-	for _, q := range config.Quantities() {
+	for _, q := range config.Quantities(config.ServerSoftware) {
 		all.Values[q] = 1
 	}
-	for _, q := range config.Distributions() {
+	for _, q := range config.Distributions(config.ServerSoftware) {
 		all.Histograms[q] = h
 	}
 	for _, finish := range config.Finishes() {
@@ -390,7 +390,7 @@ func TestSeriesOfOnePage(t *testing.T) {
 			n++
 		}
 	}
-	if of := len(config.Distributions()) * 103; n < of || n > 1500 {
+	if of := len(config.Distributions(config.ServerSoftware)) * 103; n < of || n > 1500 {
 		t.Errorf("%d series, want at most 1,500, %d of them of histograms", n, of)
 	}
 }

@@ -97,7 +97,7 @@ func TestBadByTag(t *testing.T) {
 	}
 	for name, s := range newReference(t).structures {
 		for _, o := range s.options {
-			if !o.plain && !b.done[name+"."+o.key] {
+			if !b.done[name+"."+o.key] {
 				t.Errorf("%s.%s: no file has its struct", name, o.key)
 			}
 		}
@@ -120,7 +120,7 @@ func (b *badMaker) walk(n *yaml.Node, p path, t reflect.Type) {
 	if isOwn(t) && n.Kind == yaml.MappingNode {
 		s := b.d.structureOf(t)
 		for _, o := range s.options {
-			if id := t.Name() + "." + o.key; !o.plain && !b.done[id] {
+			if id := t.Name() + "." + o.key; !b.done[id] {
 				b.done[id] = true
 				b.option(n, p, s, o)
 			}

@@ -55,7 +55,7 @@ func (d *decoder) leave() { d.depth-- }
 func (d *decoder) value(n *yaml.Node, p path, v reflect.Value) {
 	n = target(n)
 	if isNull(n) && v.Type() == reflect.TypeFor[*relabel.Config]() {
-		d.isMapping(n, p) // Prometheus' zero rule has no action: applying it panics
+		d.is(yaml.MappingNode, n, p) // Prometheus' zero rule has no action: applying it panics
 		return
 	}
 	if isNull(n) || !d.enter(n, p) {
@@ -114,7 +114,7 @@ func (d *decoder) kind(n *yaml.Node, p path, v reflect.Value) {
 	case reflect.Int:
 		d.plainValue(n, p, v.Addr().Interface(), "a whole number", "!!int")
 	case reflect.Float64:
-		d.decimal(n, p, v)
+		v.SetFloat(d.decimal(n, p))
 	case reflect.Bool:
 		d.plainValue(n, p, v.Addr().Interface(), "true or false", "!!bool")
 	case reflect.Interface:
@@ -125,7 +125,7 @@ func (d *decoder) kind(n *yaml.Node, p path, v reflect.Value) {
 }
 
 func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
-	if !d.isMapping(n, p) {
+	if !d.is(yaml.MappingNode, n, p) {
 		return
 	}
 	keys := d.structureOf(v.Type()).keys
@@ -170,7 +170,7 @@ func keysOf(t reflect.Type) map[string][]int {
 }
 
 func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
-	if !d.isMapping(n, p) {
+	if !d.is(yaml.MappingNode, n, p) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
@@ -190,7 +190,7 @@ func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
 }
 
 func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
-	if !d.isList(n, p) {
+	if !d.is(yaml.SequenceNode, n, p) {
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(n.Content))
@@ -207,35 +207,23 @@ func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
 // without a value has defaults.
 func (d *decoder) newItem(t reflect.Type) reflect.Value {
 	item := reflect.New(t).Elem()
+	own := item
 	if t.Kind() == reflect.Pointer {
 		item.Set(reflect.New(t.Elem()))
-		d.setDefaults(item.Elem())
-	} else {
-		d.setDefaults(item)
+		own = item.Elem()
+	}
+	if isOwn(own.Type()) {
+		own.Set(d.structureOf(own.Type()).defaults)
 	}
 	return item
 }
 
-func (d *decoder) setDefaults(v reflect.Value) {
-	if isOwn(v.Type()) {
-		v.Set(d.structureOf(v.Type()).defaults)
+// is reports whether n is a mapping or list, which is wanted; it is a mistake at p where it is not.
+func (d *decoder) is(kind yaml.Kind, n *yaml.Node, p path) bool {
+	if n.Kind != kind {
+		d.errorf(p, "expected %s, got %s", got(&yaml.Node{Kind: kind}), got(n))
 	}
-}
-
-// isMapping reports whether n is a mapping; it is a mistake at p where it is not.
-func (d *decoder) isMapping(n *yaml.Node, p path) bool {
-	if n.Kind != yaml.MappingNode {
-		d.errorf(p, "expected a mapping, got %s", got(n))
-	}
-	return n.Kind == yaml.MappingNode
-}
-
-// isList reports whether n is a list; it is a mistake at p where it is not.
-func (d *decoder) isList(n *yaml.Node, p path) bool {
-	if n.Kind != yaml.SequenceNode {
-		d.errorf(p, "expected a list, got %s", got(n))
-	}
-	return n.Kind == yaml.SequenceNode
+	return n.Kind == kind
 }
 
 // got describes a value that is not of the wanted kind. It does not repeat the
@@ -278,11 +266,7 @@ func (d *decoder) text(n *yaml.Node, p path) (string, bool) {
 
 // duration decodes a time span. None of the file's may be 0.
 func (d *decoder) duration(n *yaml.Node, p path, out *model.Duration) {
-	if n.Kind != yaml.ScalarNode {
-		d.errorf(p, "expected a duration like 30s, got %s", d.gotValue(n))
-		return
-	}
-	v, err := model.ParseDuration(n.Value)
+	v, err := model.ParseDuration(n.Value) // "" of what is no plain value
 	switch {
 	case err != nil:
 		d.errorf(p, "expected a duration like 30s, got %s", d.gotValue(n))
@@ -303,15 +287,12 @@ func (d *decoder) plainValue(n *yaml.Node, p path, out any, want string, tags ..
 	return true
 }
 
-func (d *decoder) decimal(n *yaml.Node, p path, v reflect.Value) {
-	var f float64
-	switch {
-	case !d.plainValue(n, p, &f, "a finite number", "!!int", "!!float"):
-	case math.IsNaN(f) || math.IsInf(f, 0):
+func (d *decoder) decimal(n *yaml.Node, p path) (f float64) {
+	if d.plainValue(n, p, &f, "a finite number", "!!int", "!!float") && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		d.errorf(p, "expected a finite number, got %s", d.gotValue(n))
-	default:
-		v.SetFloat(f)
+		return 0
 	}
+	return f
 }
 
 // free decodes what has no fixed type into what JSON can hold.

@@ -83,7 +83,7 @@ func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 		d.errorf(p, "this build has no discovery by %s; the container image and the releases have it; build with -tags kubernetes_sd,consul_sd,clouds", mechanism)
 		return
 	}
-	if !d.isList(n, p) {
+	if !d.is(yaml.SequenceNode, n, p) {
 		return
 	}
 	items := func() { *out = Sources(d.sourceItems(n, p, key)) }
@@ -189,7 +189,7 @@ func (d *decoder) relabel(n *yaml.Node, p path, out *relabel.Config) {
 // False is a mistake, which it has reported.
 func (d *decoder) foreign(n *yaml.Node, p path, key string, out any) bool {
 	before := len(d.errs)
-	if n = target(n); !d.isMapping(n, p) {
+	if n = target(n); !d.is(yaml.MappingNode, n, p) {
 		return false
 	}
 	if n = d.plain(n, p); len(d.errs) > before {

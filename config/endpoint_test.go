@@ -160,8 +160,8 @@ func TestJudged(t *testing.T) {
 func TestPrice(t *testing.T) {
 	f := func(p *Price, perHour float64, perToken bool) {
 		t.Helper()
-		if p.PerHour() != perHour || p.PerToken() != perToken {
-			t.Errorf("%+v: got %v an hour and per token %t, want %v and %t", p, p.PerHour(), p.PerToken(), perHour, perToken)
+		if p.InUSD().PerHour != perHour || p.PerToken() != perToken {
+			t.Errorf("%+v: got %v an hour and per token %t, want %v and %t", p, p.InUSD().PerHour, p.PerToken(), perHour, perToken)
 		}
 	}
 	f(nil, 0, false)
@@ -200,10 +200,10 @@ func TestSigV4Keys(t *testing.T) {
 // The first part of the schedule that applies counts; hours may go over midnight, and days end
 // before until.
 func TestPriceSchedule(t *testing.T) {
-	p := &Price{GPUHourUSD: 3, GPUs: 2, Plan: PlanOnDemand, InputUSD: 4, CachedInputUSD: 1, OutputUSD: 16, Schedule: []PricePart{
-		{Hours: "22:00-06:00", GPUHour: 1, Plan: PlanSpot},
+	p := &Price{GPUHourUSD: 3, GPUs: 2, Plan: "on_demand", InputUSD: 4, CachedInputUSD: 1, OutputUSD: 16, Schedule: []PricePart{
+		{Hours: "22:00-06:00", GPUHour: 1, Plan: "spot"},
 		{Hours: "12:00-13:00", Output: 8},
-		{From: "2026-03-01", Until: "2026-04-01", GPUHour: 2, GPUs: 4, Plan: PlanReserved},
+		{From: "2026-03-01", Until: "2026-04-01", GPUHour: 2, GPUs: 4, Plan: "reserved"},
 	}}
 	f := func(at string, perHour, output float64, plan string) {
 		t.Helper()
@@ -212,19 +212,19 @@ func TestPriceSchedule(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := p.At(when)
-		if got.PerHour() != perHour || got.InUSD().Output != output || got.Plan != plan || got.InUSD().Input != 4 {
+		if got.InUSD().PerHour != perHour || got.InUSD().Output != output || got.Plan != plan || got.InUSD().Input != 4 {
 			t.Errorf("%s: %+v; want %v an hour, output for %v, %s", at, got, perHour, output, plan)
 		}
 	}
-	f("2026-02-28T21:59:59Z", 6, 16, PlanOnDemand)
-	f("2026-02-28T22:00:00Z", 2, 16, PlanSpot)
-	f("2026-03-01T05:59:59Z", 2, 16, PlanSpot) // before the days, which apply too
-	f("2026-03-01T06:00:00Z", 8, 16, PlanReserved)
-	f("2026-03-31T12:30:00Z", 6, 8, PlanOnDemand) // the second part leaves the rest as it is
-	f("2026-04-01T06:00:00Z", 6, 16, PlanOnDemand)
-	f("2026-02-28T12:59:00Z", 6, 8, PlanOnDemand)
-	f("2026-02-28T13:00:00Z", 6, 16, PlanOnDemand)
-	f("2026-02-28T23:30:00+02:00", 6, 16, PlanOnDemand) // 21:30 in UTC
+	f("2026-02-28T21:59:59Z", 6, 16, "on_demand")
+	f("2026-02-28T22:00:00Z", 2, 16, "spot")
+	f("2026-03-01T05:59:59Z", 2, 16, "spot") // before the days, which apply too
+	f("2026-03-01T06:00:00Z", 8, 16, "reserved")
+	f("2026-03-31T12:30:00Z", 6, 8, "on_demand") // the second part leaves the rest as it is
+	f("2026-04-01T06:00:00Z", 6, 16, "on_demand")
+	f("2026-02-28T12:59:00Z", 6, 8, "on_demand")
+	f("2026-02-28T13:00:00Z", 6, 16, "on_demand")
+	f("2026-02-28T23:30:00+02:00", 6, 16, "on_demand") // 21:30 in UTC
 	if (*Price)(nil).At(time.Time{}) != nil {
 		t.Error("no price has one")
 	}
@@ -236,15 +236,15 @@ func TestPriceInUSD(t *testing.T) {
 		Currency: "INR", GPUHour: 240, GPUs: 2, Input: 80, CachedInput: 40, Output: 160, CacheWrite: 120,
 		Schedule: []PricePart{{Hours: "00:00-12:00", Output: 80}},
 	}
-	if p.PerToken() || p.PerHour() != 0 || p.USD(1e6, 0, 1e6) != 0 {
-		t.Errorf("without a rate: %v an hour, %+v; want none", p.PerHour(), p.InUSD())
+	if p.PerToken() || p.InUSD().PerHour != 0 || p.USD(1e6, 0, 1e6) != 0 {
+		t.Errorf("without a rate: %+v; want none", p.InUSD())
 	}
-	if p.PerHourInCurrency() != 480 || p.InCurrency() != (TokenPrices{80, 40, 120, 160}) {
-		t.Errorf("%v an hour, %+v", p.PerHourInCurrency(), p.InCurrency())
+	if p.InCurrency() != (Prices{480, 80, 40, 120, 160}) {
+		t.Errorf("%+v", p.InCurrency())
 	}
 	p.USDRate = 0.0125
-	if !p.PerToken() || p.PerHour() != 6 || p.InUSD() != (TokenPrices{1, 0.5, 1.5, 2}) {
-		t.Errorf("%v an hour, %+v; want 6, and 1, 0.5, 1.5, 2", p.PerHour(), p.InUSD())
+	if !p.PerToken() || p.InUSD() != (Prices{6, 1, 0.5, 1.5, 2}) {
+		t.Errorf("%+v; want 6 an hour, and 1, 0.5, 1.5, 2", p.InUSD())
 	}
 	// 600,000 at 1 $, 400,000 cached ones at 0.50, and 500,000 at 2; at night at 1
 	if got := p.USD(1e6, 4e5, 5e5); got != 1.8 {
@@ -264,25 +264,25 @@ func TestReadBytes(t *testing.T) {
 		want     Bytes
 	}{
 		{Hardware{}, 0},
-		{Hardware{Weights: 5, WeightsPrecision: INT4}, 5},
-		{Hardware{WeightsPrecision: BF16}, 0},
-		{Hardware{Parameters: 8.03e9, WeightsPrecision: FP32}, 32_120_000_000},
-		{Hardware{Parameters: 8.03e9, WeightsPrecision: BF16}, 16_060_000_000},
-		{Hardware{Parameters: 8.03e9, WeightsPrecision: FP16}, 16_060_000_000},
-		{Hardware{Parameters: 8.03e9, WeightsPrecision: FP8}, 8_030_000_000},
-		{Hardware{Parameters: 32e9, WeightsPrecision: MXFP8}, 33_000_000_000},
-		{Hardware{Parameters: 8.03e9, WeightsPrecision: INT8}, 8_030_000_000},
-		{Hardware{Parameters: 8.03e9, WeightsPrecision: FP4}, 4_015_000_000},
-		{Hardware{Parameters: 32e9, WeightsPrecision: MXFP4}, 17_000_000_000},
-		{Hardware{Parameters: 32e9, WeightsPrecision: NVFP4}, 18_000_000_000},
-		{Hardware{Parameters: 8.03e9, WeightsPrecision: INT4}, 4_015_000_000},
+		{Hardware{Weights: 5, WeightsPrecision: "int4"}, 5},
+		{Hardware{WeightsPrecision: "bf16"}, 0},
+		{Hardware{Parameters: 8.03e9, WeightsPrecision: "fp32"}, 32_120_000_000},
+		{Hardware{Parameters: 8.03e9, WeightsPrecision: "bf16"}, 16_060_000_000},
+		{Hardware{Parameters: 8.03e9, WeightsPrecision: "fp16"}, 16_060_000_000},
+		{Hardware{Parameters: 8.03e9, WeightsPrecision: "fp8"}, 8_030_000_000},
+		{Hardware{Parameters: 32e9, WeightsPrecision: "mxfp8"}, 33_000_000_000},
+		{Hardware{Parameters: 8.03e9, WeightsPrecision: "int8"}, 8_030_000_000},
+		{Hardware{Parameters: 8.03e9, WeightsPrecision: "fp4"}, 4_015_000_000},
+		{Hardware{Parameters: 32e9, WeightsPrecision: "mxfp4"}, 17_000_000_000},
+		{Hardware{Parameters: 32e9, WeightsPrecision: "nvfp4"}, 18_000_000_000},
+		{Hardware{Parameters: 8.03e9, WeightsPrecision: "int4"}, 4_015_000_000},
 	} {
 		if got := tt.hardware.ReadBytes(); got != tt.want {
 			t.Errorf("%+v: %d bytes, want %d", tt.hardware, int64(got), int64(tt.want))
 		}
 	}
 	for _, p := range Precisions() {
-		if p.BytesPerWeight() <= 0 {
+		if h := (Hardware{Parameters: 1e9, WeightsPrecision: p}); h.ReadBytes() <= 0 {
 			t.Errorf("%s has no size", p)
 		}
 	}

@@ -286,12 +286,11 @@ func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
 				map[Software]string{ServerSoftware: "engines.md", GatewaySoftware: "gateways.md"}[of])
 		}
 	}
-	any := func(QuantityRow) bool { return true }
 	for i, q := range m.Expected {
-		checkQuantity(p.key("expected").index(i), q, any)
+		checkQuantity(p.key("expected").index(i), q, isAny)
 	}
 	for i, q := range m.ExpectedAfterWork {
-		checkQuantity(p.key("expected_after_work").index(i), q, any)
+		checkQuantity(p.key("expected_after_work").index(i), q, isAny)
 	}
 	for _, q := range slices.Sorted(maps.Keys(m.Values)) {
 		checkQuantity(p.key("values").key(string(q)), q, isNumber)

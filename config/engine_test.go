@@ -26,7 +26,7 @@ func TestEngineDefaults(t *testing.T) {
 		t.Helper()
 		f("values: {"+string(q)+": [{series: x}]}", Mapping{Values: map[Quantity][]MappingSource{q: {want}}})
 	}
-	for _, q := range Numbers() {
+	for _, q := range Numbers(ServerSoftware) {
 		want := MappingSource{Series: "x", Combine: "sum", Scale: 1}
 		if slices.Contains([]Quantity{
 			"kv_cache_usage_ratio", "kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
@@ -104,7 +104,7 @@ func TestParseMapping(t *testing.T) {
 
 // TestQuantities holds the sets of quantities together.
 func TestQuantities(t *testing.T) {
-	all := Quantities()
+	all := Quantities(ServerSoftware)
 	if len(all) != 61 {
 		t.Errorf("%d quantities, want 46 numbers, 3 with a section of their own and 12 distributions", len(all))
 	}

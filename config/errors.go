@@ -63,13 +63,7 @@ func Key(at, k string) string { return string(path(at).key(k)) }
 // isPlain reports whether k needs no quotes in a path: quoting the others keeps
 // paths unambiguous.
 func isPlain(k string) bool {
-	for _, c := range k {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (c < '0' || c > '9') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return k != ""
+	return k != "" && strings.Trim(k, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
 // maxQuoted bounds what a message repeats of the file, in bytes; it is longer

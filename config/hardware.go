@@ -41,10 +41,10 @@ type Hardware struct {
 	KVCachePerToken Bytes `yaml:"kv_cache_per_token,omitempty"`
 	// WeightsPrecision is the number format in which the weights are stored. It is a
 	// label, and gives the bytes of `parameters`.
-	WeightsPrecision Precision `yaml:"weights_precision,omitempty" form:"precision"`
+	WeightsPrecision string `yaml:"weights_precision,omitempty" form:"precision"`
 	// ComputePrecision is the number format in which the GPU multiplies. Where it is not that of the weights, these are converted on the
 	// way: the ceiling stays, while less of it can be reached.
-	ComputePrecision Precision `yaml:"compute_precision,omitempty" form:"precision"`
+	ComputePrecision string `yaml:"compute_precision,omitempty" form:"precision"`
 	// UUIDs are the GPUs or MIG devices as the driver names them, `GPU-...` or
 	// `MIG-...`. They join the endpoint to the readings of these GPUs, on
 	// whatever machine these are.
@@ -65,45 +65,41 @@ func (h *Hardware) check(r *report, p path) {
 	}
 }
 
-// Precision is the number format of weights, or of the arithmetic on them. The
-// set is closed: it is a label value.
-type Precision string
-
-// The precisions.
-const (
-	FP32  Precision = "fp32"
-	BF16  Precision = "bf16"
-	FP16  Precision = "fp16"
-	FP8   Precision = "fp8"
-	MXFP8 Precision = "mxfp8"
-	INT8  Precision = "int8"
-	FP4   Precision = "fp4"
-	MXFP4 Precision = "mxfp4"
-	NVFP4 Precision = "nvfp4"
-	INT4  Precision = "int4"
-)
-
-// Precisions returns all precisions, the widest first.
-func Precisions() []Precision {
-	return []Precision{FP32, BF16, FP16, FP8, MXFP8, INT8, FP4, MXFP4, NVFP4, INT4}
+// precisions are the number formats of weights and of the arithmetic on them, the widest
+// first, with the bytes of memory of one weight and its part of the scales of its block where
+// the format defines these: OCP Microscaling Formats (MX) 1.0 for mxfp8 and mxfp4, NVIDIA's
+// NVFP4. Formats whose scales are up to the checkpoint count without them.
+var precisions = []struct {
+	name  string
+	bytes float64
+}{
+	{"fp32", 4},
+	{"bf16", 2},
+	{"fp16", 2},
+	{"fp8", 1},
+	{"mxfp8", 1 + 1.0/32},
+	{"int8", 1},
+	{"fp4", 0.5},
+	{"mxfp4", 0.5 + 1.0/32},
+	{"nvfp4", 0.5 + 1.0/16},
+	{"int4", 0.5},
 }
 
-// BytesPerWeight returns the bytes of memory of one weight, with its part of the
-// scales of its block where the format defines these: OCP Microscaling Formats
-// (MX) 1.0 for mxfp8 and mxfp4, NVIDIA's NVFP4. Formats whose scales are up to
-// the checkpoint count without them. It is 0 for no precision.
-func (p Precision) BytesPerWeight() float64 {
-	return map[Precision]float64{
-		FP32: 4, BF16: 2, FP16: 2, FP8: 1, MXFP8: 1 + 1.0/32, INT8: 1, FP4: 0.5, MXFP4: 0.5 + 1.0/32, NVFP4: 0.5 + 1.0/16, INT4: 0.5,
-	}[p]
-}
-
-// ReadBytes returns the bytes of weights that are read for each token: those
-// configured, or those of the parameters in the precision of the weights; 0 for
-// unknown.
-func (h *Hardware) ReadBytes() Bytes {
-	if h.Weights > 0 {
-		return h.Weights
+// Precisions returns the closed set of precisions, the widest first.
+func Precisions() (names []string) {
+	for _, p := range precisions {
+		names = append(names, p.name)
 	}
-	return Bytes(math.Round(h.Parameters * h.WeightsPrecision.BytesPerWeight()))
+	return names
+}
+
+// ReadBytes returns the bytes of weights that are read for each token: those configured, or
+// those of the parameters in the precision of the weights; 0 for unknown.
+func (h *Hardware) ReadBytes() Bytes {
+	for _, p := range precisions {
+		if h.Weights == 0 && p.name == h.WeightsPrecision {
+			return Bytes(math.Round(h.Parameters * p.bytes))
+		}
+	}
+	return h.Weights
 }

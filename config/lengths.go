@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,9 +154,7 @@ func (d *decoder) mix(n *yaml.Node, p path) []WeightedLength {
 			d.errorf(at, "expected a plain number of tokens as the key, got %s", quote(e.key))
 			continue
 		}
-		weight := reflect.New(reflect.TypeFor[float64]()).Elem()
-		d.decimal(target(e.value), at, weight)
-		all = append(all, WeightedLength{Tokens: length, Weight: weight.Float()})
+		all = append(all, WeightedLength{Tokens: length, Weight: d.decimal(target(e.value), at)})
 	}
 	slices.SortFunc(all, func(a, b WeightedLength) int { return cmp.Compare(a.Tokens, b.Tokens) })
 	return all

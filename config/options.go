@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -53,7 +54,6 @@ type option struct {
 	of       Software // whose mappings may have it; "" is any
 	own      bool     // its value is of this package and has options, or items with options, itself
 	inline   bool
-	plain    bool // none but own
 }
 
 // term is an option that is set, or that has a value.
@@ -109,10 +109,9 @@ func (d *decoder) structureOf(t reflect.Type) *structure {
 			continue
 		}
 		d.setDefault(f, s.defaults.Field(i))
-		if o := newOption(t, f, key); !o.plain || o.own {
-			o.inline = inline
-			s.options = append(s.options, o)
-		}
+		o := newOption(t, f, key)
+		o.inline = inline
+		s.options = append(s.options, o)
 	}
 	return s
 }
@@ -156,9 +155,7 @@ func newOption(t reflect.Type, f reflect.StructField, key string) option {
 	if text := f.Tag.Get("oneof"); text != "" {
 		o.oneOf = strings.Split(text, ",")
 	}
-	if text := f.Tag.Get("text"); text != "" {
-		o.maxText, _ = strconv.Atoi(text)
-	}
+	o.maxText, _ = strconv.Atoi(f.Tag.Get("text")) // 0 without
 	items := strings.Split(f.Tag.Get("items"), ",")
 	o.some, o.unique = slices.Contains(items, "some"), slices.Contains(items, "unique")
 	if text := f.Tag.Get("requires"); text != "" {
@@ -169,8 +166,6 @@ func newOption(t reflect.Type, f reflect.StructField, key string) option {
 	if text := f.Tag.Get("excludes"); text != "" {
 		o.excludes = newTerms(t, text, ",")
 	}
-	o.plain = o.interval == nil && o.oneOf == nil && o.maxText == 0 && o.form == "" && !o.some && !o.unique &&
-		o.required == "" && o.of == "" && o.requires == nil && o.excludes == nil
 	return o
 }
 
@@ -273,13 +268,9 @@ func (d *decoder) finish(p path, v reflect.Value) {
 				d.finish(p, f)
 				continue
 			}
-			if !o.plain {
-				d.checkOption(&o, p, v, f)
-			}
-			if o.own {
-				if at := p.key(o.key); !f.IsZero() || d.written(at) {
-					d.finish(at, f)
-				}
+			d.checkOption(&o, p, v, f)
+			if at := p.key(o.key); o.own && (!f.IsZero() || d.written(at)) {
+				d.finish(at, f)
 			}
 		}
 		if c, ok := v.Addr().Interface().(checker); ok {
@@ -329,10 +320,6 @@ func (d *decoder) checkOption(o *option, p path, v, f reflect.Value) {
 
 // checkValues checks a plain value, the items of a list, or the keys of a mapping.
 func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
-	if l, ok := f.Interface().(Lengths); ok {
-		l.validate(d.report, p.key(o.key), o.interval)
-		return
-	}
 	switch f.Kind() {
 	case reflect.Slice:
 		at := p.key(o.key)
@@ -341,13 +328,13 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 		}
 		seen := map[string]bool{}
 		for i := range f.Len() {
-			item := f.Index(i)
-			if problem := o.problem(item); problem != "" {
-				d.errorf(at.index(i), "%s", problem)
-			} else if name := fmt.Sprint(item); o.unique && seen[name] {
-				d.errorf(at.index(i), "%s is listed twice", quote(name))
-			} else if o.unique {
-				seen[name] = true
+			switch item := f.Index(i); {
+			case o.problem(item) != "":
+				d.errorf(at.index(i), "%s", o.problem(item))
+			case o.unique && seen[item.String()]:
+				d.errorf(at.index(i), "%s is listed twice", quote(item.String()))
+			case o.unique:
+				seen[item.String()] = true
 			}
 		}
 	case reflect.Map:
@@ -363,11 +350,12 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 				d.checkHeader(at, string(secret))
 			}
 		}
-	default:
-		if f.IsZero() && !d.written(p.key(o.key)) {
-			return
+	case reflect.Struct:
+		if l, ok := f.Interface().(Lengths); ok {
+			l.validate(d.report, p.key(o.key), o.interval)
 		}
-		if problem := o.problem(f); problem != "" {
+	default:
+		if problem := o.problem(f); problem != "" && (!f.IsZero() || d.written(p.key(o.key))) {
 			d.errorf(p.key(o.key), "%s", problem)
 		}
 	}
@@ -433,24 +421,17 @@ type form struct {
 	secret bool
 }
 
-// formOf returns the form of that name; "" is any text.
-func formOf(name string) form {
+// forms are the forms by name; "" is any text.
+var forms = sync.OnceValue(func() map[string]form {
 	among := func(all []string) form {
 		return form{is: func(s string) bool { return slices.Contains(all, s) }, want: enumerate(all, "or")}
 	}
-	switch name {
-	case "":
-		return form{is: func(string) bool { return true }}
-	case "protocol":
-		return among(api.Names())
-	case "precision":
-		return among(Texts(Precisions()))
-	case "finish reason":
-		return among(api.FinishReasons())
-	case "finish":
-		return among(Finishes())
-	}
-	f, ok := map[string]form{
+	return map[string]form{
+		"":               {is: func(string) bool { return true }},
+		"protocol":       among(api.Names()),
+		"precision":      among(Precisions()),
+		"finish reason":  among(api.FinishReasons()),
+		"finish":         among(Finishes()),
 		"series":         {is: model.LegacyValidation.IsValidMetricName, want: "of the form [a-zA-Z_:][a-zA-Z0-9_:]*"},
 		"label":          {is: model.LegacyValidation.IsValidLabelName, want: "of the form [a-zA-Z_][a-zA-Z0-9_]*"},
 		"language":       {is: isLanguage, want: "a known language as an ISO 639-1 code like en"},
@@ -467,7 +448,11 @@ func formOf(name string) form {
 		"region":         {is: isPlain, want: "a region like us-east-1", secret: true},
 		"service":        {is: isPlain, want: "a service like bedrock", secret: true},
 		"role":           {is: roleARN.MatchString, want: "the ARN of a role, like arn:aws:iam::123456789012:role/prober", secret: true},
-	}[name]
+	}
+})
+
+func formOf(name string) form {
+	f, ok := forms()[name]
 	if !ok {
 		panic("config: no form " + name)
 	}

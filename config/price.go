@@ -76,13 +76,6 @@ type PricePart struct {
 	Plan string `yaml:"plan,omitempty" oneof:"reserved,on_demand,spot"`
 }
 
-// PlanReserved and the others are the ways to pay for an endpoint.
-const (
-	PlanReserved = "reserved"
-	PlanOnDemand = "on_demand"
-	PlanSpot     = "spot"
-)
-
 // At returns the price at an instant, by the first part of the schedule that applies then. It is
 // nil where c is, and must not be changed.
 func (c *Price) At(t time.Time) *Price {
@@ -156,34 +149,24 @@ func (c *PricePart) applies(t time.Time) bool {
 	return minute >= first || minute < end // over midnight
 }
 
-// PerHour returns the price of an hour in US dollars; 0 without one.
-func (c *Price) PerHour() float64 {
+// Prices are those of all GPUs for an hour and of a million tokens, in one currency; 0 is none.
+type Prices struct{ PerHour, Input, CachedInput, CacheWrite, Output float64 }
+
+// InUSD returns the prices in US dollars.
+func (c *Price) InUSD() Prices {
 	if c == nil {
-		return 0
+		return Prices{}
 	}
-	return (c.GPUHourUSD + c.GPUHour*c.USDRate) * float64(c.GPUs)
-}
-
-// PerHourInCurrency returns the price of an hour in Currency; 0 without one.
-func (c *Price) PerHourInCurrency() float64 { return c.GPUHour * float64(c.GPUs) }
-
-// TokenPrices are prices of a million tokens.
-type TokenPrices struct{ Input, CachedInput, CacheWrite, Output float64 }
-
-// InUSD returns the prices of tokens in US dollars; 0 is none.
-func (c *Price) InUSD() TokenPrices {
-	if c == nil {
-		return TokenPrices{}
-	}
-	return TokenPrices{
+	return Prices{
+		(c.GPUHourUSD + c.GPUHour*c.USDRate) * float64(c.GPUs),
 		c.InputUSD + c.Input*c.USDRate, c.CachedInputUSD + c.CachedInput*c.USDRate,
 		c.CacheWriteUSD + c.CacheWrite*c.USDRate, c.OutputUSD + c.Output*c.USDRate,
 	}
 }
 
-// InCurrency returns the prices of tokens in Currency; 0 is none.
-func (c *Price) InCurrency() TokenPrices {
-	return TokenPrices{c.Input, c.CachedInput, c.CacheWrite, c.Output}
+// InCurrency returns the prices in Currency.
+func (c *Price) InCurrency() Prices {
+	return Prices{c.GPUHour * float64(c.GPUs), c.Input, c.CachedInput, c.CacheWrite, c.Output}
 }
 
 // PerToken reports whether tokens have a price in US dollars.
@@ -224,7 +207,7 @@ func (c *Price) check(r *report, p path) {
 	switch {
 	case c.Currency == "USD":
 		r.errorf(p.key("currency"), "leave it out for US dollars, and use the keys that end in _usd")
-	case c.GPUHourUSD == 0 && c.GPUHour == 0 && c.InUSD() == (TokenPrices{}) && c.InCurrency() == (TokenPrices{}) && !r.failedUnder(p):
+	case c.InUSD() == (Prices{}) && c.InCurrency() == (Prices{}) && !r.failedUnder(p):
 		r.errorf(p, "no price above 0; want at least one of gpu_hour_usd, input_usd and output_usd")
 	}
 	// What has a price has one at any time.

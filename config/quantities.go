@@ -17,17 +17,10 @@ const (
 	RequestsRunning  Quantity = "requests_running"
 	RequestsWaiting  Quantity = "requests_waiting"
 	KVCacheUsage     Quantity = "kv_cache_usage_ratio"
-	KVCacheCapacity  Quantity = "kv_cache_capacity_tokens"
-	KVBlockSize      Quantity = "kv_cache_block_tokens"
-	KVBlocks         Quantity = "kv_cache_blocks"
-	LoRARunning      Quantity = "lora_adapters_running"
-	LoRAWaiting      Quantity = "lora_adapters_waiting"
-	LoRAMax          Quantity = "lora_adapters_max"
 	PromptTokens     Quantity = "prompt_tokens"
 	GenerationTokens Quantity = "generation_tokens"
 	Rejections       Quantity = "admission_rejections"
 	Preemptions      Quantity = "preemptions"
-	EvictedTokens    Quantity = "kv_cache_evicted_tokens"
 	PrefixCacheHits  Quantity = "prefix_cache_hits"
 	PrefixCacheAsked Quantity = "prefix_cache_queries"
 	RequestsFinished Quantity = "requests"
@@ -36,7 +29,6 @@ const (
 	InterToken       Quantity = "inter_token"
 	QueueTime        Quantity = "queue"
 	PrefillTime      Quantity = "prefill"
-	DecodeTime       Quantity = "decode"
 	RequestDuration  Quantity = "request_duration"
 	Saturation       Quantity = "saturation_ratio"
 	Backends         Quantity = "backends"
@@ -102,30 +94,17 @@ func named(of Software, wanted func(row QuantityRow) bool) []Quantity {
 
 func isNumber(row QuantityRow) bool       { return row.Kind != histogramKind && row.Own == "" }
 func isDistribution(row QuantityRow) bool { return row.Kind == histogramKind }
+func isAny(QuantityRow) bool              { return true }
 
-// Numbers lists the quantities that `values` may have: gauges, then counters.
-func Numbers() []Quantity { return named(ServerSoftware, isNumber) }
+// Numbers lists the quantities of some software that `values` may have: gauges, then counters.
+func Numbers(of Software) []Quantity { return named(of, isNumber) }
 
-// Distributions lists the quantities that `histograms` may have.
-func Distributions() []Quantity { return named(ServerSoftware, isDistribution) }
+// Distributions lists the quantities of some software that `histograms` may have.
+func Distributions(of Software) []Quantity { return named(of, isDistribution) }
 
-// Quantities lists all quantities: Numbers, those that have a section of their
-// own, and Distributions.
-func Quantities() []Quantity {
-	return named(ServerSoftware, func(QuantityRow) bool { return true })
-}
-
-// GatewayNumbers lists the quantities that `values` of a gateway may have: gauges,
-// then counters.
-func GatewayNumbers() []Quantity { return named(GatewaySoftware, isNumber) }
-
-// GatewayDistributions lists the quantities that `histograms` of a gateway may have.
-func GatewayDistributions() []Quantity { return named(GatewaySoftware, isDistribution) }
-
-// GatewayQuantities lists all quantities of gateways.
-func GatewayQuantities() []Quantity {
-	return named(GatewaySoftware, func(QuantityRow) bool { return true })
-}
+// Quantities lists all quantities of some software: Numbers, those that have a section of
+// their own, and Distributions.
+func Quantities(of Software) []Quantity { return named(of, isAny) }
 
 // IsCounter reports whether a quantity grows until its server restarts. A
 // distribution is none, though its parts do the same.
@@ -172,6 +151,3 @@ func Roles() []string { return []string{"unified", "prefill", "decode"} }
 func Finishes() []string {
 	return []string{"stop", "length", "abort", "error", "success", "other", "unknown"}
 }
-
-// PrefixCacheUnits lists what the hits of a prefix cache are counted in.
-func PrefixCacheUnits() []string { return []string{"tokens", "blocks", "requests"} }

@@ -40,11 +40,11 @@ func TestReference(t *testing.T) {
 		"presets":       presetTable,
 		"languages":     func() string { return codes(Languages()) },
 		"finishes":      func() string { return codes(api.FinishReasons()) },
-		"numbers":       func() string { return codes(Numbers()) },
-		"distributions": func() string { return codes(Distributions()) },
+		"numbers":       func() string { return codes(Numbers(ServerSoftware)) },
+		"distributions": func() string { return codes(Distributions(ServerSoftware)) },
 
-		"gatewayNumbers":       func() string { return codes(GatewayNumbers()) },
-		"gatewayDistributions": func() string { return codes(GatewayDistributions()) },
+		"gatewayNumbers":       func() string { return codes(Numbers(GatewaySoftware)) },
+		"gatewayDistributions": func() string { return codes(Distributions(GatewaySoftware)) },
 	}).ParseFiles("testdata/reference.md.tmpl")
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func (s *structure) option(key string) option {
 func (o option) bounded(name string) string {
 	oneOf := o.oneOf
 	if o.form == "precision" {
-		oneOf = Texts(Precisions())
+		oneOf = Precisions()
 	}
 	switch {
 	case o.interval != nil:

@@ -64,23 +64,11 @@ type Bytes int64
 const maxBytes = 1_000_000_000_000_000
 
 // byteUnits are the units, large ones first.
-func byteUnits() []byteUnit {
-	return []byteUnit{
-		{"TiB", 1 << 40},
-		{"TB", 1e12},
-		{"GiB", 1 << 30},
-		{"GB", 1e9},
-		{"MiB", 1 << 20},
-		{"MB", 1e6},
-		{"KiB", 1 << 10},
-		{"kB", 1e3},
-		{"", 1},
-	}
-}
-
-type byteUnit struct {
+var byteUnits = []struct {
 	name  string
 	bytes Bytes
+}{
+	{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9}, {"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"kB", 1e3}, {"", 1},
 }
 
 // bytesForm is a number with a unit, or a whole one without.
@@ -88,11 +76,7 @@ var bytesForm = regexp.MustCompile(`^(?:([0-9]+(?:\.[0-9]+)?)([kMGT]B|[KMGT]iB)|
 
 // bytes decodes a size. None of the file's may be 0.
 func (d *decoder) bytes(n *yaml.Node, p path, out *Bytes) {
-	if n.Kind != yaml.ScalarNode {
-		d.errorf(p, "expected a size like 16GB, 15GiB or a number of bytes, got %s", got(n))
-		return
-	}
-	v, ok := parseBytes(n.Value)
+	v, ok := parseBytes(n.Value) // "" of what is no plain value
 	switch {
 	case !ok:
 		d.errorf(p, "expected a size like 16GB, 15GiB or a number of bytes, got %s", d.gotValue(n))
@@ -110,7 +94,7 @@ func parseBytes(s string) (v float64, ok bool) {
 		return 0, false
 	}
 	v, _ = strconv.ParseFloat(m[1]+m[3], 64) // out of range is infinite
-	for _, u := range byteUnits() {
+	for _, u := range byteUnits {
 		if u.name == m[2] {
 			v *= float64(u.bytes)
 		}
@@ -120,7 +104,7 @@ func parseBytes(s string) (v float64, ok bool) {
 
 // String returns the size in the largest unit that needs no fraction.
 func (b Bytes) String() string {
-	for _, u := range byteUnits() {
+	for _, u := range byteUnits {
 		if b != 0 && b%u.bytes == 0 {
 			return strconv.FormatInt(int64(b/u.bytes), 10) + u.name
 		}

@@ -263,8 +263,8 @@ func costsOf(e *config.Endpoint, modules map[string]*config.Module, likely bool)
 
 // meanPrices returns the prices of tokens over a day from now, and their currency: US
 // dollars if they are known in that; "" is no price.
-func meanPrices(p *config.Price) (currency string, mean config.TokenPrices) {
-	var in func(*config.Price) config.TokenPrices
+func meanPrices(p *config.Price) (currency string, mean config.Prices) {
+	var in func(*config.Price) config.Prices
 	switch {
 	case p == nil:
 		return "", mean

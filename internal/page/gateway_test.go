@@ -201,7 +201,7 @@ func TestGatewayReference(t *testing.T) {
 	wantReference(t, "gateways.md", template.FuncMap{
 		"gateways": func() []documentedEngine { return all },
 		"tables": func() []string {
-			return sourceTables(all, 3, config.GatewayQuantities(), tableRow{"by backend", (*documentedEngine).byBackend})
+			return sourceTables(all, 3, config.Quantities(config.GatewaySoftware), tableRow{"by backend", (*documentedEngine).byBackend})
 		},
 	})
 }

@@ -179,7 +179,7 @@ func TestBuiltInMappings(t *testing.T) {
 		"trtllm": {[]string{"/prometheus/metrics"}, false, "model_name", []string{"pid"}, nil, []config.Quantity{ttft, queue, duration, ended}},
 		// Engine V0 has no counters of its prefix cache.
 		"vllm": {usual, false, "model_name", []string{"pid"}, loadAndCache, []config.Quantity{
-			prompt, generated, ttft, interToken, queue, config.PrefillTime, config.DecodeTime, duration, ended,
+			prompt, generated, ttft, interToken, queue, config.PrefillTime, "decode", duration, ended,
 		}},
 	}
 	m := mappings(t, nil)

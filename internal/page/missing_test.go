@@ -48,7 +48,7 @@ func TestEachRenamedSeries(t *testing.T) {
 		"inter_token_latency_seconds":  config.InterToken,
 		"request_queue_time_seconds":   config.QueueTime,
 		"request_prefill_time_seconds": config.PrefillTime,
-		"request_decode_time_seconds":  config.DecodeTime,
+		"request_decode_time_seconds":  "decode",
 		"e2e_request_latency_seconds":  config.RequestDuration,
 	} {
 		t.Run(series, func(t *testing.T) {
@@ -125,7 +125,7 @@ requests: [{series: done}]
 	histogram := func(name, count string) string {
 		return name + "_bucket{le=\"+Inf\"} " + count + "\n" + name + "_sum 1\n"
 	}
-	both := []config.Quantity{config.DecodeTime, config.PromptTokens}
+	both := []config.Quantity{"decode", config.PromptTokens}
 	for _, tc := range []struct {
 		name, page string
 		want       []config.Quantity
@@ -139,7 +139,7 @@ requests: [{series: done}]
 		{"one ended", "run 1\nwait 0\ngen 9\ndone 1\n", both},
 		{"one took some time", "run 1\nwait 0\ngen 9\n" + histogram("e2e", "1"), both},
 		{"all there", "run 1\nwait 0\ngen 9\ndone 1\nprompt 5\n" + histogram("dec", "1"), nil},
-		{"queue not reported", "run 0\ngen 9\ndone 1\nprompt 5\n", []config.Quantity{config.DecodeTime, config.RequestsWaiting}},
+		{"queue not reported", "run 0\ngen 9\ndone 1\nprompt 5\n", []config.Quantity{"decode", config.RequestsWaiting}},
 		{"of other models", "run{m=\"a\"} 0\nrun{m=\"b\"} 0\ngen{m=\"a\"} 9\ndone{m=\"a\"} 9\n", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -214,5 +214,5 @@ requests: [{series: done}]
 	f("run 2\nwait 0\ngen 7\ndone 5\n" + dec)
 	f("run 0\nwait 0\ngen 5\nttft_bucket{le=\"+Inf\"} 5\nttft_sum 1\n" + dec)
 	f("run 0\nwait 0\ngen 6\ndone 5\n"+dec, config.InterToken, config.TPOT)
-	f("run 0\nwait 0\ngen 6\ndone 5\n", config.DecodeTime, config.InterToken, config.TPOT)
+	f("run 0\nwait 0\ngen 6\ndone 5\n", "decode", config.InterToken, config.TPOT)
 }

@@ -37,17 +37,17 @@ func demands() []demand {
 			"vllm": `vllm:kv_cache_usage_perc{model_name="m"} 0.25`, "sglang": `sglang:token_usage{model_name="m"} 0.25`,
 			"trtllm": `trtllm_kv_cache_utilization 0.25`, "triton-trtllm": `nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} 0.25`,
 		}},
-		{"BlockSize", config.KVBlockSize, 64, map[string]string{
+		{"BlockSize", "kv_cache_block_tokens", 64, map[string]string{
 			"vllm": `vllm:cache_config_info{block_size="64",num_gpu_blocks="900"} 1`, "sglang": `sglang:page_size{model_name="m"} 64`,
 			"trtllm": `trtllm_kv_cache_tokens_per_block 64`, "triton-trtllm": `nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="tokens_per"} 64`,
 		}},
-		{"NumGPUBlocks", config.KVBlocks, 900, map[string]string{
+		{"NumGPUBlocks", "kv_cache_blocks", 900, map[string]string{
 			"vllm": "", "sglang": `sglang:num_pages{model_name="m"} 900`, // vLLM: a label of the series above
 			"trtllm": `trtllm_kv_cache_max_blocks 900`, "triton-trtllm": `nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="max"} 900`,
 		}},
-		{"LoRA: running_lora_adapters", config.LoRARunning, 3, map[string]string{"vllm": lora}},
-		{"LoRA: waiting_lora_adapters", config.LoRAWaiting, 1, map[string]string{"vllm": ""}},
-		{"LoRA: max_lora", config.LoRAMax, 7, map[string]string{"vllm": ""}},
+		{"LoRA: running_lora_adapters", "lora_adapters_running", 3, map[string]string{"vllm": lora}},
+		{"LoRA: waiting_lora_adapters", "lora_adapters_waiting", 1, map[string]string{"vllm": ""}},
+		{"LoRA: max_lora", "lora_adapters_max", 7, map[string]string{"vllm": ""}},
 	}
 }
 

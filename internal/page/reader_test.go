@@ -15,7 +15,7 @@ import (
 )
 
 func TestNumber(t *testing.T) {
-	const running, waiting, usage, prompt, capacity = config.RequestsRunning, config.RequestsWaiting, config.KVCacheUsage, config.PromptTokens, config.KVCacheCapacity
+	const running, waiting, usage, prompt, capacity = config.RequestsRunning, config.RequestsWaiting, config.KVCacheUsage, config.PromptTokens, "kv_cache_capacity_tokens"
 	for _, tc := range []struct {
 		name    string
 		mapping string // besides the sentinel

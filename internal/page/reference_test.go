@@ -35,8 +35,10 @@ func TestReference(t *testing.T) {
 		engines[i].prefix = commonPrefix(engines[i].config)
 	}
 	wantReference(t, "engines.md", template.FuncMap{
-		"engines":  func() []documentedEngine { return engines },
-		"tables":   func() []string { return sourceTables(engines, enginesInTable, config.Quantities()) },
+		"engines": func() []documentedEngine { return engines },
+		"tables": func() []string {
+			return sourceTables(engines, enginesInTable, config.Quantities(config.ServerSoftware))
+		},
 		"protocol": func() string { return protocolTable(engines) },
 		"file": func(name string) (string, error) {
 			text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -139,7 +141,7 @@ func inCode(words []string) string { return "`" + strings.Join(words, "`, `") + 
 func commonPrefix(e *config.Mapping) string {
 	i := strings.IndexAny(e.Sentinels[0], ":_") + 1
 	prefix := e.Sentinels[0][:i]
-	for _, q := range config.Quantities() {
+	for _, q := range config.Quantities(config.ServerSoftware) {
 		for _, name := range seriesOf(e, q) {
 			if !strings.HasPrefix(name, prefix) {
 				return ""
