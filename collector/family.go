@@ -328,16 +328,17 @@ func newLabeller() *labeller {
 }
 
 // share returns the same places for equal ones.
-func (l *labeller) share(at *ownPlaces) *ownPlaces {
+func (l *labeller) share(at ownPlaces) *ownPlaces {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.places[*at]; known != nil {
+	if known := l.places[at]; known != nil {
 		return known
 	}
+	own := new(at)
 	if len(l.places) < maxPlaces {
-		l.places[*at] = at
+		l.places[at] = own
 	}
-	return at
+	return own
 }
 
 // block renders base and the configured labels. Empty values are left out, as they mean
@@ -357,7 +358,7 @@ func (l *labeller) block(base []pair, configured map[string]string) *labelBlock 
 	}
 	slices.SortFunc(all, func(x, y pair) int { return strings.Compare(x.name, y.name) })
 	text, at := renderBlock(all)
-	return &labelBlock{text, l.share(&at)}
+	return &labelBlock{text, l.share(at)}
 }
 
 // renderBlock renders labels that are sorted by name.

@@ -63,8 +63,8 @@ func Secrets(part any) []string {
 	return slices.Compact(found)
 }
 
-// leaves calls f for each plain value in a part of the configuration and for each URL, with
-// its path under p and the keys, names of mappings included, that lead to it.
+// leaves calls f for each plain value that is set in a part of the configuration and for each URL,
+// with its path under p and the keys, names of mappings included, that lead to it.
 func leaves(v reflect.Value, p path, keys []string, f func(v reflect.Value, p path, keys []string)) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -85,6 +85,9 @@ func leaves(v reflect.Value, p path, keys []string, f func(v reflect.Value, p pa
 			return
 		}
 		for i := range v.NumField() {
+			if v.Field(i).IsZero() {
+				continue // most are, and the path of each is a string of its own
+			}
 			field := v.Type().Field(i)
 			switch key, option, _ := strings.Cut(field.Tag.Get("yaml"), ","); {
 			case !field.IsExported() || key == "-":
@@ -101,8 +104,13 @@ func leaves(v reflect.Value, p path, keys []string, f func(v reflect.Value, p pa
 
 // lastTwo returns the last of some keys and the one before it; "" is none.
 func lastTwo(keys []string) (before, last string) {
-	keys = append([]string{"", ""}, keys...)
-	return keys[len(keys)-2], keys[len(keys)-1]
+	if n := len(keys); n > 0 {
+		last = keys[n-1]
+		if n > 1 {
+			before = keys[n-2]
+		}
+	}
+	return before, last
 }
 
 // isSecretFile reports whether keys lead to the name of a file with a secret that is sent.

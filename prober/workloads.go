@@ -9,16 +9,17 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 )
 
+// workloads are built once: every endpoint looks them up, and they are large.
+var workloads = []workload.Workload{load.Lengths(), load.Bursts(), drift.Workload(), answers.Workload()}
+
 // Workloads lists the kinds of workload, in the order of the documentation.
-func Workloads() []workload.Workload {
-	return []workload.Workload{load.Lengths(), load.Bursts(), drift.Workload(), answers.Workload()}
-}
+func Workloads() []workload.Workload { return workloads }
 
 // Estimates returns what draws conclusions from the results of an endpoint and a module: one
 // for each of Workloads, nil for those that have none of it.
 func Estimates(e *config.Endpoint, m *config.Module) []workload.Estimate {
 	var all []workload.Estimate
-	for _, w := range Workloads() {
+	for _, w := range workloads {
 		all = append(all, w.Estimate(e, m))
 	}
 	return all
@@ -26,7 +27,7 @@ func Estimates(e *config.Endpoint, m *config.Module) []workload.Estimate {
 
 // roundsOf returns the rounds of a run: one of one question, unless a workload says otherwise.
 func roundsOf(m *config.Module) []workload.Round {
-	for _, w := range Workloads() {
+	for _, w := range workloads {
 		if w.Rounds != nil {
 			if rounds := w.Rounds(m); rounds != nil {
 				return rounds
@@ -44,7 +45,7 @@ func inspect(a workload.Answer, asked workload.Scripts) []result.Sign {
 // KindOf returns what a module asks.
 func KindOf(m *config.Module) *workload.Kind {
 	key := m.Ask().Key
-	for _, w := range Workloads() {
+	for _, w := range workloads {
 		for i := range w.Kinds {
 			if w.Kinds[i].Key == key {
 				return &w.Kinds[i]
