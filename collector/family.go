@@ -28,6 +28,14 @@ const (
 	Summary   Type = "summary"
 )
 
+// typeOf returns the type of a family of this name that is no histogram or summary.
+func typeOf(name string) Type {
+	if strings.HasSuffix(name, "_total") {
+		return Counter
+	}
+	return Gauge
+}
+
 // Group is what a family describes.
 type Group string
 
@@ -69,13 +77,13 @@ type Family struct {
 }
 
 // opts returns the description in client_golang's form.
-func (f *Family) opts() prometheus.Opts {
+func (f Family) opts() prometheus.Opts {
 	return prometheus.Opts{Name: f.Name, Help: f.Help, Unit: f.Unit}
 }
 
 // histogramOpts returns the description of a classic and native histogram in
 // client_golang's form.
-func (f *Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
+func (f Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: f.Name, Help: f.Help, Unit: f.Unit, Buckets: bounds,
 		NativeHistogramBucketFactor:    nativeFactor,
@@ -100,9 +108,7 @@ func Catalogue() []Family {
 	all = appendDescriptions(all, serverFamilies())
 	all = append(all, gatewayFamilies()...)
 	all = append(all, gpuFamilies()...)
-	all = append(all, podFamilies()...)
-	all = append(all, gpuPageFamilies()...)
-	return append(all, selfFamilies()...)
+	return slices.Concat(all, sections()["pods"], sections()["gpu pages"], sections()["exporter"])
 }
 
 // appendDescriptions appends the descriptions of families.
@@ -188,8 +194,8 @@ type lineParts struct {
 // not known only the families of all kinds are shown.
 func (f *family) isFor(k api.Kind) bool { return f.Kinds == nil || slices.Contains(f.Kinds, k) }
 
-// newFamily renders the constant parts of a family. f.Name comes without the
-// prefix; f.Labels and f.Values describe only the family's own label.
+// newFamily renders the constant parts of a family. f.Name comes without the prefix, f.Type may
+// be left to it; f.Labels and f.Values describe only the family's own label.
 func newFamily(f Family, base []string, bounds []float64) *family {
 	out := &family{Family: f, bounds: bounds, pairs: []labelText{{}}, order: []int{0}}
 	if len(f.Labels) == 1 {
@@ -202,7 +208,7 @@ func newFamily(f Family, base []string, bounds []float64) *family {
 		}
 		slices.SortFunc(out.order, func(a, b int) int { return strings.Compare(f.Values[a], f.Values[b]) })
 	}
-	out.Name = namePrefix + f.Name
+	out.Name, out.Type = namePrefix+f.Name, cmp.Or(f.Type, typeOf(f.Name))
 	out.Labels = append(slices.Clone(base), f.Labels...)
 	out.text = textParts(&out.Family, bounds, false)
 	out.open = textParts(&out.Family, bounds, true)

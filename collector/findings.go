@@ -2,7 +2,6 @@ package collector
 
 import (
 	"math"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -130,20 +129,13 @@ func findingsFamilies() []*findingsFamily {
 // newFindingsFamily returns the family of a metric of the findings of a workload, given by its
 // index.
 func newFindingsFamily(index int, m workload.Metric) *findingsFamily {
-	f := Family{Name: "probe_" + m.Name, Group: GroupProbe, Type: Gauge, Unit: m.Unit, Values: m.Values, Help: m.Help}
-	if strings.HasSuffix(m.Name, "_total") {
-		f.Type = Counter
-	}
+	f := Family{Name: "probe_" + m.Name, Group: GroupProbe, Unit: m.Unit, Values: m.Values, Help: m.Help}
 	if m.Label != "" {
 		f.Labels = []string{m.Label}
 	}
 	emit := func(e encoder, own int, v float64) {
-		switch {
-		case math.IsNaN(v) || math.IsInf(v, 0): // a bound may be open
-		case f.Type == Counter:
-			e.counter(own, v)
-		default:
-			e.gauge(own, v)
+		if !math.IsInf(v, 0) { // a bound may be open
+			emitValue(e, typeOf(m.Name), own, v)
 		}
 	}
 	base := append([]string{"endpoint", "model", "module"}, m.Each...)

@@ -30,7 +30,7 @@ func gpuPageStatuses() []page.GPUPageStatus {
 func TestPagesOfOtherExporters(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(NewGPUPages(gpuPageStatuses))
-	families := gpuPageFamilies()
+	families := sections()["gpu pages"]
 	want := fmt.Sprintf(`# HELP inference_gpu_page_devices %s
 # TYPE inference_gpu_page_devices gauge
 inference_gpu_page_devices{server="gpu-1:9400",software="dcgm-exporter",source="nodes"} 8

@@ -109,11 +109,11 @@ func TestPods(t *testing.T) {
 			}, nodeGPUs)
 			want := ""
 			if tt.want != "" {
-				want = fmt.Sprintf(infoHead, podFamilies()[2].Help) + tt.want
+				want = fmt.Sprintf(infoHead, sections()["pods"][2].Help) + tt.want
 			}
 			if tt.up != "" {
-				want += fmt.Sprintf(failures, podFamilies()[1].Help)
-				want += fmt.Sprintf(upHead, podFamilies()[0].Help) + "inference_gpu_pods_up " + tt.up + "\n"
+				want += fmt.Sprintf(failures, sections()["pods"][1].Help)
+				want += fmt.Sprintf(upHead, sections()["pods"][0].Help) + "inference_gpu_pods_up " + tt.up + "\n"
 			}
 			if d := cmp.Diff(want, podPage(t, c)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
@@ -145,7 +145,7 @@ func TestPodFamilies(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
-	families := podFamilies()
+	families := sections()["pods"]
 	if len(families) != 3 {
 		t.Errorf("%d families are described, 3 are collected", len(families))
 	}

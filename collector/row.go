@@ -193,10 +193,8 @@ func (r *row) kind() Type {
 		return Histogram
 	case r.Time != nil:
 		return Summary
-	case strings.HasSuffix(r.Name, "_total"):
-		return Counter
 	}
-	return Gauge
+	return typeOf(r.Name)
 }
 
 // has reports whether a series has value i of the label.
@@ -352,19 +350,20 @@ func (f *probeFamily) sample(e encoder, v *values, i int) {
 		}
 	case f.Sum != nil:
 		e.counter(i, v.floats[float]/max(1, f.Per))
+	case f.Gauge != nil:
+		emitValue(e, Gauge, i, v.floats[float])
 	default:
-		var x float64
-		if f.Gauge != nil {
-			x = v.floats[float]
-		} else {
-			x = f.Value(v, i)
-		}
-		switch {
-		case math.IsNaN(x):
-		case f.Type == Counter:
-			e.counter(i, x)
-		default:
-			e.gauge(i, x)
-		}
+		emitValue(e, f.Type, i, f.Value(v, i))
+	}
+}
+
+// emitValue encodes a counter or a gauge unless it is NaN.
+func emitValue(e encoder, t Type, own int, v float64) {
+	switch {
+	case math.IsNaN(v):
+	case t == Counter:
+		e.counter(own, v)
+	default:
+		e.gauge(own, v)
 	}
 }

@@ -8,50 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// selfFamilies describes the exporter's own families, in the order of the documentation. The
-// one of the build is made by client_golang and described here for the catalogue.
-func selfFamilies() []Family {
-	all := []Family{
-		{Name: "build_info", Type: Gauge, Labels: []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"}, Help: "Always 1. The version of the exporter and how it was built."},
-		{Name: "endpoints", Type: Gauge, Help: "Endpoints that are monitored: configured and discovered endpoints of this shard."},
-		{Name: "shard_info", Type: Gauge, Labels: []string{"index", "count"}, Help: "Always 1. The shard of this exporter: its index, from 0, and the number of shards."},
-		{Name: "discovery_rejected_targets", Type: Gauge, Labels: []string{"reason"}, Values: config.Texts(discovery.Reasons()), Help: "Discovered targets that are rejected, by reason: the resulting endpoint is invalid (invalid), the configuration does not allow the host (not_allowed), another endpoint has the same name (duplicate_name), or the source has found more targets than global.limits.discovery_targets and its previous targets are kept (too_many)."},
-		{Name: "discovery_silent_sources", Type: Gauge, Help: "Discovery sources that have not answered since the exporter started or since they were configured. Their targets are not monitored."},
-		{Name: "config_last_reload_successful", Type: Gauge, Help: "1 if the latest attempt to load the configuration succeeded, 0 otherwise: the previous configuration then remains active."},
-		{Name: "config_last_reload_success_timestamp_seconds", Type: Gauge, Unit: "seconds", Help: "Unix time at which the active configuration was loaded."},
-		{Name: "probes_in_flight", Type: Gauge, Help: "Probes currently running."},
-		{Name: "missed_runs_total", Type: Counter, Labels: []string{"reason"}, Values: config.Texts(result.SkipReasons()), Help: "Probes that were due and did not run, over all endpoints, by reason."},
-		{Name: "budget_used_ratio", Type: Gauge, Unit: "ratio", Labels: []string{"resource"}, Values: budgetResources(), Help: "Share of the budget of all endpoints together that probes have spent: tokens over the last hour, US dollars over the last 24 hours. Absent without such a budget."},
-		{Name: "schedule_lag_seconds", Type: Histogram, Unit: "seconds", Help: "Time from when a probe was due to when it started."},
-		{Name: "probes_total", Type: Counter, Labels: []string{"clock"}, Values: config.Texts(result.Clocks()), Help: "Probes that received a token, by the clock of its timestamp: that of the kernel, or that of the process, which includes the exporter's own delays."},
-		{Name: "read_lag_seconds", Type: Histogram, Unit: "seconds", Help: "Time from the kernel's receive timestamp of a token event to the return of the read: the error that the kernel's clock avoids."},
-		{Name: "merged_events_total", Type: Counter, Help: "Token events whose measured arrival time is only an upper bound, over all endpoints: they were read together with a later token event, or with other data while the exporter read late."},
-		{Name: "imprecise_probes_total", Type: Counter, Help: "Probes whose latencies are unreliable because the exporter was too busy or its clock was unstable, over all endpoints."},
-		{Name: "scrape_duration_seconds", Type: Histogram, Unit: "seconds", Help: "Time to write a page of metrics."},
-		{Name: "scrape_size_bytes", Type: Histogram, Unit: "bytes", Help: "Size of a page of metrics before compression."},
-		{Name: "spans_dropped_total", Type: Counter, Help: "Trace spans that were dropped because the queue was full or the receiver did not accept them. Absent while trace export is disabled; the count continues when it is enabled again."},
-		{Name: "metrics_pushes_total", Type: Counter, Help: "Pushes of all metrics over OTLP that the receiver took. Absent while metrics are not pushed; the count continues when they are again."},
-		{Name: "metrics_push_failures_total", Type: Counter, Help: "Pushes of all metrics over OTLP that failed, or of which the receiver rejected points. The next push has what such a one had. Absent while metrics are not pushed."},
-		{Name: "log_lines_dropped_total", Type: Counter, Help: "Log lines that were dropped because the reader of the log did not read or was gone."},
-		{Name: "state_saved_timestamp_seconds", Type: Gauge, Unit: "seconds", Help: "Unix time at which the state that survives a restart was last known to be up to date on disk. Absent until then, and where no state is kept."},
-		{Name: "state_save_failures_total", Type: Counter, Help: "Attempts to save the state that failed. Absent where no state is kept."},
-		{Name: "state_size_bytes", Type: Gauge, Unit: "bytes", Help: "Size of the files of the state. Absent where no state is kept."},
-	}
-	for i := range all {
-		all[i].Name, all[i].Group = namePrefix+"exporter_"+all[i].Name, GroupExporter
-	}
-	return all
-}
-
-// selfFamily returns one of them by its name without inference_exporter_.
+// selfFamily returns the family of the exporter with a name without inference_exporter_. That of
+// the build is made by client_golang.
 func selfFamily(name string) Family {
-	all := selfFamilies()
+	all := sections()["exporter"]
 	return all[slices.IndexFunc(all, func(f Family) bool { return f.Name == namePrefix+"exporter_"+name })]
 }
 
@@ -81,31 +47,29 @@ type Self struct {
 // build information, and client_golang's collectors of the Go runtime and the
 // process. It panics where reg has one of them already.
 func NewSelf(reg prometheus.Registerer) *Self {
+	register := promauto.With(reg)
 	gauge := func(name string) prometheus.Gauge {
-		f := selfFamily(name)
-		return prometheus.NewGauge(prometheus.GaugeOpts(f.opts()))
+		return register.NewGauge(prometheus.GaugeOpts(selfFamily(name).opts()))
 	}
 	counter := func(name string) prometheus.Counter {
-		f := selfFamily(name)
-		return prometheus.NewCounter(prometheus.CounterOpts(f.opts()))
+		return register.NewCounter(prometheus.CounterOpts(selfFamily(name).opts()))
 	}
 	counters := func(name string) *prometheus.CounterVec { // all at zero
 		f := selfFamily(name)
-		vec := prometheus.NewCounterVec(prometheus.CounterOpts(f.opts()), f.Labels)
+		vec := register.NewCounterVec(prometheus.CounterOpts(f.opts()), f.Labels)
 		for _, v := range f.Values {
 			vec.WithLabelValues(v)
 		}
 		return vec
 	}
 	histogram := func(name string, bounds []float64) prometheus.Histogram {
-		f := selfFamily(name)
-		return prometheus.NewHistogram(f.histogramOpts(bounds))
+		return register.NewHistogram(selfFamily(name).histogramOpts(bounds))
 	}
 	rejected := selfFamily("discovery_rejected_targets")
 	s := &Self{
 		endpoints: gauge("endpoints"), inFlight: gauge("probes_in_flight"), silent: gauge("discovery_silent_sources"),
 		reloaded: gauge("config_last_reload_successful"), reloadedAt: gauge("config_last_reload_success_timestamp_seconds"),
-		rejected: prometheus.NewGaugeVec(prometheus.GaugeOpts(rejected.opts()), rejected.Labels),
+		rejected: register.NewGaugeVec(prometheus.GaugeOpts(rejected.opts()), rejected.Labels),
 		missed:   counters("missed_runs_total"), probes: counters("probes_total"),
 		merged: counter("merged_events_total"), imprecise: counter("imprecise_probes_total"),
 		scheduleLag: histogram("schedule_lag_seconds", lagBounds), readLag: histogram("read_lag_seconds", lagBounds),
@@ -114,16 +78,13 @@ func NewSelf(reg prometheus.Registerer) *Self {
 	}
 	s.SetRejected(nil)
 	reg.MustRegister(
-		version.NewCollector(namePrefix+"exporter"),
-		s.endpoints, s.inFlight, s.reloaded, s.reloadedAt, s.rejected, s.silent, s.missed, s.probes, s.merged, s.imprecise,
-		s.scheduleLag, s.readLag, s.scrapeDuration, s.scrapeSize,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		version.NewCollector(namePrefix+"exporter"), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return s
 }
 
 // watch adds families whose samples a function sends at each scrape.
-func (s *Self) watch(collect func(send), names ...string) {
+func (s *Self) watch(collect func(*sender), names ...string) {
 	var families []Family
 	for _, name := range names {
 		families = append(families, selfFamily(name))
@@ -146,9 +107,9 @@ func (s *Self) WatchPushes(pushes, failures func() (n uint64, exporting bool)) {
 
 // watchExport adds a counter that is absent while nothing is exported.
 func (s *Self) watchExport(name string, count func() (n uint64, exporting bool)) {
-	s.watch(func(send send) {
+	s.watch(func(s *sender) {
 		if n, exporting := count(); exporting {
-			send("exporter_"+name, float64(n))
+			s.send("exporter_"+name, float64(n))
 		}
 	}, name)
 }
@@ -162,10 +123,10 @@ func (s *Self) WatchDroppedLogLines(dropped func() uint64) {
 // WatchBudget adds the used shares of the budgets of all endpoints together, as
 // those of EndpointInfo.Budget. It must be called at most once.
 func (s *Self) WatchBudget(used func() (tokens, usd float64)) {
-	s.watch(func(send send) {
+	s.watch(func(s *sender) {
 		for i, g := range budgetUse(used) {
 			if g.present {
-				send("exporter_budget_used_ratio", g.value, budgetResources()[i])
+				s.send("exporter_budget_used_ratio", g.value, budgetResources()[i])
 			}
 		}
 	}, "budget_used_ratio")
@@ -184,13 +145,13 @@ type StateSaves struct {
 // WatchState adds how the saves of the state went. It must be called at most once,
 // and not where no state is kept.
 func (s *Self) WatchState(saves func() StateSaves) {
-	s.watch(func(send send) {
+	s.watch(func(s *sender) {
 		at := saves()
 		if !at.At.IsZero() {
-			send("exporter_state_saved_timestamp_seconds", float64(at.At.UnixMilli())/1e3)
+			s.send("exporter_state_saved_timestamp_seconds", float64(at.At.UnixMilli())/1e3)
 		}
-		send("exporter_state_save_failures_total", float64(at.Failures))
-		send("exporter_state_size_bytes", float64(at.Bytes))
+		s.send("exporter_state_save_failures_total", float64(at.Failures))
+		s.send("exporter_state_size_bytes", float64(at.Bytes))
 	}, "state_saved_timestamp_seconds", "state_save_failures_total", "state_size_bytes")
 }
 
@@ -254,7 +215,7 @@ func (s *Self) SetSilent(n int) { s.silent.Set(float64(n)) }
 // SetShard adds which part of the endpoints is this exporter's, of how many. It
 // must be called at most once.
 func (s *Self) SetShard(index, count int) {
-	s.watch(func(send send) { send("exporter_shard_info", 1, strconv.Itoa(index), strconv.Itoa(count)) }, "shard_info")
+	s.watch(func(s *sender) { s.send("exporter_shard_info", 1, strconv.Itoa(index), strconv.Itoa(count)) }, "shard_info")
 }
 
 // Scraped observes one page of metrics: how long it took to write, and its

@@ -1,12 +1,58 @@
 package collector
 
 import (
+	"bytes"
+	"cmp"
+	_ "embed"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"gopkg.in/yaml.v3"
 
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
+
+//go:embed families.yml
+var familiesFile []byte
+
+// sections returns the families of families.yml by section, which are not to be changed.
+var sections = sync.OnceValue(func() (all map[string][]Family) {
+	d := yaml.NewDecoder(bytes.NewReader(familiesFile))
+	d.KnownFields(true)
+	if err := d.Decode(&all); err != nil {
+		panic("decode families.yml: " + err.Error())
+	}
+	groups := map[string]Group{"gateways": GroupGateway, "backends": GroupGateway, "exporter": GroupExporter}
+	sets := closedSets()
+	for section, families := range all {
+		for i := range families {
+			f := &families[i]
+			f.Type = cmp.Or(f.Type, typeOf(f.Name))
+			f.Name, f.Group, f.Values = namePrefix+f.Name, cmp.Or(groups[section], GroupGPU), sets[f.Name]
+		}
+	}
+	return all
+})
+
+// closedSets returns the values of the last label of families of families.yml.
+func closedSets() map[string][]string {
+	return map[string][]string{
+		"gateway_scrape_failures_total":       config.Texts(scrapeReasons()),
+		"gateway_quantity_missing":            config.Texts(config.Quantities(config.GatewaySoftware)),
+		"gpu_state":                           config.Texts(gpuStates()),
+		"gpu_poll_failures_total":             config.Texts(gpuFailures()),
+		"gpu_pods_failures_total":             config.Texts(podsFailures()),
+		"gpu_page_failures_total":             config.Texts(scrapeReasons()),
+		"exporter_discovery_rejected_targets": config.Texts(discovery.Reasons()),
+		"exporter_missed_runs_total":          config.Texts(result.SkipReasons()),
+		"exporter_budget_used_ratio":          budgetResources(),
+		"exporter_probes_total":               config.Texts(result.Clocks()),
+	}
+}
 
 // described is a family for a registry.
 type described struct {
@@ -14,27 +60,19 @@ type described struct {
 	desc *prometheus.Desc
 }
 
-// describe returns families by their names without the prefix.
-func describe(families []Family) map[string]*described {
-	all := make(map[string]*described, len(families))
-	for _, f := range families {
-		desc := prometheus.V2.NewDesc(f.Name, f.Help, prometheus.UnconstrainedLabels(f.Labels), nil, prometheus.WithUnit(f.Unit))
-		all[strings.TrimPrefix(f.Name, namePrefix)] = &described{f, desc}
-	}
-	return all
-}
-
-// send makes a sample of the family with a name, which comes without the prefix.
-type send func(name string, v float64, labels ...string)
-
 // table is a prometheus.Collector of families whose samples one function sends.
 type table struct {
-	families map[string]*described
-	collect  func(send)
+	families map[string]*described // by their names without the prefix
+	collect  func(*sender)
 }
 
-func newTable(families []Family, collect func(send)) *table {
-	return &table{describe(families), collect}
+func newTable(families []Family, collect func(*sender)) *table {
+	t := &table{make(map[string]*described, len(families)), collect}
+	for _, f := range families {
+		desc := prometheus.V2.NewDesc(f.Name, f.Help, prometheus.UnconstrainedLabels(f.Labels), nil, prometheus.WithUnit(f.Unit))
+		t.families[strings.TrimPrefix(f.Name, namePrefix)] = &described{f, desc}
+	}
+	return t
 }
 
 // Describe implements prometheus.Collector.
@@ -46,27 +84,33 @@ func (t *table) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (t *table) Collect(ch chan<- prometheus.Metric) {
-	t.collect(func(name string, v float64, labels ...string) { t.families[name].send(ch, v, labels) })
+	t.collect(&sender{t.families, func(m prometheus.Metric) { ch <- m }})
 }
 
-// send makes a sample.
-func (f *described) send(ch chan<- prometheus.Metric, v float64, labels []string) {
-	kind := prometheus.GaugeValue
+// sender makes samples of families by their names, which come without the prefix.
+type sender struct {
+	families map[string]*described
+	out      func(prometheus.Metric)
+}
+
+// send makes a sample of a gauge or a counter.
+func (s *sender) send(name string, v float64, labels ...string) {
+	f, kind := s.families[name], prometheus.GaugeValue
 	if f.Type == Counter {
 		kind = prometheus.CounterValue
 	}
-	ch <- prometheus.MustNewConstMetric(f.desc, kind, v, validLabels(labels)...)
+	s.out(prometheus.MustNewConstMetric(f.desc, kind, v, validLabels(labels)...))
 }
 
-// sendHistogram makes a histogram with its bounds, or without.
-func (f *described) sendHistogram(ch chan<- prometheus.Metric, h *page.Histogram, bounds bool, labels []string) {
+// histogram makes a histogram with its bounds, or without.
+func (s *sender) histogram(name string, h *page.Histogram, bounds bool, labels ...string) {
 	buckets := map[float64]uint64{}
 	if bounds {
 		for i, bound := range h.Bounds {
 			buckets[bound] = h.Counts[i]
 		}
 	}
-	ch <- prometheus.MustNewConstHistogram(f.desc, h.Count, h.Sum, buckets, validLabels(labels)...)
+	s.out(prometheus.MustNewConstHistogram(s.families[name].desc, h.Count, h.Sum, buckets, validLabels(labels)...))
 }
 
 // validLabels returns the values of labels as a registry takes them. Some are texts of
