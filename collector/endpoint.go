@@ -44,9 +44,9 @@ type EndpointInfo struct {
 // infoFamilies returns the family of the endpoints' descriptions.
 func infoFamilies() []*familyOf[struct{}] {
 	return []*familyOf[struct{}]{{newFamily(Family{
-		Name: "endpoint_info", Group: GroupEndpoint, Type: Gauge,
+		Name: "endpoint_info", Group: GroupEndpoint,
 		Help: "Always 1. Describes an endpoint: the model it serves, its API, its engine and its URL.",
-	}, []string{"endpoint", "model", "api", "engine", "url"}, nil), func(e encoder, _ *family, _ struct{}) { e.gauge(0, 1) }}}
+	}, []string{"endpoint", "model", "api", "engine", "url"}, nil), emitOne(func(struct{}) float64 { return 1 })}}
 }
 
 // WatchGPUs makes the GPUs of this machine known, for endpoints whose hardware
@@ -122,7 +122,7 @@ func (e *Endpoint) Close() {
 type hardwareValues struct {
 	*config.Hardware
 	gpus      []*labelBlock // one for each of UUIDs
-	precision *labelBlock   // nil where none is configured
+	precision []*labelBlock // one where any is configured
 	bandwidth float64       // of all GPUs together, in bytes per second; 0 is not known
 }
 
@@ -135,45 +135,37 @@ func hardwareFamilies() []*hardwareFamily {
 	return []*hardwareFamily{
 		hardwareGauge("decode_ceiling_tokens_per_second", "tokens_per_second",
 			"Upper limit of the output tokens per second of one sequence without speculative decoding, of which 60 to 85 % is achievable: the memory bandwidth of the endpoint's GPUs divided by the bytes of weights read for each token. Absent unless both are known.",
-			func(v hardwareValues) gauge {
-				ceiling := gpu.DecodeCeiling(v.bandwidth, float64(v.ReadBytes()))
-				return gauge{ceiling, ceiling > 0}
+			func(v hardwareValues) float64 {
+				return positive(gpu.DecodeCeiling(v.bandwidth, float64(v.ReadBytes())))
 			}),
 		hardwareGauge("gpus", "",
 			"GPUs that work on one token of the endpoint at the same time, as configured.",
-			func(v hardwareValues) gauge { return gauge{float64(v.GPUs), true} }),
+			func(v hardwareValues) float64 { return float64(v.GPUs) }),
 		hardwareGauge("weights_bytes", "bytes",
 			"Bytes of weights that are read for each token, as configured: as such, or by the number of parameters and their precision.",
-			func(v hardwareValues) gauge { return gauge{float64(v.ReadBytes()), v.ReadBytes() > 0} }),
+			func(v hardwareValues) float64 { return positive(float64(v.ReadBytes())) }),
 		hardwareGauge("total_weights_bytes", "bytes",
 			"Bytes of all weights that one replica of the endpoint holds on its GPUs together, as configured. Absent unless it is.",
-			func(v hardwareValues) gauge { return gauge{float64(v.TotalWeights), v.TotalWeights > 0} }),
+			func(v hardwareValues) float64 { return positive(float64(v.TotalWeights)) }),
 		hardwareGauge("kv_cache_bytes_per_token", "",
 			"Bytes of KV cache of one token on all GPUs of a replica together, as configured. Times inference_server_kv_cache_capacity_tokens it is the memory that the replica sets aside for its KV cache. Absent unless it is configured.",
-			func(v hardwareValues) gauge { return gauge{float64(v.KVCachePerToken), v.KVCachePerToken > 0} }),
+			func(v hardwareValues) float64 { return positive(float64(v.KVCachePerToken)) }),
 		hardwareGauge("gpu_memory_bandwidth_bytes_per_second", "bytes_per_second",
 			"Memory bandwidth of one of the endpoint's GPUs, as configured or known of the product. Absent unless it is. inference_server_estimated_read_bytes_per_gpu_total and inference_server_estimated_write_bytes_per_gpu_total show how much of it is used.",
-			func(v hardwareValues) gauge {
-				return gauge{v.bandwidth / float64(v.GPUs), v.bandwidth > 0 && v.GPUs > 0}
-			}),
-		precisionFamily(),
-		{newFamily(Family{
-			Name: "endpoint_gpu_info", Group: GroupEndpoint, Type: Gauge,
-			Help: "Always 1. A GPU that the endpoint runs on, as configured: its uuid or, for a MIG device, its mig_uuid. Use it to join an endpoint with the metrics of its GPUs.",
-		}, []string{"endpoint", "model", "uuid", "mig_uuid"}, nil), func(e encoder, _ *family, v hardwareValues) {
-			for _, block := range v.gpus {
-				e.labels(block, time.Time{})
-				e.gauge(0, 1)
-			}
-		}},
+			func(v hardwareValues) float64 { return positive(v.bandwidth / float64(v.GPUs)) }),
+		newInfo(GroupEndpoint, "endpoint_precision_info",
+			"Always 1. The number formats in which the weights of the endpoint's model are stored and in which the GPU multiplies, as configured; empty is not configured. Where they differ, the weights are converted on the way: the ceiling stays, while less of it can be reached.",
+			[]string{"endpoint", "model", "weights_precision", "compute_precision"}, func(v hardwareValues) []*labelBlock { return v.precision }),
+		newInfo(GroupEndpoint, "endpoint_gpu_info",
+			"Always 1. A GPU that the endpoint runs on, as configured: its uuid or, for a MIG device, its mig_uuid. Use it to join an endpoint with the metrics of its GPUs.",
+			[]string{"endpoint", "model", "uuid", "mig_uuid"}, func(v hardwareValues) []*labelBlock { return v.gpus }),
 	}
 }
 
 // hardwareGauge returns a family of one gauge for each endpoint whose hardware
 // is configured.
-func hardwareGauge(name, unit, help string, get func(v hardwareValues) gauge) *hardwareFamily {
-	return newEndpointFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help},
-		func(e encoder, _ *family, v hardwareValues) { emitGauge(e, 0, get(v)) })
+func hardwareGauge(name, unit, help string, get func(v hardwareValues) float64) *hardwareFamily {
+	return newEndpointFamily(Family{Name: name, Unit: unit, Help: help}, emitOne(get))
 }
 
 // newHardware renders the labels of what an endpoint runs on and finds its
@@ -188,7 +180,10 @@ func newHardware(info EndpointInfo, labels *labeller) labelled[hardwareValues] {
 		}
 		v.gpus = append(v.gpus, labels.block(append(base, pair{label, uuid}), info.Labels))
 	}
-	v.precision = newPrecision(info, base, labels)
+	if h := info.Hardware; h.WeightsPrecision != "" || h.ComputePrecision != "" {
+		all := append(base, pair{"weights_precision", string(h.WeightsPrecision)}, pair{"compute_precision", string(h.ComputePrecision)})
+		v.precision = []*labelBlock{labels.block(all, info.Labels)}
+	}
 	slices.SortFunc(v.gpus, compareLabels)
 	return labelled[hardwareValues]{labels.block(base, info.Labels), v}
 }
@@ -264,9 +259,9 @@ type spending struct {
 	budget func() (tokens, usd float64) // nil without a budget
 	// currency has the label of another currency than US dollars; nil without.
 	currency *labelBlock
-	// plans are the labels of the currency and of each plan; nil where neither is
-	// configured.
-	plans map[string]*labelBlock
+	// plans are the labels of the currency and of each plan, one block for each; nil where
+	// neither is configured.
+	plans map[string][]*labelBlock
 }
 
 // spendingFamily is a family of what endpoints cost and their probes may spend.
@@ -280,42 +275,40 @@ func budgetResources() []string { return []string{"tokens", "usd"} }
 func spendingFamilies() []*spendingFamily {
 	return []*spendingFamily{
 		newEndpointFamily(Family{
-			Name: "price_usd_per_hour", Type: Gauge, Unit: "usd_per_hour",
+			Name: "price_usd_per_hour", Unit: "usd_per_hour",
 			Help: "Price of all GPUs of the endpoint for an hour in US dollars, as configured.",
-		}, func(e encoder, _ *family, v spending) {
-			if price := v.price.At(v.now()).InUSD().PerHour; price > 0 {
-				e.gauge(0, price)
-			}
-		}),
+		}, emitOne(func(v spending) float64 { return positive(v.price.At(v.now()).InUSD().PerHour) })),
 		newEndpointFamily(Family{
-			Name: "price_usd_per_token", Type: Gauge, Unit: "usd_per_token", Labels: []string{"kind"}, Values: priceKinds(),
+			Name: "price_usd_per_token", Unit: "usd_per_token", Labels: []string{"kind"}, Values: priceKinds(),
 			Help: "Price of one token in US dollars, as configured; cache_write is that of tokens which a request asks to keep in the cache. Absent for kinds without a price.",
-		}, func(e encoder, f *family, v spending) {
-			emitPrices(e, f, v.price.At(v.now()).InUSD())
-		}),
+		}, func(e encoder, f *family, v spending) { emitPrices(e, f, v.price.At(v.now()).InUSD()) }),
 		newEndpointFamily(Family{
-			Name: "budget_used_ratio", Type: Gauge, Unit: "ratio", Labels: []string{"resource"}, Values: budgetResources(),
+			Name: "budget_used_ratio", Unit: "ratio", Labels: []string{"resource"}, Values: budgetResources(),
 			Help: "Share of the endpoint's budget that its probes have spent: tokens over the last hour, US dollars over the last 24 hours. Probes that would bring it above 1 do not run. Absent without such a budget.",
 		}, func(e encoder, f *family, v spending) {
-			if v.budget == nil {
-				return
+			if v.budget != nil {
+				used := budgetUse(v.budget)
+				for _, i := range f.order {
+					emitValue(e, Gauge, i, used[i])
+				}
 			}
-			used := budgetUse(v.budget)
-			emitGauges(e, f, used[:])
 		}),
 		inCurrency(Family{
-			Name: "endpoint_price_per_hour", Type: Gauge,
+			Name: "endpoint_price_per_hour",
 			Help: "Price of all GPUs of the endpoint for an hour in the configured currency, by its ISO 4217 code. Absent for prices in US dollars.",
-		}, func(e encoder, _ *family, p *config.Price) {
-			if price := p.InCurrency().PerHour; price > 0 {
-				e.gauge(0, price)
-			}
-		}),
+		}, emitOne(func(p *config.Price) float64 { return positive(p.InCurrency().PerHour) })),
 		inCurrency(Family{
-			Name: "endpoint_price_per_token", Type: Gauge, Labels: []string{"kind"}, Values: priceKinds(),
+			Name: "endpoint_price_per_token", Labels: []string{"kind"}, Values: priceKinds(),
 			Help: "Price of one token in the configured currency, by its ISO 4217 code. Absent for prices in US dollars, and for kinds without a price.",
 		}, func(e encoder, f *family, p *config.Price) { emitPrices(e, f, p.InCurrency()) }),
-		priceInfoFamily(),
+		newInfo(GroupEndpoint, "endpoint_price_info",
+			"Always 1. Describes the price that applies now: its currency by the ISO 4217 code, and its plan: reserved, on_demand or spot. Absent where neither a currency nor a plan is configured.",
+			[]string{"endpoint", "model", "currency", "plan"}, func(v spending) []*labelBlock {
+				if v.plans == nil {
+					return nil
+				}
+				return v.plans[v.price.At(v.now()).Plan]
+			}),
 	}
 }
 
@@ -330,19 +323,6 @@ func inCurrency(f Family, emit func(e encoder, f *family, p *config.Price)) *spe
 	}}
 }
 
-// priceInfoFamily describes the price that applies now.
-func priceInfoFamily() *spendingFamily {
-	return &spendingFamily{newFamily(Family{
-		Name: "endpoint_price_info", Group: GroupEndpoint, Type: Gauge,
-		Help: "Always 1. Describes the price that applies now: its currency by the ISO 4217 code, and its plan: reserved, on_demand or spot. Absent where neither a currency nor a plan is configured.",
-	}, []string{"endpoint", "model", "currency", "plan"}, nil), func(e encoder, _ *family, v spending) {
-		if v.plans != nil {
-			e.labels(v.plans[v.price.At(v.now()).Plan], time.Time{})
-			e.gauge(0, 1)
-		}
-	}}
-}
-
 // priceKinds lists the kinds of tokens that have a price: those of costs, and those that
 // probes never have.
 func priceKinds() []string { return append(costKinds(), "cache_write") }
@@ -350,11 +330,9 @@ func priceKinds() []string { return append(costKinds(), "cache_write") }
 // emitPrices shows the prices of one token of each kind that has one.
 func emitPrices(e encoder, f *family, p config.Prices) {
 	known := tokenPrices(p)
-	all := append(known[:], gauge{p.CacheWrite, p.CacheWrite > 0})
+	all := append(known[:], positive(p.CacheWrite))
 	for _, i := range f.order {
-		if all[i].present {
-			e.gauge(i, all[i].value/pricedTokens)
-		}
+		emitValue(e, Gauge, i, all[i]/pricedTokens)
 	}
 }
 
@@ -377,41 +355,17 @@ func newSpending(info EndpointInfo, labels *labeller, now func() time.Time) *lab
 			v.currency = block(pair{"currency", p.Currency})
 		}
 		if plans := p.Plans(); p.Currency != "" || len(plans) > 1 || plans[0] != "" {
-			v.plans = make(map[string]*labelBlock, len(plans))
+			v.plans = make(map[string][]*labelBlock, len(plans))
 			for _, plan := range plans {
-				v.plans[plan] = block(pair{"currency", cmp.Or(p.Currency, "USD")}, pair{"plan", plan})
+				v.plans[plan] = []*labelBlock{block(pair{"currency", cmp.Or(p.Currency, "USD")}, pair{"plan", plan})}
 			}
 		}
 	}
 	return &labelled[spending]{block(), v}
 }
 
-// budgetUse returns the used shares by index in budgetResources.
-func budgetUse(budget func() (tokens, usd float64)) [2]gauge {
+// budgetUse returns the used shares by index in budgetResources, NaN for no such budget.
+func budgetUse(budget func() (tokens, usd float64)) [2]float64 {
 	tokens, usd := budget()
-	return [2]gauge{{tokens, tokens >= 0}, {usd, usd >= 0}}
-}
-
-// precisionFamily is the family of the number formats of endpoints' weights and
-// of the arithmetic on them.
-func precisionFamily() *hardwareFamily {
-	return &hardwareFamily{newFamily(Family{
-		Name: "endpoint_precision_info", Group: GroupEndpoint, Type: Gauge,
-		Help: "Always 1. The number formats in which the weights of the endpoint's model are stored and in which the GPU multiplies, as configured; empty is not configured. Where they differ, the weights are converted on the way: the ceiling stays, while less of it can be reached.",
-	}, []string{"endpoint", "model", "weights_precision", "compute_precision"}, nil), func(e encoder, _ *family, v hardwareValues) {
-		if v.precision != nil {
-			e.labels(v.precision, time.Time{})
-			e.gauge(0, 1)
-		}
-	}}
-}
-
-// newPrecision renders the labels of the precisions, nil where none is configured.
-func newPrecision(info EndpointInfo, base []pair, labels *labeller) *labelBlock {
-	h := info.Hardware
-	if h.WeightsPrecision == "" && h.ComputePrecision == "" {
-		return nil
-	}
-	all := append(slices.Clone(base), pair{"weights_precision", h.WeightsPrecision}, pair{"compute_precision", h.ComputePrecision})
-	return labels.block(all, info.Labels)
+	return [2]float64{orAbsent(tokens), orAbsent(usd)}
 }

@@ -2,9 +2,11 @@ package collector
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -159,22 +161,47 @@ type familyOf[V any] struct {
 	emit func(e encoder, f *family, v V)
 }
 
-// emitGauge encodes a gauge unless it is absent.
-func emitGauge(e encoder, own int, g gauge) {
-	if g.present {
-		e.gauge(own, g.value)
+// emitValue encodes a counter or a gauge unless it is NaN.
+func emitValue(e encoder, t Type, own int, v float64) {
+	switch {
+	case math.IsNaN(v):
+	case t == Counter:
+		e.counter(own, v)
+	default:
+		e.gauge(own, v)
 	}
 }
 
-// emitGauges encodes those that are not absent, by index in the values of the own label;
-// nil is none.
-func emitGauges(e encoder, f *family, all []gauge) {
-	if all == nil {
-		return
+// emitOne emits the value of a series; NaN is absent.
+func emitOne[V any](get func(v V) float64) func(e encoder, f *family, v V) {
+	return func(e encoder, f *family, v V) { emitValue(e, f.Type, 0, get(v)) }
+}
+
+// emitEach emits the values of a series by index in the values of the own label; NaN is absent.
+func emitEach[V any](get func(v V, i int) float64) func(e encoder, f *family, v V) {
+	return func(e encoder, f *family, v V) {
+		for _, i := range f.order {
+			emitValue(e, f.Type, i, get(v, i))
+		}
 	}
-	for _, i := range f.order {
-		emitGauge(e, i, all[i])
+}
+
+// positive returns v, NaN unless it is above 0.
+func positive(v float64) float64 {
+	if v > 0 {
+		return v
 	}
+	return math.NaN()
+}
+
+// newInfo returns a family whose samples are 1, each with all labels of a series.
+func newInfo[V any](g Group, name, help string, labels []string, blocks func(v V) []*labelBlock) *familyOf[V] {
+	return &familyOf[V]{newFamily(Family{Name: name, Group: g, Help: help}, labels, nil), func(e encoder, _ *family, v V) {
+		for _, block := range blocks(v) {
+			e.labels(block, time.Time{})
+			e.gauge(0, 1)
+		}
+	}}
 }
 
 // inOrder sorts families by name, as a page has them.

@@ -119,8 +119,8 @@ func quantityOfGateway(prefix string, row config.QuantityRow, labels []string) F
 // gateway sends the metrics of one page, with the labels of all of its series.
 func (s *sender) gateway(st *page.Status, labels []string) {
 	s.send("gateway_up", number(st.State == page.Up), labels...)
-	if at := timeGauge(st.At); at.present {
-		s.send("gateway_last_scrape_timestamp_seconds", at.value, labels...)
+	if !st.At.IsZero() {
+		s.send("gateway_last_scrape_timestamp_seconds", unixSeconds(st.At), labels...)
 		s.send("gateway_scrape_duration_seconds", st.Duration.Seconds(), labels...)
 	}
 	for _, reason := range scrapeReasons() {

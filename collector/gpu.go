@@ -187,8 +187,8 @@ func (s *sender) gpu(of *gpu.Snapshot, d *gpu.DeviceSnapshot) {
 	for _, v := range d.VGPUs {
 		labels := append(base, v.UUID)
 		s.send("gpu_vgpu_info", 1, append(labels, v.Profile, v.VM)...)
-		s.sendKnown("gpu_vgpu_memory_used_bytes", v.MemoryUsed, labels)
-		s.sendKnown("gpu_vgpu_sm_utilization_ratio", v.SMUtilization, labels)
+		s.sendKnown("gpu_vgpu_memory_used_bytes", v.MemoryUsed, labels...)
+		s.sendKnown("gpu_vgpu_sm_utilization_ratio", v.SMUtilization, labels...)
 	}
 	for _, x := range d.XIDs {
 		labels := append(base, strconv.FormatUint(x.Number, 10))
@@ -197,15 +197,8 @@ func (s *sender) gpu(of *gpu.Snapshot, d *gpu.DeviceSnapshot) {
 	}
 	for _, p := range d.Processes {
 		labels := append(base, strconv.Itoa(p.PID), p.Name, p.Container, p.PodUID)
-		s.sendKnown("gpu_process_memory_used_bytes", p.MemoryUsed, labels)
-		s.sendKnown("gpu_process_sm_utilization_ratio", p.SMUtilization, labels)
-	}
-}
-
-// sendKnown sends a value unless it is negative, which is not known.
-func (s *sender) sendKnown(name string, v float64, labels []string) {
-	if v >= 0 {
-		s.send(name, v, labels...)
+		s.sendKnown("gpu_process_memory_used_bytes", p.MemoryUsed, labels...)
+		s.sendKnown("gpu_process_sm_utilization_ratio", p.SMUtilization, labels...)
 	}
 }
 

@@ -34,15 +34,11 @@ func healthFamilies() []*healthFamily {
 		newHealthFamily(Family{
 			Name: "state_since_timestamp_seconds", Unit: "seconds",
 			Help: "When the state of the endpoint began, as a Unix time. For down, flapping and degraded it is the first failed probe of the incident, however often the endpoint went from one to another since.",
-		}, func(e encoder, _ *family, v healthValues) {
-			e.gauge(0, float64(v.state().Since.UnixMilli())/1e3)
-		}),
+		}, emitOne(func(v healthValues) float64 { return float64(v.state().Since.UnixMilli()) / 1e3 })),
 		newHealthFamily(Family{
 			Name: "muted",
 			Help: "1 while an operator has muted the endpoint, as for maintenance, and 0 otherwise. Probes go on. Alerts on the endpoint leave it out.",
-		}, func(e encoder, _ *family, v healthValues) {
-			e.gauge(0, number(v.state().Mute != nil))
-		}),
+		}, emitOne(func(v healthValues) float64 { return number(v.state().Mute != nil) })),
 		newHealthFamily(Family{
 			Name: "cause_info", Labels: []string{"cause"}, Values: config.Texts(causes),
 			Help: "Always 1. The likeliest cause of the state of the endpoint while it is not up, by the rules in docs/explain.md; unknown if the evidence names none. Absent while the endpoint is up.",
@@ -61,6 +57,6 @@ func healthFamilies() []*healthFamily {
 // model, which is not known after a restart in an outage. f.Name comes without
 // "endpoint_".
 func newHealthFamily(f Family, emit func(e encoder, f *family, v healthValues)) *healthFamily {
-	f.Name, f.Group, f.Type = "endpoint_"+f.Name, GroupEndpoint, Gauge
+	f.Name, f.Group = "endpoint_"+f.Name, GroupEndpoint
 	return &healthFamily{newFamily(f, []string{"endpoint"}, nil), emit}
 }

@@ -140,18 +140,6 @@ func coarser(key, times int32) int32 {
 	return (key + 1<<times - 1) >> times
 }
 
-// gauge is a value that may be absent.
-type gauge struct {
-	value   float64
-	present bool
-}
-
-// set gives the gauge a value.
-func (g *gauge) set(v float64) { *g = gauge{v, true} }
-
-// clear makes the gauge absent.
-func (g *gauge) clear() { *g = gauge{} }
-
 // tally counts by small numbers, in little room: only those that were counted take any,
 // and of the buckets and outcomes of a series most never are. Sorted by key.
 type tally []tallied

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -11,9 +12,9 @@ import (
 
 // endpointValues is the state behind the samples of an endpoint with servers.
 type endpointValues struct {
-	servers  [numStates]int // by index in states
-	overhead [numOverheads]gauge
-	parts    *page.TTFTParts // nil is not known
+	servers  [numStates]int        // by index in states
+	overhead [numOverheads]float64 // NaN is absent
+	parts    *page.TTFTParts       // nil is not known
 }
 
 // endpointFamily is a family of the series of endpoints with servers.
@@ -24,24 +25,29 @@ type endpointFamily = familyOf[endpointValues]
 func endpointFamilies() []*endpointFamily {
 	return []*endpointFamily{
 		newEndpointFamily(Family{
-			Name: "servers", Type: Gauge, Labels: []string{"state"}, Values: config.Texts(states()),
+			Name: "servers", Labels: []string{"state"}, Values: config.Texts(states()),
 			Help: "Servers of an endpoint by the state of their metrics page: read (up), unavailable (down), invalid (unreadable) or of an unknown engine (unmapped). A lower total than usual means that replicas are missing. Absent for an endpoint without a metrics page.",
-		}, func(e encoder, f *family, v endpointValues) {
+		}, emitEach(func(v endpointValues, i int) float64 {
 			if v.servers == [numStates]int{} {
-				return
+				return math.NaN()
 			}
-			for _, i := range f.order {
-				e.gauge(i, float64(v.servers[i]))
-			}
-		}),
+			return float64(v.servers[i])
+		})),
 		newEndpointFamily(Family{
-			Name: "ttft_overhead_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"source"}, Values: overheadSources(),
+			Name: "ttft_overhead_seconds", Unit: "seconds", Labels: []string{"source"}, Values: overheadSources(),
 			Help:  "Time that the network, gateways and the client add to the time to first token: as measured by probes, minus as reported by the server.",
 			Notes: "reply: of the latest probe, from the times in its reply; absent after a failure. histogram: difference of the means over at most 5 minutes of successful probes and of all requests of all servers, where at least half of the requests are probes. traffic: the same where less than half are, so the value mostly reflects how other requests differ from probes and is often negative; compare it only with its own past values.",
-		}, func(e encoder, f *family, v endpointValues) {
-			emitGauges(e, f, v.overhead[:])
-		}),
-		ttftPartsFamily(),
+		}, emitEach(func(v endpointValues, i int) float64 { return v.overhead[i] })),
+		newEndpointFamily(Family{
+			Name: "ttft_part_seconds", Unit: "seconds", Labels: []string{"part"}, Values: config.Texts(page.TTFTPartNames()),
+			Help:  "Parts of the mean time to first token of the successful probes of the last 5 minutes, or of the time since a server was restarted; their sum is this mean.",
+			Notes: "network: a round trip to the endpoint, measured by connection set-up. gateway_queue: waiting at the gateway. engine_queue: waiting at the server. prefill: from there to the first token. rest: anything else, including the parts that are absent. Queues and prefill are as reported in the replies or, where these do not report them, means over all requests of the pages of gateway and servers. All are absent with fewer than 3 probes, without such a report, and if these means exceed the time that probes measured, as other requests then differ too much from probes.",
+		}, emitEach(func(v endpointValues, i int) float64 {
+			if v.parts == nil || v.parts.Seconds[i] == nil {
+				return math.NaN()
+			}
+			return *v.parts.Seconds[i]
+		})),
 	}
 }
 
@@ -69,11 +75,10 @@ func overheadSources() []string { return []string{"reply", "histogram", "traffic
 const maxTrafficShare = 2
 
 // overhead compares the time to first token as probes see it with what the
-// servers say of it: in the reply to a probe, or in their histograms. The zero
-// value is ready.
+// servers say of it: in the reply to a probe, or in their histograms.
 type overhead struct {
-	latest  [numOverheads]gauge // seconds, by source
-	replies bool                // a reply had times
+	latest  [numOverheads]float64 // seconds, by source, at most one of which is not NaN
+	replies bool                  // a reply had times: nothing else is shown from then on, as that is another quantity
 
 	bursts int            // of our own, that run
 	starts []ttftTotal    // readings within maxCompared, oldest first
@@ -94,14 +99,14 @@ type observedTTFT struct {
 	ttft float64   // seconds
 }
 
-// values returns the overhead by source, at most one of which is present. Where
-// replies have times, nothing else is shown, not even while one does not: that would
-// be another quantity.
-func (o *overhead) values() [numOverheads]gauge {
-	if !o.replies {
-		return o.latest
-	}
-	return [numOverheads]gauge{overheadReply: o.latest[overheadReply]}
+// newOverhead returns one that knows nothing.
+func newOverhead() overhead {
+	return overhead{latest: [numOverheads]float64{math.NaN(), math.NaN(), math.NaN()}}
+}
+
+// isKnown reports whether there is a value.
+func (o *overhead) isKnown() bool {
+	return slices.ContainsFunc(o.latest[:], func(v float64) bool { return !math.IsNaN(v) })
 }
 
 // burstBegins ends the comparison with histograms, which count the burst.
@@ -118,9 +123,15 @@ func (o *overhead) burstEnds() {
 
 // restart forgets all that is compared with histograms.
 func (o *overhead) restart() {
-	o.latest[overheadHistogram].clear()
-	o.latest[overheadTraffic].clear()
+	o.clear(overheadHistogram, overheadTraffic)
 	o.starts, o.last, o.probes = nil, nil, nil
+}
+
+// clear makes values absent.
+func (o *overhead) clear(sources ...int) {
+	for _, source := range sources {
+		o.latest[source] = math.NaN()
+	}
 }
 
 // observe takes a probe. One that is not timed takes part in the comparison with
@@ -129,13 +140,14 @@ func (o *overhead) observe(r *result.Result, timed bool) {
 	if r.Outcome == result.Canceled {
 		return
 	}
-	o.latest[overheadReply].clear()
+	o.clear(overheadReply)
 	if r.Outcome != result.Success || r.Timing.TTFT < 0 {
 		return
 	}
 	if timed && r.Server.Queue >= 0 && r.Server.Prefill >= 0 {
 		o.replies = true
-		o.latest[overheadReply].set((r.Timing.TTFT - r.Server.Queue - r.Server.Prefill).Seconds())
+		o.restart()
+		o.latest[overheadReply] = (r.Timing.TTFT - r.Server.Queue - r.Server.Prefill).Seconds()
 	}
 	if len(o.starts) > 0 {
 		firstToken := r.Start.Add(r.Timing.Setup() + r.Timing.TTFT)
@@ -157,10 +169,9 @@ func (o *overhead) keep(p observedTTFT) {
 // scraped takes a reading of all servers. Unless all have their histogram, and
 // all go on from the reading before, the comparison starts again.
 func (o *overhead) scraped(statuses []page.Status) {
-	o.latest[overheadHistogram].clear()
-	o.latest[overheadTraffic].clear()
+	o.clear(overheadHistogram, overheadTraffic)
 	now := page.NewTotal(statuses)
-	if now == nil || now.Failed > 0 || now.Histograms[config.TTFT] == nil || o.bursts > 0 {
+	if now == nil || now.Failed > 0 || now.Histograms[config.TTFT] == nil || o.bursts > 0 || o.replies {
 		o.restart()
 		return
 	}
@@ -199,23 +210,5 @@ func (o *overhead) compare(start, end ttftTotal) {
 	if reported > maxTrafficShare*n {
 		source = overheadTraffic
 	}
-	o.latest[source].set(seen/float64(n) - (end.sum-start.sum)/float64(reported))
-}
-
-// ttftPartsFamily divides the time to first token of probes.
-func ttftPartsFamily() *endpointFamily {
-	return newEndpointFamily(Family{
-		Name: "ttft_part_seconds", Type: Gauge, Unit: "seconds", Labels: []string{"part"}, Values: config.Texts(page.TTFTPartNames()),
-		Help:  "Parts of the mean time to first token of the successful probes of the last 5 minutes, or of the time since a server was restarted; their sum is this mean.",
-		Notes: "network: a round trip to the endpoint, measured by connection set-up. gateway_queue: waiting at the gateway. engine_queue: waiting at the server. prefill: from there to the first token. rest: anything else, including the parts that are absent. Queues and prefill are as reported in the replies or, where these do not report them, means over all requests of the pages of gateway and servers. All are absent with fewer than 3 probes, without such a report, and if these means exceed the time that probes measured, as other requests then differ too much from probes.",
-	}, func(e encoder, f *family, v endpointValues) {
-		if v.parts == nil {
-			return
-		}
-		for _, i := range f.order {
-			if seconds := v.parts.Seconds[i]; seconds != nil {
-				e.gauge(i, *seconds)
-			}
-		}
-	})
+	o.latest[source] = seen/float64(n) - (end.sum-start.sum)/float64(reported)
 }

@@ -142,7 +142,7 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.want("", "0.1")
 		o.scrape(30*s, reading{"a", 3, 2.4}) // 0.3 less 0.8
 		o.want("", "")
-		if g := o.s.of("e").overhead.values()[overheadTraffic]; !g.present || math.Abs(g.value+0.5) > 1e-9 {
+		if g := o.s.of("e").overhead.latest[overheadTraffic]; !(math.Abs(g+0.5) <= 1e-9) {
 			t.Errorf("traffic: %+v, want -0.5", g)
 		}
 	})
@@ -266,9 +266,9 @@ func TestOverheadOfAnotherModel(t *testing.T) {
 	o.probe(5*time.Second, 300*time.Millisecond)
 	o.scrape(15*time.Second, reading{"a", 1, 0.2})
 	statuses := []page.Status{*o.s.of("e").servers["a"].status}
-	present := func() (gauge, bool) {
-		v := o.s.of("e").overhead.values()
-		return v[overheadHistogram], v[overheadHistogram].present
+	present := func() (float64, bool) {
+		v := o.s.of("e").overhead.latest[overheadHistogram]
+		return v, !math.IsNaN(v)
 	}
 	if _, ok := present(); !ok {
 		t.Error("no overhead")
@@ -279,7 +279,7 @@ func TestOverheadOfAnotherModel(t *testing.T) {
 	}
 	o.s.set(ServersID{Endpoint: "e", Model: "n"}, statuses)
 	if g, ok := present(); ok {
-		t.Errorf("overhead %v of another model", g.value)
+		t.Errorf("overhead %v of another model", g)
 	}
 }
 

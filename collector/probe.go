@@ -143,14 +143,14 @@ func costKinds() []string { return []string{"input", "cached_input", "output"} }
 // when they are shown, so that rounding errors do not add up.
 const pricedTokens = 1e6
 
-// tokenPrices returns prices as costKinds lists them. Cached input may be free where
-// input is not; a price of 0 of anything else is none.
-func tokenPrices(p config.Prices) [numCosts]gauge {
-	return [numCosts]gauge{
-		costInput:       {p.Input, p.Input > 0},
-		costCachedInput: {p.CachedInput, p.Input > 0},
-		costOutput:      {p.Output, p.Output > 0},
+// tokenPrices returns prices as costKinds lists them, NaN for none. Cached input may be free
+// where input is not; a price of 0 of anything else is none.
+func tokenPrices(p config.Prices) [numCosts]float64 {
+	cached := p.CachedInput
+	if p.Input <= 0 {
+		cached = math.NaN()
 	}
+	return [numCosts]float64{costInput: positive(p.Input), costCachedInput: cached, costOutput: positive(p.Output)}
 }
 
 // costRow is what the probes cost. Where the tokens of the prompt are not known, the part
@@ -162,16 +162,17 @@ func costRow() row {
 		Help:  "Cost in US dollars of the tokens of probes with any outcome, from the counts reported by the server and the configured prices. Absent for kinds without a price.",
 		Notes: "Probes whose prompt tokens are not reported are excluded. Prompt tokens that the server does not report as cached count as input.",
 		Has: func(o *SeriesOptions, i int) bool {
-			return o.Price.PerToken() && tokenPrices(o.Price.InUSD())[i].present
+			return o.Price.PerToken() && !math.IsNaN(tokenPrices(o.Price.InUSD())[i])
 		},
 		Sum: func(p *probe, i int) float64 {
 			t := &p.tokens
-			if t.Prompt < 0 {
+			price := tokenPrices(p.options.Price.At(p.Start).InUSD())[i]
+			if t.Prompt < 0 || math.IsNaN(price) {
 				return 0
 			}
 			cached := min(max(0, t.Cached), t.Prompt)
 			n := [numCosts]int{costInput: t.Prompt - cached, costCachedInput: cached, costOutput: max(0, t.Output)}[i]
-			return float64(n) * tokenPrices(p.options.Price.At(p.Start).InUSD())[i].value
+			return float64(n) * price
 		},
 		Per: pricedTokens,
 	}

@@ -101,7 +101,7 @@ func one(holds bool) int {
 	return 0
 }
 
-// orAbsent returns a gauge of a number that is negative where it is not known.
+// orAbsent returns v, NaN where it is negative, which is not known.
 func orAbsent(v float64) float64 {
 	if v < 0 {
 		return math.NaN()
@@ -354,16 +354,5 @@ func (f *probeFamily) sample(e encoder, v *values, i int) {
 		emitValue(e, Gauge, i, v.floats[float])
 	default:
 		emitValue(e, f.Type, i, f.Value(v, i))
-	}
-}
-
-// emitValue encodes a counter or a gauge unless it is NaN.
-func emitValue(e encoder, t Type, own int, v float64) {
-	switch {
-	case math.IsNaN(v):
-	case t == Counter:
-		e.counter(own, v)
-	default:
-		e.gauge(own, v)
 	}
 }

@@ -124,10 +124,8 @@ func (s *Self) WatchDroppedLogLines(dropped func() uint64) {
 // those of EndpointInfo.Budget. It must be called at most once.
 func (s *Self) WatchBudget(used func() (tokens, usd float64)) {
 	s.watch(func(s *sender) {
-		for i, g := range budgetUse(used) {
-			if g.present {
-				s.send("exporter_budget_used_ratio", g.value, budgetResources()[i])
-			}
+		for i, share := range budgetUse(used) {
+			s.sendKnown("exporter_budget_used_ratio", share, budgetResources()[i])
 		}
 	}, "budget_used_ratio")
 }

@@ -28,7 +28,7 @@ func scrapeReasons() []page.Reason {
 
 // serverValues is the state behind the samples of one server.
 type serverValues struct {
-	info   *labelBlock // nil before the first page
+	info   []*labelBlock // one, none before the first page
 	status *page.Status
 }
 
@@ -59,24 +59,30 @@ func serverFamilies() []*serverFamily {
 
 // readingFamilies are how the readings of the pages went.
 func readingFamilies() []*serverFamily {
-	reasons := scrapeReasons()
+	reasons, quantities := scrapeReasons(), config.Quantities(config.ServerSoftware)
 	return []*serverFamily{
 		statusGauge("up", "",
 			"1 if the latest scrape of the server's own metrics page succeeded, 0 otherwise; see inference_server_scrape_failures_total for the reason. A server whose page fails may still serve requests: see inference_probe_success.",
-			func(st *page.Status) gauge {
-				g := gauge{present: true}
-				if st.State == page.Up {
-					g.value = 1
+			func(st *page.Status) float64 { return number(st.State == page.Up) }),
+		newInfo(GroupServer, "server_info",
+			"Always 1. Describes a server whose page is read: the URL of the page, the unit of the prefix cache's counters: tokens, blocks or requests, and, where the page shows it, what part of a request the server does: all of it (unified), the prompt (prefill) or the answer (decode).",
+			[]string{"endpoint", "model", "server", "engine", "url", "prefix_cache_unit", "disaggregation_role"}, func(v serverValues) []*labelBlock {
+				if snapshotOf(v.status) == nil {
+					return nil
 				}
-				return g
+				return v.info
 			}),
-		serverInfoFamily(),
 		statusGauge("scrape_duration_seconds", "seconds",
 			"Duration of the latest scrape of the server's page. It grows when the server process is busy.",
-			func(st *page.Status) gauge { return gauge{st.Duration.Seconds(), !st.At.IsZero()} }),
+			func(st *page.Status) float64 {
+				if st.At.IsZero() {
+					return math.NaN()
+				}
+				return st.Duration.Seconds()
+			}),
 		statusGauge("last_scrape_timestamp_seconds", "seconds",
 			"Unix time at which the latest scrape of the server's page started, whether it succeeded or failed. All values of the server are from that time.",
-			func(st *page.Status) gauge { return timeGauge(st.At) }),
+			func(st *page.Status) float64 { return unixOrAbsent(st.At) }),
 		newServerFamily(Family{
 			Name: "scrape_failures_total", Type: Counter, Labels: []string{"reason"}, Values: config.Texts(reasons),
 			Help:  "Failed scrapes of the server's page, by reason.",
@@ -89,20 +95,17 @@ func readingFamilies() []*serverFamily {
 			}
 		}),
 		newServerFamily(Family{
-			Name: "quantity_missing", Type: Gauge, Labels: []string{"quantity"}, Values: config.Texts(config.Quantities(config.ServerSoftware)),
+			Name: "quantity_missing", Type: Gauge, Labels: []string{"quantity"}, Values: config.Texts(quantities),
 			Help: "1 for a quantity that every page of this engine should have and this one lacks: the engine probably renamed it, and the mapping must be changed. Absent for all other quantities.",
-		}, func(e encoder, f *family, v serverValues) {
-			if s := snapshotOf(v.status); s != nil {
-				for _, i := range f.order {
-					if slices.Contains(s.Missing, config.Quantity(f.Values[i])) {
-						e.gauge(i, 1)
-					}
-				}
+		}, emitEach(func(v serverValues, i int) float64 {
+			if s := snapshotOf(v.status); s == nil || !slices.Contains(s.Missing, quantities[i]) {
+				return math.NaN()
 			}
-		}),
+			return 1
+		})),
 		statusGauge("last_progress_timestamp_seconds", "seconds",
 			"Unix time at which the server last generated tokens or had no requests. If it falls behind inference_server_last_scrape_timestamp_seconds while requests are running, the engine hangs. Absent for engines that do not expose progress.",
-			func(st *page.Status) gauge { return timeGauge(st.LastProgress) }),
+			func(st *page.Status) float64 { return unixOrAbsent(st.LastProgress) }),
 	}
 }
 
@@ -122,15 +125,12 @@ func quantityFamilies(section string) []*serverFamily {
 			s := snapshotOf(v.status)
 			switch {
 			case s == nil:
-			case f.Type == Counter:
-				emitCounter(e, 0, s.Values, q)
 			case f.Type == Histogram:
 				if h := s.Histograms[q]; isShown(h) {
 					e.engineHistogram(h)
 				}
 			default:
-				v, ok := s.Values[q]
-				emitGauge(e, 0, gauge{v, ok && isMeasure(v)})
+				emitValue(e, f.Type, 0, measure(f.Type, s.Values, q))
 			}
 		}))
 	}
@@ -141,45 +141,27 @@ func quantityFamilies(section string) []*serverFamily {
 func prefixCacheRatioFamily() *serverFamily {
 	return statusGauge("prefix_cache_hit_ratio", "ratio",
 		"Hits divided by queries of the prefix cache, 0 to 1, over the last 5 minutes, or since the first scrape if that is shorter. Absent while there are no queries.",
-		func(st *page.Status) gauge {
+		func(st *page.Status) float64 {
 			s := snapshotOf(st)
-			if s == nil {
-				return gauge{}
+			if s == nil || s.PrefixCacheUnit == "" || !(s.PrefixCacheRatio >= 0 && s.PrefixCacheRatio <= 1) {
+				return math.NaN()
 			}
-			r := s.PrefixCacheRatio
-			return gauge{r, s.PrefixCacheUnit != "" && r >= 0 && r <= 1}
+			return s.PrefixCacheRatio
 		})
 }
 
 // requestsFamily is the ended requests.
 func requestsFamily() *serverFamily {
+	finishes := config.Finishes()
 	return newServerFamily(Family{
-		Name: "requests_total", Type: Counter, Labels: []string{"finish"}, Values: config.Finishes(),
+		Name: "requests_total", Labels: []string{"finish"}, Values: finishes,
 		Help: "Finished requests by finish reason: a stop token (stop), the token limit (length), aborted by the client (abort), an error (error), success without further detail (success), another reason (other), or a reason that the engine does not report (unknown). A reason appears once the engine exposes it.",
-	}, func(e encoder, f *family, v serverValues) {
+	}, emitEach(func(v serverValues, i int) float64 {
 		if s := snapshotOf(v.status); s != nil {
-			for _, i := range f.order {
-				emitCounter(e, i, s.Requests, f.Values[i])
-			}
+			return measure(Counter, s.Requests, finishes[i])
 		}
-	})
-}
-
-// serverInfoFamily describes the servers. It has labels that the others lack.
-func serverInfoFamily() *serverFamily {
-	f := Family{
-		Name: "server_info", Group: GroupServer, Type: Gauge,
-		Help: "Always 1. Describes a server whose page is read: the URL of the page, the unit of the prefix cache's counters: tokens, blocks or requests, and, where the page shows it, what part of a request the server does: all of it (unified), the prompt (prefill) or the answer (decode).",
-	}
-	return &serverFamily{
-		newFamily(f, []string{"endpoint", "model", "server", "engine", "url", "prefix_cache_unit", "disaggregation_role"}, nil),
-		func(e encoder, _ *family, v serverValues) {
-			if snapshotOf(v.status) != nil {
-				e.labels(v.info, time.Time{})
-				e.gauge(0, 1)
-			}
-		},
-	}
+		return math.NaN()
+	}))
 }
 
 // newServerFamily returns a family with the labels of every server family.
@@ -190,27 +172,29 @@ func newServerFamily(f Family, emit func(e encoder, f *family, v serverValues)) 
 }
 
 // statusGauge returns a family of one gauge for each server, up or not.
-func statusGauge(name, unit, help string, get func(st *page.Status) gauge) *serverFamily {
-	return newServerFamily(Family{Name: name, Type: Gauge, Unit: unit, Help: help},
-		func(e encoder, _ *family, v serverValues) {
-			emitGauge(e, 0, get(v.status))
-		})
+func statusGauge(name, unit, help string, get func(st *page.Status) float64) *serverFamily {
+	return newServerFamily(Family{Name: name, Unit: unit, Help: help}, emitOne(func(v serverValues) float64 { return get(v.status) }))
 }
 
-// emitCounter encodes the value of a key, if there is one that can be counted.
-func emitCounter[K comparable](e encoder, own int, values map[K]float64, key K) {
-	if v, ok := values[key]; ok && isMeasure(v) {
-		e.counter(own, math.Round(v))
+// measure returns the value of a key, a whole number of a counter; NaN where there is none.
+func measure[K comparable](t Type, values map[K]float64, key K) float64 {
+	v, ok := values[key]
+	switch {
+	case !ok || !isMeasure(v):
+		return math.NaN()
+	case t == Counter:
+		return math.Round(v)
 	}
+	return v
 }
 
 // isMeasure reports whether v is finite and not negative.
 func isMeasure(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
 
-// timeGauge returns the Unix time of t; absent for the zero time.
-func timeGauge(t time.Time) gauge {
+// unixOrAbsent returns the Unix time of t; NaN for the zero time.
+func unixOrAbsent(t time.Time) float64 {
 	if t.IsZero() {
-		return gauge{}
+		return math.NaN()
 	}
-	return gauge{unixSeconds(t), true}
+	return unixSeconds(t)
 }

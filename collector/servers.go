@@ -64,7 +64,8 @@ type server struct {
 	engine string // that of the latest page, also while there is none
 	// The labels that only info has.
 	url, unit, role string
-	block, info     *labelBlock
+	block           *labelBlock
+	info            []*labelBlock // one; nil before the first page
 	status          *page.Status
 }
 
@@ -73,7 +74,7 @@ func (s *Servers) Open(id ServersID) *Served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id.Model = boundModel(id.Model)
-	e := &Served{store: s, id: id}
+	e := &Served{store: s, id: id, overhead: newOverhead()}
 	s.endpoints[e] = struct{}{}
 	return e
 }
@@ -89,7 +90,7 @@ func (e *Served) Set(model string, statuses []page.Status) {
 	relabel := model != e.id.Model
 	if relabel {
 		if e.id.Model != "" {
-			e.overhead, e.parts = overhead{}, nil
+			e.overhead, e.parts = newOverhead(), nil
 		}
 		e.id.Model, e.block = model, nil
 		s.stale = true
@@ -121,7 +122,7 @@ func (e *Served) Set(model string, statuses []page.Status) {
 
 // hasValues reports whether there is anything to show of the endpoint itself.
 func (e *Served) hasValues() bool {
-	return e.states != [numStates]int{} || e.overhead.values() != [numOverheads]gauge{} || e.parts != nil
+	return e.states != [numStates]int{} || e.overhead.isKnown() || e.parts != nil
 }
 
 // label renders the labels of a server that has a new status. The engine stays
@@ -143,7 +144,8 @@ func (s *Servers) label(srv *server, e *Served, relabel bool) {
 	}
 	if srv.info == nil || srv.url != srv.status.URL || srv.unit != snapshot.PrefixCacheUnit || srv.role != snapshot.Role {
 		srv.url, srv.unit, srv.role = srv.status.URL, snapshot.PrefixCacheUnit, snapshot.Role
-		srv.info = s.labels.block(append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role}), e.id.Labels)
+		all := append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role})
+		srv.info = []*labelBlock{s.labels.block(all, e.id.Labels)}
 	}
 }
 
@@ -236,7 +238,7 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 	}
 	endpoints := make([]labelled[endpointValues], len(s.ordered.endpoints))
 	for i, e := range s.ordered.endpoints {
-		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.values(), e.parts}}
+		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.parts}}
 	}
 	servers := make([]labelled[serverValues], len(s.ordered.servers))
 	for i, srv := range s.ordered.servers {

@@ -102,6 +102,13 @@ func (s *sender) send(name string, v float64, labels ...string) {
 	s.out(prometheus.MustNewConstMetric(f.desc, kind, v, validLabels(labels)...))
 }
 
+// sendKnown makes a sample unless the value is negative or NaN, which is not known.
+func (s *sender) sendKnown(name string, v float64, labels ...string) {
+	if v >= 0 {
+		s.send(name, v, labels...)
+	}
+}
+
 // histogram makes a histogram with its bounds, or without.
 func (s *sender) histogram(name string, h *page.Histogram, bounds bool, labels ...string) {
 	buckets := map[float64]uint64{}
