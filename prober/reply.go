@@ -91,11 +91,7 @@ func (r *reply) read() error {
 
 // readHeader reads what the headers say beside the reply.
 func (r *reply) readHeader() {
-	limit := api.RateLimitFrom
-	if own := r.served.protocol.RateLimit; own != nil {
-		limit = own
-	}
-	r.result.RateLimit = limit(r.resp.Header)
+	r.result.RateLimit = api.RateLimitFrom(r.resp.Header)
 	if usage := r.served.protocol.Usage; usage != nil {
 		r.tally.Add(usage(r.resp.Header))
 	}
@@ -168,6 +164,9 @@ func (r *reply) frameLoop() error {
 	limits.Reserve = r.share.reserve
 	r.frames = stream.New(r.served.protocol.Framing, r.body, limits)
 	dec := r.served.protocol.NewDecoder()
+	if keeper, ok := dec.(api.ValueDecoder); ok && !r.prober.kind.Answers {
+		keeper.KeepValues()
+	}
 	var d api.Delta
 	start := r.attempt.far().start
 	for {

@@ -128,7 +128,7 @@ func severalModels(models []api.ModelInfo) *result.Skip {
 // forModule returns the target for the questions of a module, of a kind. An error says that
 // it cannot answer them, and what to change.
 func (t *target) forModule(m *config.Module, kind *workload.Kind) (target, error) {
-	own, p := *t, *t.protocol
+	own, p := *t, t.protocol
 	refuse := func(format string, args ...any) (target, error) {
 		return own, fail(result.ProtocolError, "the api %s "+format, append([]any{p.Name}, args...)...)
 	}
@@ -138,39 +138,23 @@ func (t *target) forModule(m *config.Module, kind *workload.Kind) (target, error
 		case !kind.Answers:
 			return refuse("generates and neither embeds nor ranks: "+meaningless, kind.Key)
 		case kind.Scores:
-			return own.scoring()
-		case kind.Has != nil && !kind.Has(p):
+			var ok bool
+			if own.protocol, ok = p.Scored(); !ok {
+				return refuse("cannot score a text: use openai-completions where the server has it, or leave %s out", kind.Key)
+			}
+		case kind.Has != nil && !kind.Has(*p):
 			return refuse("has no %s: use one of %s, or leave %s out", kind.What, strings.Join(api.NamesOf(kind.Has), ", "), kind.Key)
 		}
 		return own, nil
 	}
-	wrong := ""
+	const noText = "embeds or ranks and does not generate: " + meaningless
 	switch {
 	case !kind.Texts:
-		wrong = kind.Key
+		return refuse(noText, kind.Key)
 	case m.Prefix.IsRelated():
-		wrong = "prefix: " + string(m.Prefix)
-	}
-	if wrong != "" {
-		return refuse("embeds or ranks and does not generate: "+meaningless, wrong)
-	}
-	if !kind.Answers {
-		p.NewDecoder = keeping(p.NewDecoder)
-		own.protocol = &p
+		return refuse(noText, "prefix: "+string(m.Prefix))
 	}
 	return own, nil
-}
-
-// keeping makes a function that returns decoders which keep the numbers of a reply
-// that embeds or ranks.
-func keeping(newDecoder func() api.Decoder) func() api.Decoder {
-	return func() api.Decoder {
-		d := newDecoder()
-		if k, ok := d.(api.ValueDecoder); ok {
-			k.KeepValues()
-		}
-		return d
-	}
 }
 
 // Suits returns why a wire protocol cannot be asked what a module asks, and what
@@ -182,15 +166,6 @@ func Suits(apiName string, m *config.Module) error {
 	}
 	_, err := (&target{protocol: p}).forModule(m, KindOf(m))
 	return err
-}
-
-// scoring makes the target one that scores a text.
-func (t target) scoring() (target, error) {
-	var ok bool
-	if t.protocol, ok = t.protocol.Scored(); !ok {
-		return t, fail(result.ProtocolError, "the api %s cannot score a text: use openai-completions where the server has it, or leave reference_logprob out", t.protocol.Name)
-	}
-	return t, nil
 }
 
 // scoreVerdict checks that there is a score.

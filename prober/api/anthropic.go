@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"net/http"
 
 	"github.com/valyala/fastjson"
 
@@ -29,25 +28,7 @@ func anthropic() Protocol {
 		},
 		MaxTokens: "max_tokens", Tools: true, Structured: true,
 		NewDecoder: func() Decoder { return &objects{reader: &anthropicReader{prompt: noPrompt}} },
-		RateLimit:  anthropicRateLimit,
 	}
-}
-
-// anthropicRateLimit reads the quota left from Anthropic's own headers, or
-// from those of a gateway. Of the quotas of tokens the tightest counts: that
-// of all tokens, or of those of prompts and of answers.
-func anthropicRateLimit(h http.Header) RateLimit {
-	limit := RateLimit{Requests: remaining(h.Get("Anthropic-Ratelimit-Requests-Remaining")), Tokens: Unknown}
-	for _, of := range []string{"Tokens", "Input-Tokens", "Output-Tokens"} {
-		n := remaining(h.Get("Anthropic-Ratelimit-" + of + "-Remaining"))
-		if n != Unknown && (limit.Tokens == Unknown || n < limit.Tokens) {
-			limit.Tokens = n
-		}
-	}
-	if limit == (RateLimit{Unknown, Unknown}) {
-		return RateLimitFrom(h)
-	}
-	return limit
 }
 
 // anthropicReader reads the events of Messages by their type. It keeps the

@@ -58,14 +58,13 @@ func TestAnthropicHeader(t *testing.T) {
 }
 
 func TestAnthropicRateLimit(t *testing.T) {
-	p, _ := Lookup("anthropic")
 	f := func(want RateLimit, header ...string) {
 		t.Helper()
 		h := http.Header{}
 		for i := 0; i < len(header); i += 2 {
 			h.Set(header[i], header[i+1])
 		}
-		if got := p.RateLimit(h); got != want {
+		if got := RateLimitFrom(h); got != want {
 			t.Errorf("%v: %+v, want %+v", header, got, want)
 		}
 	}

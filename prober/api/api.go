@@ -46,9 +46,9 @@ const (
 // Message is one message of a conversation.
 type Message struct {
 	// Role is "system", "user" or "assistant".
-	Role string
+	Role string `json:"role"`
 	// Content is its text.
-	Content string
+	Content string `json:"content"`
 }
 
 // Params is what to ask, in the words of all protocols.
@@ -126,9 +126,8 @@ type Protocol struct {
 	Models *ModelList
 	// ModelOptional means that requests need no model's name.
 	ModelOptional bool
-	// RateLimit, Usage and ServerTimes read the quota left, the token counts and the server's own timing from
-	// the headers of a reply; nil means RateLimitFrom, and that headers have none.
-	RateLimit   func(http.Header) RateLimit
+	// Usage and ServerTimes read the token counts and the server's own timing from the headers of a reply;
+	// nil means that headers have none.
 	Usage       func(http.Header) *Usage
 	ServerTimes func(http.Header) ServerTimes
 	scoring     *textScoring // nil where the protocol has no way to score a text

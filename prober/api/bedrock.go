@@ -37,20 +37,17 @@ func bedrockBody(p Params) fields {
 	for _, m := range turns {
 		messages = append(messages, fields{{"role", m.Role}, {"content", content(m.Content)}})
 	}
-	r := fields{
+	tool := cmp.Or(p.Tool, new(Tool))
+	spec := fields{{"name", tool.Name}, {"description", tool.Description}, {"inputSchema", fields{{"json", tool.Parameters}}}}
+	definition := fields{{"name", answerSchema}, {"schema", string(p.Schema)}}
+	format := fields{{"type", "json_schema"}, {"structure", fields{{"jsonSchema", definition}}}}
+	return fields{
 		{"system", when(system != "", content(system))},
 		{"messages", messages},
 		{"inferenceConfig", fields{{"maxTokens", p.OutputTokens}}},
+		{"toolConfig", when(p.Tool != nil, fields{{"tools", []fields{{{"toolSpec", spec}}}}})},
+		{"outputConfig", when(p.Schema != nil, fields{{"textFormat", format}})},
 	}
-	if t := p.Tool; t != nil {
-		spec := fields{{"name", t.Name}, {"description", t.Description}, {"inputSchema", fields{{"json", t.Parameters}}}}
-		r = append(r, field{"toolConfig", fields{{"tools", []fields{{{"toolSpec", spec}}}}}})
-	}
-	if p.Schema != nil { // as a text
-		definition := fields{{"name", answerSchema}, {"schema", string(p.Schema)}}
-		r = append(r, field{"outputConfig", fields{{"textFormat", fields{{"type", "json_schema"}, {"structure", fields{{"jsonSchema", definition}}}}}}})
-	}
-	return r
 }
 
 // bedrockURL puts the model into the path, escaped as the AWS SDKs do: names
@@ -117,7 +114,7 @@ func (b *bedrockReader) readUsage(usage *fastjson.Value, d *Delta) {
 // bedrockError reads an exception or error inside the stream.
 func bedrockError(kind string, data []byte) *ServerError {
 	e := describeError(data)
-	kind = boundedTo([]byte(kind), maxKept)
+	kind = kept([]byte(kind))
 	e.Type = cmp.Or(kind, e.Type)
 	e.Message = cmp.Or(e.Message, e.Type, "error in the stream")
 	if e.Status == 0 {

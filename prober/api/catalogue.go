@@ -102,31 +102,29 @@ func Engines() []Engine {
 // LookupEngine returns the engine of that name; the zero value for a name that is
 // not known.
 func LookupEngine(name string) Engine {
-	return findEngine(func(e Engine) bool { return e.Name == name })
+	for _, e := range Engines() {
+		if e.Name == name {
+			return e
+		}
+	}
+	return Engine{}
 }
 
 // EngineOf returns the name of the engine that a list of models names by its
 // owners; "" where it names none or several.
-func EngineOf(models []ModelInfo) string {
-	name := ""
+func EngineOf(models []ModelInfo) (name string) {
+	all := Engines()
 	for _, m := range models {
-		e := findEngine(func(e Engine) bool { return e.Owner != "" && e.Owner == m.OwnedBy })
-		if e.Name != "" && name != "" && e.Name != name {
+		i := slices.IndexFunc(all, func(e Engine) bool { return e.Owner != "" && e.Owner == m.OwnedBy })
+		switch {
+		case i < 0 || all[i].Name == name:
+		case name != "":
 			return ""
-		}
-		if e.Name != "" {
-			name = e.Name
+		default:
+			name = all[i].Name
 		}
 	}
 	return name
-}
-
-func findEngine(is func(Engine) bool) Engine {
-	all := Engines()
-	if i := slices.IndexFunc(all, is); i >= 0 {
-		return all[i]
-	}
-	return Engine{}
 }
 
 // Host is a hosted service: no server of one's own, and without a metrics page.

@@ -80,5 +80,5 @@ func (c *cohereReader) end(delta *fastjson.Value, d *Delta) {
 	} else if d.Finish == "error" && d.Err == nil {
 		d.Err = &ServerError{Message: "finish reason ERROR"}
 	}
-	c.readUsage(delta.Get("usage"), d, "tokens.input_tokens", "cached_tokens", "tokens.output_tokens", "tokens.reasoning_tokens")
+	c.setUsage(d, usageAt(delta.Get("usage"), "tokens.input_tokens", "cached_tokens", "tokens.output_tokens", "tokens.reasoning_tokens"))
 }

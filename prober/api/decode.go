@@ -73,9 +73,9 @@ type frame struct {
 	calls  []CallPiece
 }
 
-// readUsage sets the token counts of a frame at these places in v, of countAt.
-func (f *frame) readUsage(v *fastjson.Value, d *Delta, prompt, cached, output, reasoning string) {
-	f.setUsage(d, Usage{Prompt: countAt(v, prompt), Cached: countAt(v, cached), Output: countAt(v, output), Reasoning: countAt(v, reasoning)})
+// usageAt returns the token counts at these places in v, of countAt; "" is Unknown.
+func usageAt(v *fastjson.Value, prompt, cached, output, reasoning string) Usage {
+	return Usage{Prompt: countAt(v, prompt), Cached: countAt(v, cached), Output: countAt(v, output), Reasoning: countAt(v, reasoning)}
 }
 
 // setUsage sets the token counts of a frame, where it has any.

@@ -99,13 +99,13 @@ func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte, d *De
 	}
 	d.Vectors = &e.vectors
 	if e.reader.keep {
-		d.Values = inOrder(kept(e.found), items, false)
+		d.Values = inOrder(valuesOf(e.found), items, false)
 	}
 	return nil
 }
 
-// kept returns the numbers of vectors; nil where there are too many.
-func kept(vectors []vector) [][]float32 {
+// valuesOf returns the numbers of vectors; nil where there are too many.
+func valuesOf(vectors []vector) [][]float32 {
 	all, n := make([][]float32, len(vectors)), 0
 	for i, v := range vectors {
 		all[i] = v.values
@@ -138,13 +138,14 @@ func inputUsage(reply *fastjson.Value) Usage {
 // vector is what is kept of a vector.
 type vector struct {
 	dimensions int
-	norm       float64   // Euclidean
+	squares    float64   // the sum of the squares of the numbers
 	values     []float32 // nil unless they are kept
 }
 
-// add appends a number, whose part in the norm is the caller's.
+// add appends a number.
 func (v *vector) add(f float64, keep bool) {
 	v.dimensions++
+	v.squares += f * f
 	if keep && v.dimensions <= maxKeptNumbers {
 		v.values = append(v.values, float32(f))
 	}
@@ -203,7 +204,6 @@ func stringLen(text []byte) int {
 // vectorAt measures the array of numbers that text starts with; size is its
 // length in bytes, 0 if text starts with something else.
 func vectorAt(text []byte, keep bool) (v vector, size int) {
-	sum := 0.0
 	for i := 1; ; i++ {
 		i += spaceLen(text[i:])
 		n := numberLen(text[i:])
@@ -212,14 +212,12 @@ func vectorAt(text []byte, keep bool) (v vector, size int) {
 			return vector{}, 0
 		}
 		v.add(f, keep)
-		sum += f * f
 		i += n
 		i += spaceLen(text[i:])
 		if i == len(text) || text[i] != ',' && text[i] != ']' {
 			return vector{}, 0
 		}
 		if text[i] == ']' {
-			v.norm = math.Sqrt(sum)
 			return v, i + 1
 		}
 	}
@@ -248,20 +246,14 @@ func numberLen(text []byte) int {
 // measured returns the vector of a value of the replaced text: the place of an
 // array of numbers, or a text of little-endian 32-bit floats in base64.
 func (r *vectorReader) measured(v *fastjson.Value) (vector, bool) {
-	if v == nil {
+	if text := v.GetStringBytes(); text != nil {
+		return r.base64(text)
+	}
+	place := count(v.Get("0"))
+	if place == Unknown || len(v.GetArray()) != 1 || place >= len(r.vectors) {
 		return vector{}, false
 	}
-	switch v.Type() {
-	case fastjson.TypeArray:
-		place := count(v.Get("0"))
-		if place == Unknown || len(v.GetArray()) != 1 || place >= len(r.vectors) {
-			return vector{}, false
-		}
-		return r.vectors[place], true
-	case fastjson.TypeString:
-		return r.base64(v.GetStringBytes())
-	}
-	return vector{}, false
+	return r.vectors[place], true
 }
 
 // base64 measures a vector of 32-bit floats.
@@ -271,13 +263,10 @@ func (r *vectorReader) base64(text []byte) (vector, bool) {
 	if err != nil || len(r.decoded) == 0 || len(r.decoded)%4 != 0 {
 		return vector{}, false
 	}
-	v, sum := vector{}, 0.0
+	v := vector{}
 	for b := r.decoded; len(b) > 0; b = b[4:] {
-		f := float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-		v.add(f, r.keep)
-		sum += f * f
+		v.add(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), r.keep)
 	}
-	v.norm = math.Sqrt(sum)
 	return v, true
 }
 
@@ -286,7 +275,7 @@ func (r *vectorReader) base64(text []byte) (vector, bool) {
 func summary(vectors []vector) (s Vectors, ok bool) {
 	for i, v := range vectors {
 		s.Items++
-		s.Norm += v.norm
+		s.Norm += math.Sqrt(v.squares)
 		switch {
 		case i == 0:
 			s.Dimensions = v.dimensions

@@ -2,13 +2,16 @@ package api
 
 import (
 	"cmp"
+	_ "embed"
 	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/valyala/fastjson"
+	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -47,7 +50,7 @@ func describeError(body []byte) *ServerError {
 	var p fastjson.Parser
 	v, err := parseJSON(&p, body)
 	if err != nil {
-		return &ServerError{Message: boundedTo(title(body), maxKept)}
+		return &ServerError{Message: kept(title(body))}
 	}
 	if e := errorIn(v); e != nil {
 		return e
@@ -92,36 +95,20 @@ func errorIn(v *fastjson.Value) *ServerError {
 // isSet reports whether the value of an error field is an error: some servers
 // send the field always, empty.
 func isSet(v *fastjson.Value) bool {
-	if v == nil {
-		return false
-	}
-	switch v.Type() {
-	case fastjson.TypeNull, fastjson.TypeFalse:
-		return false
-	case fastjson.TypeString:
-		return len(v.GetStringBytes()) > 0
-	case fastjson.TypeObject:
-		return v.GetObject().Len() > 0
-	case fastjson.TypeArray:
-		return len(v.GetArray()) > 0
-	}
-	return true
+	return v != nil && v.Type() != fastjson.TypeNull && !slices.Contains([]string{"false", `""`, "{}", "[]"}, v.String())
 }
 
 // readError reads the error v, which is the object outer or a field of it.
 func readError(v, outer *fastjson.Value) *ServerError {
 	e := &ServerError{
-		Message: firstText(maxKept, v, v.Get("message"), v.Get("detail"), v.Get("detail", "0", "msg")),
-		Type:    firstText(maxKept, v.Get("type"), v.Get("error_type"), outer.Get("error_type"), v.Get("code"), v.Get("status")),
-		Param:   firstText(maxKept, v.Get("param")),
-	}
-	if e.Param == "" {
-		e.Param = located(v.Get("detail", "0", "loc"))
+		Status:  errorStatus(v, outer),
+		Type:    firstText(v.Get("type"), v.Get("error_type"), outer.Get("error_type"), v.Get("code"), v.Get("status")),
+		Param:   cmp.Or(firstText(v.Get("param")), located(v.Get("detail", "0", "loc"))),
+		Message: firstText(v, v.Get("message"), v.Get("detail"), v.Get("detail", "0", "msg")),
 	}
 	if e.Message == "" {
-		e.Message = boundedTo(v.MarshalTo(nil), maxKept)
+		e.Message = kept(v.MarshalTo(nil))
 	}
-	e.Status = errorStatus(v, outer)
 	return e
 }
 
@@ -134,24 +121,23 @@ func located(place *fastjson.Value) string {
 			steps = append(steps, string(name))
 		}
 	}
-	return boundedTo([]byte(strings.Join(steps, ".")), maxKept)
+	return kept([]byte(strings.Join(steps, ".")))
 }
 
 // firstText returns the first value that is a text with content, bounded. The
 // type "error" is what wraps an error, not what it is.
-func firstText(limit int, values ...*fastjson.Value) string {
+func firstText(values ...*fastjson.Value) string {
 	for _, v := range values {
-		if s := boundedTo(v.GetStringBytes(), limit); s != "" && s != "error" {
+		if s := kept(v.GetStringBytes()); s != "" && s != "error" {
 			return s
 		}
 	}
 	return ""
 }
 
-// bounded returns the beginning of a server's text on one line.
-func bounded(text []byte) string { return boundedTo(text, maxMessage) }
-
-func boundedTo(text []byte, limit int) string { return safetext.Line(string(text), limit) }
+// kept returns a server's text on one line, as much of it as is kept, and bounded as much as is shown.
+func kept(text []byte) string    { return safetext.Line(string(text), maxKept) }
+func bounded(text []byte) string { return safetext.Line(string(text), maxMessage) }
 
 // StatusSiteOverloaded is what Anthropic and some gateways answer under load.
 const StatusSiteOverloaded = 529
@@ -194,73 +180,43 @@ func statusNumber(v *fastjson.Value) int {
 // namedStatus returns the HTTP status that the name of an error means, as
 // a stream that began with 200 has the name alone; 0 is unknown. Names differ in
 // case, in separators, and in an ending: rate_limit_error, RateLimitError.
-//
-// Sources: OpenAI (guides/error-codes, and the codes of a failed response),
-// Anthropic (api/errors), Google (google.rpc.Code), Amazon Bedrock (the
-// exceptions of ConverseStream), DashScope (error-code), llama.cpp (tools/server, error_type), the
-// classes of exceptions of vLLM, SGLang and LiteLLM, text-generation-inference
-// (error_type).
 func namedStatus(name string) int {
 	name = name[strings.LastIndexByte(name, '#')+1:] // AWS: the name space before it
 	name, _, _ = strings.Cut(name, ".")              // DashScope: what exactly, behind it
 	name = strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(name))
 	name = strings.TrimSuffix(strings.TrimSuffix(name, "exception"), "error")
-	for _, row := range errorNames() {
-		if slices.Contains(strings.Fields(row.names), name) {
-			return row.status
+	return knownErrors().statuses[name]
+}
+
+//go:embed errors.yml
+var errorsFile []byte
+
+// errorWords is what servers say in errors.
+type errorWords struct {
+	statuses   map[string]int // by the names of errors
+	rejections []*regexp.Regexp
+}
+
+// knownErrors returns what errors.yml says.
+var knownErrors = sync.OnceValue(func() errorWords {
+	var file struct {
+		Names      map[int]string
+		Rejections []string
+	}
+	if err := yaml.Unmarshal(errorsFile, &file); err != nil {
+		panic("decode errors.yml: " + err.Error())
+	}
+	w := errorWords{statuses: map[string]int{}}
+	for status, names := range file.Names {
+		for _, name := range strings.Fields(names) {
+			w.statuses[name] = status
 		}
 	}
-	return 0
-}
-
-type errorName struct {
-	status int
-	names  string
-}
-
-// errorNames are the statuses that the names of errors mean.
-func errorNames() []errorName {
-	return []errorName{
-		{http.StatusBadRequest, "badrequest invalidrequest validation invalidargument failedprecondition outofrange"},
-		{http.StatusBadRequest, "contextlengthexceeded contextwindowexceeded exceedcontextsize invalidprompt toolusefailed"},
-		{http.StatusUnauthorized, "authentication unauthorized unauthenticated invalidapikey"},
-		{http.StatusPaymentRequired, "billing"},
-		{http.StatusForbidden, "permission permissiondenied forbidden accessdenied"},
-		{http.StatusNotFound, "notfound modelnotfound resourcenotfound"},
-		{http.StatusRequestTimeout, "modeltimeout"},
-		{http.StatusRequestEntityTooLarge, "requesttoolarge"},
-		{http.StatusUnprocessableEntity, "unprocessableentity"},
-		{http.StatusFailedDependency, "modelstream model generation"},
-		{http.StatusTooManyRequests, "ratelimit ratelimitexceeded ratelimitreached toomanyrequests throttling resourceexhausted"},
-		{http.StatusTooManyRequests, "insufficientquota quotaexceeded servicequotaexceeded modelnotready"},
-		{http.StatusInternalServerError, "server internal internalserver api"},
-		{http.StatusNotImplemented, "unimplemented notimplemented notsupported"},
-		{http.StatusBadGateway, "badgateway"},
-		{http.StatusServiceUnavailable, "unavailable serviceunavailable slowdown engineoverloaded"},
-		{http.StatusGatewayTimeout, "timeout gatewaytimeout deadlineexceeded"},
-		{StatusSiteOverloaded, "overloaded"},
+	for _, phrase := range file.Rejections {
+		w.rejections = append(w.rejections, regexp.MustCompile(strings.ReplaceAll(phrase, "NAME", "([A-Za-z_][A-Za-z0-9_.]*)")))
 	}
-}
-
-// rejections are phrases with which servers name the parameter that they do
-// not take; the first group is its name.
-func rejections() []string {
-	const name = "([A-Za-z_][A-Za-z0-9_.]*)"
-	return []string{
-		// OpenAI, Azure, vLLM's own checks; some gateways leave out the quotes.
-		`[Uu]nsupported (?:parameter|value)s?: ['"]?` + name,
-		`[Uu]nrecognized request arguments? supplied: ` + name,
-		`[Uu]nknown (?:parameter|field|name):? ['"]` + name,
-		// Python servers, in the text of a message.
-		`['"]loc['"]: ?[(\[]['"]body['"], ?['"]` + name + `['"][)\]], ?['"]msg['"]: ?['"]Extra inputs`,
-		name + `:?\s+Extra inputs are not permitted`,                           // Anthropic, and pydantic's own text
-		"[`'\"]" + name + "[`'\"] is (?:deprecated|not supported|unsupported)", // Anthropic, Groq
-		`[Pp]arameter ['"]` + name + `['"] is not a valid field`,
-		`[Aa]rgument not supported on this model: ` + name,                  // xAI
-		`does(?:n't| not) support (?:parameters: \[['"])?` + name + `['"=]`, // LiteLLM
-		`extraneous key \[` + name + `\] is not permitted`,                  // Bedrock
-	}
-}
+	return w
+})
 
 // RejectedParameter returns the parameter of the request that the server does
 // not take, "" where none is known. The answer comes from a 400 or 422 alone,
@@ -274,8 +230,8 @@ func (e *ServerError) RejectedParameter() string {
 	if isParameter(e.Param) {
 		return dispensable(e.Param)
 	}
-	for _, phrase := range rejections() {
-		if found := regexp.MustCompile(phrase).FindStringSubmatch(e.Message); found != nil {
+	for _, phrase := range knownErrors().rejections {
+		if found := phrase.FindStringSubmatch(e.Message); found != nil {
 			return dispensable(strings.TrimRight(found[1], "."))
 		}
 	}

@@ -180,13 +180,8 @@ func (g *geminiReader) readUsage(usage *fastjson.Value, d *Delta) {
 	// some replies never do.
 	if g.candidates != Unknown || g.thoughts != Unknown && g.finished && !g.answered {
 		u.Output = max(0, g.candidates)
-		u.joinReasoning(totalWithout(usage, "toolUsePromptTokenCount"), true)
+		// The total also counts what tools made of the prompt.
+		u.joinReasoning(max(Unknown, count(usage.Get("totalTokenCount"))-max(0, count(usage.Get("toolUsePromptTokenCount")))), true)
 	}
 	g.setUsage(d, u)
-}
-
-// totalWithout returns the count of all tokens, without those of a part of it.
-func totalWithout(usage *fastjson.Value, part string) int {
-	total, without := count(usage.Get("totalTokenCount")), max(0, count(usage.Get(part)))
-	return max(Unknown, total-without)
 }

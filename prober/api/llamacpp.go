@@ -43,7 +43,7 @@ func (l *llamacppReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Top = topIn(object.GetArray("completion_probabilities", "0", "top_logprobs"), "token", "logprob")
 	// tokens_cached is not read: it counts what the slot holds after the
 	// answer, not what the prompt found there.
-	l.readUsage(object, d, "tokens_evaluated", "timings.cache_n", "tokens_predicted", "")
+	l.setUsage(d, usageAt(object, "tokens_evaluated", "timings.cache_n", "tokens_predicted", ""))
 	d.Tokens = l.running.next(l.usage.Output, Unknown, d)
 	if d.Done = object.GetBool("stop"); d.Done {
 		d.Finish, d.Model = finishReason(object.Get("stop_type")), nameIn(object.Get("model"))

@@ -15,7 +15,6 @@ func ollamaChat() Protocol {
 	p.body = func(p Params) fields {
 		return ollamaBody(p, fields{{"messages", conversation(p)}}, openAITools(p.Tool))
 	}
-	p.NewDecoder = func() Decoder { return &objects{reader: &ollamaReader{material: (*ollamaReader).chatMaterial}} }
 	return p
 }
 
@@ -28,7 +27,6 @@ func ollamaGenerate() Protocol {
 		system, turns := systemApart(p)
 		return ollamaBody(p, fields{{"system", given(system)}, {"prompt", given(joined(turns))}}, nil)
 	}
-	p.NewDecoder = func() Decoder { return &objects{reader: &ollamaReader{material: (*ollamaReader).generateMaterial}} }
 	return p
 }
 
@@ -46,6 +44,7 @@ func ollama(path string) Protocol {
 		// Ollama before May 2024 sends no done_reason, and neither do emulations that
 		// follow the examples of its documentation.
 		FinishOptional: true,
+		NewDecoder:     func() Decoder { return &objects{reader: new(ollamaReader)} },
 	}
 }
 
@@ -65,14 +64,10 @@ func ollamaBody(p Params, asked fields, tools []fields) fields {
 // ollamaReader reads the objects of both protocols, which differ in where
 // they keep their material.
 type ollamaReader struct {
-	material func(*ollamaReader, *fastjson.Value, *Delta)
-
 	frame
-	tool  []byte // what Delta.Tool points to
-	model onceName
-
-	called int // functions so far
-
+	tool    []byte // what Delta.Tool points to
+	model   onceName
+	called  int  // functions so far
 	frames  int  // with material
 	thought bool // one of them had reasoning
 }
@@ -80,7 +75,7 @@ type ollamaReader struct {
 // read implements reader.
 func (o *ollamaReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Model = o.model.read(object, "model")
-	o.material(o, object, d)
+	o.readMaterial(object, d)
 	d.Top = topIn(object.GetArray("logprobs", "0", "top_logprobs"), "token", "logprob")
 	d.Done = object.GetBool("done")
 	d.Finish = finishReason(object.Get("done_reason"))
@@ -91,10 +86,14 @@ func (o *ollamaReader) read(_ string, object *fastjson.Value, d *Delta) {
 	o.readCounts(object, d)
 }
 
-func (o *ollamaReader) chatMaterial(object *fastjson.Value, d *Delta) {
+// readMaterial reads the message of a chat, or what is generated without one.
+func (o *ollamaReader) readMaterial(object *fastjson.Value, d *Delta) {
 	message := object.Get("message")
-	d.Text = message.GetStringBytes("content")
-	d.Reasoning = message.GetStringBytes("thinking")
+	if message == nil {
+		d.Text, d.Reasoning = object.GetStringBytes("response"), object.GetStringBytes("thinking")
+		return
+	}
+	d.Text, d.Reasoning = message.GetStringBytes("content"), message.GetStringBytes("thinking")
 	o.tool = o.tool[:0]
 	for _, call := range message.GetArray("tool_calls") {
 		name, arguments := call.GetStringBytes("function", "name"), wholeArguments(call.Get("function", "arguments"))
@@ -103,11 +102,6 @@ func (o *ollamaReader) chatMaterial(object *fastjson.Value, d *Delta) {
 		o.called++
 	}
 	d.Tool = o.tool
-}
-
-func (o *ollamaReader) generateMaterial(object *fastjson.Value, d *Delta) {
-	d.Text = object.GetStringBytes("response")
-	d.Reasoning = object.GetStringBytes("thinking")
 }
 
 // readCounts reads the counts and times of the last object. Ollama leaves out
@@ -119,7 +113,7 @@ func (o *ollamaReader) readCounts(object *fastjson.Value, d *Delta) {
 	if n := count(object.Get("eval_count")); o.thought && n > 0 && n < o.frames {
 		return
 	}
-	o.readUsage(object, d, "prompt_eval_count", "", "eval_count", "")
+	o.setUsage(d, usageAt(object, "prompt_eval_count", "", "eval_count", ""))
 	// What passes before the prompt is evaluated is load_duration: most of it
 	// is the loading of a model that was not in memory, so it is no queue.
 	o.setServer(d, ServerTimes{

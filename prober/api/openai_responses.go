@@ -48,20 +48,26 @@ func responsesTools(t *Tool) []fields {
 // responsesReader reads the events of Responses by their type.
 type responsesReader struct {
 	frame
-	items responseItems
+	parts    parts // what the channels of Delta point to
+	streamed []int // the places of items of which deltas came
+	any      bool  // material came
 }
 
 // read implements reader.
 func (r *responsesReader) read(event string, v *fastjson.Value, d *Delta) {
+	item, index := v.Get("item"), v.GetInt("output_index")
 	switch kind := eventType(v, event); string(kind) {
 	case "response.created":
 		d.Model = nameIn(v.Get("response", "model"))
-	case "response.output_item.added":
-		r.items.begin(v.Get("item"), d)
-		r.readCall(v.GetInt("output_index"), v.Get("item"), false, d)
+	case "response.output_item.added": // it is empty yet, but for the name of the tool that is called
+		if isCall(item) {
+			d.Tool = item.GetStringBytes("name")
+			r.any = r.any || len(d.Tool) > 0
+		}
+		r.readCall(index, item, false, d)
 	case "response.output_item.done":
-		if r.items.end(v, d) {
-			r.readCall(v.GetInt("output_index"), v.Get("item"), true, d)
+		if item != nil && !slices.Contains(r.streamed, index) {
+			r.readItems(index, []*fastjson.Value{item}, d)
 		}
 	case "response.completed", "response.incomplete":
 		// vLLM also ends an incomplete answer with response.completed.
@@ -80,10 +86,10 @@ func (r *responsesReader) read(event string, v *fastjson.Value, d *Delta) {
 	default:
 		readDelta(kind, v, d)
 		if string(kind) == "response.function_call_arguments.delta" {
-			r.addCall(d, v.GetInt("output_index"), nil, d.Tool)
+			r.addCall(d, index, nil, d.Tool)
 		}
 		if d.HasToken() {
-			r.items.stream(v)
+			r.stream(index)
 		}
 	}
 }
@@ -128,73 +134,33 @@ func readDelta(kind []byte, v *fastjson.Value, d *Delta) {
 func (r *responsesReader) end(v *fastjson.Value, d *Delta) {
 	d.Done = true
 	d.Model = nameIn(v.Get("response", "model")) // llama.cpp has it here alone
-	if !r.items.any {
-		r.items.readAll(v.GetArray("response", "output"), d)
-		for i, item := range v.GetArray("response", "output") {
-			r.readCall(i, item, true, d)
-		}
+	if !r.any {
+		r.readItems(0, v.GetArray("response", "output"), d)
 	}
-	usage, timings := v.Get("response", "usage"), v.Get("timings")
-	u := Usage{
-		Prompt:    count(usage.Get("input_tokens")),
-		Cached:    count(usage.Get("input_tokens_details", "cached_tokens")),
-		Output:    count(usage.Get("output_tokens")),
-		Reasoning: count(usage.Get("output_tokens_details", "reasoning_tokens")),
-	}
+	usage := v.Get("response", "usage")
+	u := usageAt(usage, "input_tokens", "input_tokens_details.cached_tokens", "output_tokens", "output_tokens_details.reasoning_tokens")
 	u.joinReasoning(count(usage.Get("total_tokens")), false)
 	r.setUsage(d, u)
-	r.setServer(d, llamaTimes(timings))
+	r.setServer(d, llamaTimes(v.Get("timings")))
 }
 
 // maxStreamed bounds how many items are remembered as streamed: those in progress
 // and a few before them.
 const maxStreamed = 16
 
-// responseItems reads the items of a reply of Responses that come whole: some
-// servers stream no deltas of a call of a tool, and OpenAI of some tools neither.
-type responseItems struct {
-	parts    parts // what the channels of Delta point to
-	streamed []int // the places of items of which deltas came
-	any      bool  // material came
-}
-
-// stream notes that a delta of an item came.
-func (r *responseItems) stream(event *fastjson.Value) {
+// stream notes that a delta of the item at a place came.
+func (r *responsesReader) stream(index int) {
 	r.any = true
-	place := event.GetInt("output_index")
-	if slices.Contains(r.streamed, place) {
-		return
-	}
-	if len(r.streamed) == maxStreamed {
-		r.streamed = slices.Delete(r.streamed, 0, 1)
-	}
-	r.streamed = append(r.streamed, place)
-}
-
-// begin reads the item of response.output_item.added. It is empty yet, but for
-// the name of the tool that is called.
-func (r *responseItems) begin(item *fastjson.Value, d *Delta) {
-	if isCall(item) {
-		d.Tool = item.GetStringBytes("name")
-		r.any = r.any || len(d.Tool) > 0
+	if !slices.Contains(r.streamed, index) {
+		r.streamed = append(r.streamed[max(0, len(r.streamed)-maxStreamed+1):], index)
 	}
 }
 
-// end reads the item of response.output_item.done, unless its deltas were read
-// before. It returns whether it did.
-func (r *responseItems) end(event *fastjson.Value, d *Delta) bool {
-	item := event.Get("item")
-	if item == nil || slices.Contains(r.streamed, event.GetInt("output_index")) {
-		return false
-	}
-	r.readAll([]*fastjson.Value{item}, d)
-	return true
-}
-
-// readAll reads whole items.
-func (r *responseItems) readAll(items []*fastjson.Value, d *Delta) {
+// readItems reads whole items from a place on: some servers stream no deltas of a call of a tool,
+// and OpenAI of some tools neither.
+func (r *responsesReader) readItems(index int, items []*fastjson.Value, d *Delta) {
 	r.parts.reset()
-	for _, item := range items {
+	for i, item := range items {
 		switch string(item.GetStringBytes("type")) {
 		case "message":
 			r.parts.add(item.Get("content"))
@@ -209,6 +175,7 @@ func (r *responseItems) readAll(items []*fastjson.Value, d *Delta) {
 				r.parts.addWholeCall(item)
 			}
 		}
+		r.readCall(index+i, item, true, d)
 	}
 	d.Text, d.Reasoning, d.Tool = r.parts.text, r.parts.reasoning, r.parts.tool
 	r.any = r.any || d.HasToken()
@@ -225,12 +192,6 @@ func isCall(item *fastjson.Value) bool {
 // which members have it depends on the tool.
 func (p *parts) addWholeCall(item *fastjson.Value) {
 	for _, name := range [...]string{"name", "arguments", "input", "code", "action", "operation", "queries", "result"} {
-		switch v := item.Get(name); {
-		case v == nil || v.Type() == fastjson.TypeNull:
-		case v.Type() == fastjson.TypeString:
-			p.tool = append(p.tool, v.GetStringBytes()...)
-		default:
-			p.tool = v.MarshalTo(p.tool)
-		}
+		p.tool = append(p.tool, wholeArguments(item.Get(name))...)
 	}
 }

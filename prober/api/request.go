@@ -79,7 +79,8 @@ func encode(b *bytes.Buffer, e *json.Encoder, v any) (err error) {
 			if m := &v[i]; err == nil && m.value != (none{}) {
 				b.WriteString(separator)
 				separator = ","
-				writeKey(b, e, m.key)
+				_ = encode(b, e, m.key) // a text has no errors
+				b.WriteByte(':')
 				err = encode(b, e, m.value)
 			}
 		}
@@ -100,29 +101,9 @@ func encode(b *bytes.Buffer, e *json.Encoder, v any) (err error) {
 	return err
 }
 
-// writeKey writes a key to b, by e where it needs escapes, as a key of an endpoint's own may.
-func writeKey(b *bytes.Buffer, e *json.Encoder, key string) {
-	if strconv.CanBackquote(key) && !strings.ContainsAny(key, `"\`) {
-		b.WriteByte('"')
-		b.WriteString(key)
-		b.WriteString(`":`)
-		return
-	}
-	_ = e.Encode(key) // a text has no errors
-	b.Truncate(b.Len() - len("\n"))
-	b.WriteByte(':')
-}
-
 // present returns the fields without those that are left out.
 func (f fields) present() fields {
 	return slices.DeleteFunc(slices.Clone(f), func(m field) bool { return m.value == none{} })
-}
-
-// chatMessage is one message of a conversation, which OpenAI's protocols and
-// many others share.
-type chatMessage struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
 }
 
 const (
@@ -135,21 +116,17 @@ const blankLine = "\n\n"
 
 // conversation is what to ask where each message has a role: the messages, or
 // the prompt as the only one, of the user.
-func conversation(p Params) []chatMessage {
+func conversation(p Params) []Message {
 	if len(p.Messages) == 0 {
-		return []chatMessage{{Role: roleUser, Content: p.Prompt}}
+		return []Message{{Role: roleUser, Content: p.Prompt}}
 	}
-	messages := make([]chatMessage, len(p.Messages))
-	for i, m := range p.Messages {
-		messages[i] = chatMessage(m)
-	}
-	return messages
+	return p.Messages
 }
 
 // systemApart is the conversation where what the system says is apart and
 // the roles of the rest must alternate: messages of one role in a row become
 // one, those of the system another, each with a blank line between them.
-func systemApart(p Params) (system string, turns []chatMessage) {
+func systemApart(p Params) (system string, turns []Message) {
 	var said []string
 	for _, m := range conversation(p) {
 		last := len(turns) - 1
@@ -170,7 +147,7 @@ func systemApart(p Params) (system string, turns []chatMessage) {
 func oneText(p Params) string { return joined(conversation(p)) }
 
 // joined returns the contents of messages with a blank line between them.
-func joined(messages []chatMessage) string {
+func joined(messages []Message) string {
 	contents := make([]string, len(messages))
 	for i, m := range messages {
 		contents[i] = m.Content
@@ -178,16 +155,13 @@ func joined(messages []chatMessage) string {
 	return strings.Join(contents, blankLine)
 }
 
-// mediaTypes are the content types of good replies, by framing.
-func mediaTypes() []string {
-	return []string{
+// MediaType is the content type of a good reply.
+func (p Protocol) MediaType() string {
+	return [...]string{
 		stream.SSE: "text/event-stream", stream.NDJSON: "application/x-ndjson",
 		stream.EventStream: "application/vnd.amazon.eventstream", stream.Whole: "application/json",
-	}
+	}[p.Framing]
 }
-
-// MediaType is the content type of a good reply.
-func (p Protocol) MediaType() string { return mediaTypes()[p.Framing] }
 
 // Header returns what is added to the request. The encoding is named because a compressed
 // stream arrives in blocks, which hides when its parts were sent.

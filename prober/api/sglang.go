@@ -56,7 +56,7 @@ func (s *sglangReader) read(_ string, object *fastjson.Value, d *Delta) {
 		d.Fingerprint = nameIn(meta.Get("weight_version"))
 		s.named = meta != nil
 	}
-	s.readUsage(meta, d, "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
+	s.setUsage(d, usageAt(meta, "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens"))
 	d.Tokens = s.running.next(s.usage.Output, Unknown, d)
 	reason := meta.Get("finish_reason")
 	if reason != nil && reason.Type() == fastjson.TypeObject {

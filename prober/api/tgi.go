@@ -54,7 +54,7 @@ func (t *tgiReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Done = whole != nil && whole.Type() == fastjson.TypeString
 	details := object.Get("details")
 	d.Finish = finishReason(details.Get("finish_reason"))
-	t.readUsage(details, d, "input_length", "", "generated_tokens", "")
+	t.setUsage(d, usageAt(details, "input_length", "", "generated_tokens", ""))
 }
 
 // parseTGIInfo reads the reply to GET /info: TGI serves one model, and bounds

@@ -143,9 +143,20 @@ func (r *runningCount) next(output, reasoning int, d *Delta) int {
 // probes for longer.
 const maxRetryAfter = 24 * time.Hour
 
-// RateLimitFrom reads the quota left from the headers of a reply,
-// x-ratelimit-remaining-requests and x-ratelimit-remaining-tokens.
+// RateLimitFrom reads the quota left from the headers of a reply: Anthropic's own or, where there
+// are none, x-ratelimit-remaining-requests and x-ratelimit-remaining-tokens. Of Anthropic's quotas
+// of tokens the tightest counts: that of all tokens, or of those of prompts and of answers.
 func RateLimitFrom(h http.Header) RateLimit {
+	own := RateLimit{Requests: remaining(h.Get("Anthropic-Ratelimit-Requests-Remaining")), Tokens: Unknown}
+	for _, of := range []string{"Tokens", "Input-Tokens", "Output-Tokens"} {
+		n := remaining(h.Get("Anthropic-Ratelimit-" + of + "-Remaining"))
+		if n != Unknown && (own.Tokens == Unknown || n < own.Tokens) {
+			own.Tokens = n
+		}
+	}
+	if own != (RateLimit{Unknown, Unknown}) {
+		return own
+	}
 	return RateLimit{
 		Requests: remaining(h.Get("X-Ratelimit-Remaining-Requests")),
 		Tokens:   remaining(h.Get("X-Ratelimit-Remaining-Tokens")),
