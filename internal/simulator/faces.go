@@ -10,7 +10,7 @@ import (
 	"io/fs"
 	"math"
 	"net/http"
-	"strconv"
+	"strings"
 	"sync"
 	"text/template"
 	"time"
@@ -70,11 +70,13 @@ func (t jsonText) String() string { return jsonOf(string(t)) }
 
 // jsonOf returns what is no cycle, channel or function in JSON.
 func jsonOf(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
 		panic(err) // cannot happen: texts and numbers
 	}
-	return string(b)
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // reply writes the parts of one reply by the templates of its protocol, which see its exported members.
@@ -94,25 +96,21 @@ type reply struct {
 	// Tokens and Total count those of the event and of all, Thinking those of the reasoning.
 	Tokens, Total, Thinking int
 	Finish                  string
-	// Usage is the latest; Counted reports that there is one that is not of the role.
-	Usage   usage
-	Counted bool
-	Scores  *scores // the log-probabilities of a whole reply; nil are not wanted
-	Inputs  inputs
-	Took    time.Duration // of the prefill of inputs
-	Status  int           // of an error, as are:
-	Error   string
-	Message jsonText
+	// Usage is the latest; Counted reports that there is one that is not of the role, Details that it has the cached tokens.
+	Usage            usage
+	Counted, Details bool
+	Scores           *scores // the log-probabilities of a whole reply; nil are not wanted
+	Inputs           inputs
+	Took             time.Duration // of the prefill of inputs
+	Status           int           // of an error, as are:
+	Error            string
+	Message          jsonText
 
 	p     *protocol
 	next  int
 	open  bool // a block of material
 	ended bool
 	buf   bytes.Buffer // reused
-
-	// chunk is, of the protocols of OpenAI, a chunk up to its choice. Their tokens are written by code, which takes a
-	// tenth of the time.
-	chunk, text []byte // text is reused
 }
 
 // Next returns 0, 1 and so on.
@@ -151,12 +149,12 @@ func (r *reply) take(e *event) {
 	if e.name != "" {
 		r.Name = jsonText(e.name)
 	}
-	if r.Finish == "" {
+	if r.Finish == "" || e.kind == Finish && r.p.Events["alone"] != "" { // where a second one is seen
 		r.Finish = r.p.nameOf(e.finish)
 	}
 	if e.usage != nil {
 		cached := r.Usage.Cached
-		r.Usage, r.Counted = *e.usage, e.kind != Role
+		r.Usage, r.Counted, r.Details = *e.usage, e.kind != Role, e.kind == Usage || e.usage.Cached >= 0
 		if r.Usage.Cached < 0 {
 			r.Usage.Cached = cached // known with the role, before the first token
 		}
@@ -170,10 +168,6 @@ func (p *protocol) nameOf(f finish) string { return cmp.Or(p.Finish[f], string(f
 // begin makes r, whose members about the request are set, the writer of one reply.
 func (p *protocol) begin(r reply) *reply {
 	r.p = p
-	if p.Events["chunk"] != "" {
-		execute(p.templates, "chunk", &r.buf, &r)
-		r.chunk = append(bytes.Clone(r.buf.Bytes()), `{"index":0,`...)
-	}
 	return &r
 }
 
@@ -192,9 +186,6 @@ func (r *reply) add(dst []byte, name string, frame frameFunc) []byte {
 // appendEvent appends what one event of a stream is on the wire: one payload in its frame, or several; nothing, if the
 // protocol has no such event.
 func (r *reply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
-	if r.chunk != nil && len(e.top) == 0 && (e.kind == Answer || e.kind == Reasoning) {
-		return frame(dst, "", r.tokenChunk(e))
-	}
 	r.take(e)
 	switch e.kind {
 	case Failure:
@@ -261,7 +252,7 @@ func (r *reply) fail(dst []byte, name string, no refusal, frame frameFunc) []byt
 // whole returns the body of a reply that is not streamed, whose other members are set.
 func (r *reply) whole(u usage) []byte {
 	u.Cached, u.Reasoning = max(0, u.Cached), max(0, u.Reasoning)
-	r.Usage, r.Counted, r.Tokens, r.Thinking = u, true, u.Output, u.Reasoning
+	r.Usage, r.Counted, r.Details, r.Tokens, r.Thinking = u, true, true, u.Output, u.Reasoning
 	return r.add(nil, "whole", bare)
 }
 
@@ -272,50 +263,6 @@ func (r *reply) setHeader(h http.Header) {
 		execute(r.p.header, name, &r.buf, r)
 		h.Set(name, r.buf.String())
 	}
-}
-
-// tokenChunk is the chunk of a token of OpenAI.
-func (r *reply) tokenChunk(e *event) []byte {
-	open, end := `"text":"`, `","logprobs":null,"finish_reason":`
-	if r.p.Request.Chat {
-		open, end = `"delta":{"content":"`, `"},"logprobs":null,"finish_reason":`
-		if e.kind == Reasoning {
-			open = `"delta":{"reasoning":"`
-		}
-	}
-	b := append(append(r.text[:0], r.chunk...), open...)
-	b = append(appendText(b, e.text), end...)
-	if e.finish == "" {
-		b = append(b, `null}]`...)
-	} else {
-		b = append(append(append(b, '"'), e.finish...), `","stop_reason":null}]`...)
-	}
-	if u := e.usage; u != nil {
-		b = strconv.AppendInt(append(b, `,"usage":{"prompt_tokens":`...), int64(u.Prompt), 10)
-		b = strconv.AppendInt(append(b, `,"total_tokens":`...), int64(u.Total()), 10)
-		b = strconv.AppendInt(append(b, `,"completion_tokens":`...), int64(u.Output), 10)
-		if u.Cached >= 0 {
-			b = fmt.Appendf(b, `,"prompt_tokens_details":{"cached_tokens":%d}`, u.Cached)
-		}
-		b = append(b, '}')
-	}
-	r.text = append(b, '}')
-	return r.text
-}
-
-// appendText appends a text inside of a string in JSON. What is no control character stays as it is, valid or not.
-func appendText[T ~string | ~[]byte](dst []byte, text T) []byte {
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
-			dst = fmt.Appendf(dst, `\u%04x`, c)
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return dst
 }
 
 func openaiFailure(r refusal) []byte {
