@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"embed"
 	"fmt"
-	"maps"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -63,12 +63,12 @@ func toInt(v any) int64 {
 	return v.(int64)
 }
 
-// execute writes a template to b; a template that is none writes nothing.
-func execute(t *template.Template, name string, b *bytes.Buffer, data any) {
+// execute writes a template; one that is none writes nothing.
+func execute(t *template.Template, name string, to io.Writer, data any) {
 	if t = t.Lookup(name); t == nil {
 		return
 	}
-	if err := t.Execute(b, data); err != nil {
+	if err := t.Execute(to, data); err != nil {
 		panic(err) // cannot happen: the tests execute each
 	}
 }
@@ -157,39 +157,30 @@ func (s *Server) servePages(mux *http.ServeMux) {
 
 // livePage is a metrics page that changes with what is done.
 type livePage struct {
-	Labels   map[string]string
+	Labels   string // of a family without own
 	Bounds   map[string][]float64
 	Families []*family
-	base     pageData          // that of each replica has in common
+	base     pageData          // what that of each replica has in common
 	data     func() []pageData // as of now, one of each replica
-
-	mu     sync.Mutex
-	series map[observed][]*observations // guarded by mu
+	mu       sync.Mutex        // guards the observations
 }
 
 // family is a family of a page, or some of its series. It has one name.
 type family struct {
 	Gauge, Counter, Histogram string
 	Help                      string
-	Labels                    map[string]string // beside those of the page; an empty one is left out
+	Labels, More              string // as they are written; More come after those of the family or the page
 	// Value is that of a series for each replica. Without it Of is the quantity that is observed, Bounds those of a
 	// histogram, by name.
 	Value, Of, Bounds string
 
 	templates *template.Template
-	all       []*observations // in the order of the first observation; guarded by livePage.mu
-}
-
-// observed identifies observations.
-type observed struct {
-	of string
-	series
+	all       []*observations // in the order of the first observation
 }
 
 // observations are those of one series.
 type observations struct {
 	labels string
-	bounds []float64
 	counts []uint64 // by bound
 	n      uint64
 	sum    float64
@@ -197,48 +188,40 @@ type observations struct {
 
 // newLivePage reads the page of so many replicas. Labels are made of base, values of data.
 func newLivePage(file string, base pageData, replicas int, data func() []pageData) *livePage {
-	p := &livePage{base: base, data: data, series: map[observed][]*observations{}}
+	p := &livePage{base: base, data: data}
 	read(file, p)
 	for _, f := range p.Families {
-		texts := maps.Clone(p.Labels)
-		if texts == nil {
-			texts = map[string]string{}
+		if f.Labels = cmp.Or(f.Labels, p.Labels); f.More != "" {
+			f.Labels += "," + f.More
 		}
-		maps.Copy(texts, f.Labels)
-		f.Labels = maps.Clone(texts)
-		texts["value of the series"] = f.Value
-		f.templates = compile(texts)
-		if f.Of != "" && !slices.Contains(slices.Collect(maps.Values(f.Labels)), "{{.What}}") {
+		f.templates = compile(map[string]string{"labels": f.Labels, "value": f.Value})
+		if f.Of != "" && !strings.Contains(f.Labels, ".What") {
 			for i := range replicas { // from the start
-				f.observationsOf(p, series{Replica: i})
+				p.observations(f, series{Replica: i})
 			}
 		}
 	}
 	return p
 }
 
-// labelsOf returns the labels of a series as they are written.
-func (f *family) labelsOf(d *pageData) string {
-	var all []string
-	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
-		var b bytes.Buffer
-		if execute(f.templates, name, &b, d); b.Len() > 0 {
-			all = append(all, name+"="+strconv.Quote(b.String()))
-		}
-	}
-	return strings.Join(all, ",")
+// text writes a template of the family.
+func (f *family) text(name string, d *pageData) string {
+	var b strings.Builder
+	execute(f.templates, name, &b, d)
+	return b.String()
 }
 
-func (f *family) observationsOf(p *livePage, s series) *observations {
+// observations returns those of a series, new ones where there are none.
+func (p *livePage) observations(f *family, s series) *observations {
 	d := p.base
 	d.series = s
-	labels := f.labelsOf(&d)
+	labels := f.text("labels", &d)
 	for _, o := range f.all {
 		if o.labels == labels {
 			return o
 		}
 	}
-	o := &observations{labels: labels, bounds: p.Bounds[f.Bounds], counts: make([]uint64, len(p.Bounds[f.Bounds]))}
+	o := &observations{labels: labels, counts: make([]uint64, len(p.Bounds[f.Bounds]))}
 	f.all = append(f.all, o)
 	return o
 }
@@ -250,20 +233,14 @@ func (p *livePage) observe(of string, s series, v float64) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := observed{of, s}
-	all, known := p.series[key]
-	if !known {
-		for _, f := range p.Families {
-			if f.Of == of {
-				all = append(all, f.observationsOf(p, s))
-			}
+	for _, f := range p.Families {
+		if f.Of != of {
+			continue
 		}
-		p.series[key] = all
-	}
-	for _, o := range all {
+		o := p.observations(f, s)
 		o.n++
 		o.sum += v
-		if i, _ := slices.BinarySearch(o.bounds, v); i < len(o.bounds) {
+		if i, _ := slices.BinarySearch(p.Bounds[f.Bounds], v); i < len(o.counts) {
 			o.counts[i]++
 		}
 	}
@@ -274,14 +251,10 @@ func (p *livePage) text() []byte {
 	data := p.data()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var b, value bytes.Buffer
+	var b bytes.Buffer
 	last := ""
 	for _, f := range p.Families {
 		name := cmp.Or(f.Gauge, f.Counter, f.Histogram)
-		line := func(suffix string, v any, labels ...string) {
-			labels = slices.DeleteFunc(labels, func(l string) bool { return l == "" })
-			fmt.Fprintf(&b, "%s%s{%s} %v\n", name, suffix, strings.Join(labels, ","), v)
-		}
 		if name != last && (f.Value != "" || len(f.all) > 0) {
 			kind := map[string]string{f.Gauge: "gauge", f.Counter: "counter", f.Histogram: "histogram"}[name]
 			fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, f.Help, name, kind)
@@ -289,24 +262,20 @@ func (p *livePage) text() []byte {
 		}
 		for i := range data {
 			if f.Value != "" {
-				value.Reset()
-				execute(f.templates, "value of the series", &value, &data[i])
-				line("", &value, f.labelsOf(&data[i]))
+				fmt.Fprintf(&b, "%s{%s} %s\n", name, f.text("labels", &data[i]), f.text("value", &data[i]))
 			}
 		}
 		for _, o := range f.all {
 			if f.Histogram == "" {
-				line("", o.sum, o.labels)
+				fmt.Fprintf(&b, "%s{%s} %v\n", name, o.labels, o.sum)
 				continue
 			}
 			sum := uint64(0)
-			for i, bound := range o.bounds {
+			for i, bound := range p.Bounds[f.Bounds] {
 				sum += o.counts[i]
-				line("_bucket", sum, o.labels, fmt.Sprintf("le=\"%v\"", bound))
+				fmt.Fprintf(&b, "%s_bucket{%s,le=\"%v\"} %d\n", name, o.labels, bound, sum)
 			}
-			line("_bucket", o.n, o.labels, `le="+Inf"`)
-			line("_sum", o.sum, o.labels)
-			line("_count", o.n, o.labels)
+			fmt.Fprintf(&b, "%s_bucket{%s,le=\"+Inf\"} %d\n%s_sum{%s} %v\n%s_count{%s} %d\n", name, o.labels, o.n, name, o.labels, o.sum, name, o.labels, o.n)
 		}
 	}
 	return b.Bytes()
