@@ -45,16 +45,13 @@ type Gateway struct {
 	client   *http.Transport
 	metrics  *livePage
 	handler  http.Handler
-
-	records latest[GatewayRecord]
-
-	rng *rand.Rand // safe for concurrent use
-	mu  sync.Mutex // guards what is in the records
+	records  latest[GatewayRecord]
+	rng      *rand.Rand // safe for concurrent use
 }
 
 // GatewayRecord is the truth about where the time to the first token of a request went.
 type GatewayRecord struct {
-	Replica int `json:"replica"` // the index of the engine; -1 is none yet
+	Replica int `json:"replica"` // the index of the engine
 	// Network is the round trip between client and gateway, Queue the time in the queue of the gateway, EngineQueue
 	// that in the queue of the engine, and Prefill from then to its first token. Rest is what the gateway and the
 	// engine spent beside these until the engine wrote the first token.
@@ -66,11 +63,6 @@ type GatewayRecord struct {
 
 	arrival time.Time
 	source  *Server // has the engine's part of the truth
-}
-
-// TTFT is the sum of all parts.
-func (r *GatewayRecord) TTFT() time.Duration {
-	return r.Network + r.Queue + r.EngineQueue + r.Prefill + r.Rest
 }
 
 // NewGateway returns a gateway in front of replicas, which must be served by the caller.
@@ -187,8 +179,7 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	rec := &GatewayRecord{Replica: -1, Network: g.o.NetworkDelay, arrival: time.Now()}
-	g.records.put(traceID(r.Header.Get("Traceparent")), rec)
+	arrival := time.Now()
 	g.count("requests", "", 1)
 	g.count("waiting", "", 1)
 	outcome := "EvictedContextCancelled"
@@ -199,7 +190,7 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 	}
 	g.count("waiting", "", -1)
-	queue := time.Since(rec.arrival)
+	queue := time.Since(arrival)
 	if g.count("queue", outcome, queue.Seconds()); r.Context().Err() != nil {
 		return
 	}
@@ -210,10 +201,10 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.count("attempts", "success", 1)
-	g.mu.Lock()
-	rec.Queue, rec.Replica, rec.source = queue, index, g.replicas[index].Server()
-	g.mu.Unlock()
-	defer func() { g.count("duration", "", time.Since(rec.arrival).Seconds()) }() // also of a reply that is cut
+	g.records.put(traceID(r.Header.Get("Traceparent")), &GatewayRecord{
+		Replica: index, Network: g.o.NetworkDelay, Queue: queue, arrival: arrival, source: g.replicas[index].Server(),
+	})
+	defer func() { g.count("duration", "", time.Since(arrival).Seconds()) }() // also of a reply that is cut
 	g.proxies[index].ServeHTTP(w, r)
 }
 
@@ -267,12 +258,7 @@ func (g *Gateway) Request(traceID string) (GatewayRecord, bool) {
 	if rec == nil {
 		return GatewayRecord{}, false
 	}
-	g.mu.Lock()
 	now := *rec
-	g.mu.Unlock()
-	if now.source == nil {
-		return GatewayRecord{}, false
-	}
 	own, _ := now.source.Request(traceID)
 	first := slices.IndexFunc(own.Events, func(e Event) bool { return e.Tokens > 0 })
 	if first < 0 || own.Events[first].At.IsZero() {
@@ -342,8 +328,6 @@ func (r *Replica) Start() error {
 		_ = server.Serve(ctx, l) // ends by the context
 	}()
 	r.stop = func() {
-		server.reset() // before Serve closes the connections otherwise
-		_ = l.Close()
 		cancel()
 		<-ended
 	}

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"context"
 	"maps"
 	"net"
 	"slices"
@@ -156,8 +157,11 @@ func (l *latest[T]) find(id string) *T {
 	return l.byID[id]
 }
 
-// stampedListener accepts connections that report when they write.
-type stampedListener struct{ net.Listener }
+// stampedListener accepts connections that report when they write, and are reset at their end after ctx.
+type stampedListener struct {
+	net.Listener
+	ctx context.Context
+}
 
 // Accept waits for the next connection.
 func (l stampedListener) Accept() (net.Conn, error) {
@@ -165,13 +169,14 @@ func (l stampedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err // net/http looks at the type
 	}
-	return &stampedConn{Conn: c}, nil
+	return &stampedConn{Conn: c, ctx: l.ctx}, nil
 }
 
 // stampedConn calls before with the time just before each write. Only the
 // goroutine that serves the connection writes, and sets before.
 type stampedConn struct {
 	net.Conn
+	ctx    context.Context
 	before func(time.Time)
 }
 
@@ -185,12 +190,20 @@ func (c *stampedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
+// Close closes the connection, with a RST once ctx has ended.
+func (c *stampedConn) Close() error {
+	if c.ctx.Err() != nil {
+		c.reset()
+	}
+	return c.Conn.Close()
+}
+
 // reset closes the connection with a RST where it is TCP.
 func (c *stampedConn) reset() {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // a closed connection is as good
 	}
-	_ = c.Close() // nothing is left to lose
+	_ = c.Conn.Close() // nothing is left to lose
 }
 
 // State is what a replica holds and has done.

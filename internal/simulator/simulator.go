@@ -41,11 +41,7 @@ type Server struct {
 	routed    atomic.Uint64 // requests that took their turn
 	started   time.Time
 	handler   http.Handler
-
-	rng *rand.Rand // safe for concurrent use
-
-	mu    sync.Mutex
-	conns map[*stampedConn]bool // those that Serve has open; guarded by mu
+	rng       *rand.Rand // safe for concurrent use
 }
 
 // New returns a server.
@@ -53,7 +49,6 @@ func New(o Options) *Server {
 	s := &Server{
 		o:         o.withDefaults(),
 		questions: answers.Questions(),
-		conns:     make(map[*stampedConn]bool),
 		words:     newVocabulary(),
 		started:   time.Now(),
 		rng:       newRand(o.Seed, 0),
@@ -134,7 +129,7 @@ func (s *Server) faultOf(r *http.Request) *Fault {
 	return &Fault{}
 }
 
-// Serve answers on l until ctx ends, then closes every connection and returns when all that it started has ended. It
+// Serve answers on l until ctx ends, then resets every connection and returns when all that it started has ended. It
 // returns nil after ctx ended. While it runs, the instants in a Record are those just before the write system call.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -145,14 +140,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	defer background.Wait()
 	defer cancel()
-	return serveUntilDone(ctx, stampedListener{l}, &http.Server{
+	return serveUntilDone(ctx, stampedListener{l, ctx}, &http.Server{
 		Handler:     s.handler,
 		IdleTimeout: 5 * time.Second, // as uvicorn, which serves vLLM
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		},
-		ConnState: s.noteConn,
-		ErrorLog:  slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn),
+		ErrorLog: slog.NewLogLogger(s.o.Logger.Handler(), slog.LevelWarn),
 	})
 }
 
@@ -182,27 +176,6 @@ func serveUntilDone(ctx context.Context, l net.Listener, server *http.Server) er
 		return nil
 	}
 	return fmt.Errorf("serve a simulation: %w", err)
-}
-
-// noteConn keeps the open connections, for reset.
-func (s *Server) noteConn(c net.Conn, state http.ConnState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch state {
-	case http.StateNew:
-		s.conns[c.(*stampedConn)] = true
-	case http.StateClosed, http.StateHijacked:
-		delete(s.conns, c.(*stampedConn))
-	}
-}
-
-// reset resets all connections.
-func (s *Server) reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		c.reset()
-	}
 }
 
 // Request returns the truth about the last request with the given W3C trace id (32 lower-case hex digits). A request is
