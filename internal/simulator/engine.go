@@ -41,11 +41,10 @@ type sequence struct {
 	begun    bool     // was in a batch before
 	done     bool
 	last     time.Time // of the latest token
+	now      progress
 
-	// ready holds a value when progress moved since it was last taken.
-	ready chan struct{}
-	mu    sync.Mutex
-	now   progress // guarded by mu
+	replica *replica      // that it was submitted to
+	ready   chan struct{} // holds a value when progress moved since it was last taken
 }
 
 // progress is what a reader learns of a sequence.
@@ -66,15 +65,9 @@ func newSequence(prompt []token, output int, reason finish) *sequence {
 }
 
 func (q *sequence) progress() progress {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.replica.mu.Lock()
+	defer q.replica.mu.Unlock()
 	return q.now
-}
-
-func (q *sequence) update(change func(*progress)) {
-	q.mu.Lock()
-	change(&q.now)
-	q.mu.Unlock()
 }
 
 func (q *sequence) wake() {
@@ -124,7 +117,7 @@ func (r *replica) load() int {
 
 // submit queues a sequence; false means that the queue is full.
 func (r *replica) submit(q *sequence) bool {
-	q.hashes = extendHashes(q.hashes, q.tokens, r.o.BlockSize)
+	q.replica, q.hashes = r, extendHashes(q.hashes, q.tokens, r.o.BlockSize)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.o.QueueLimit > 0 && len(r.running)+len(r.waiting) >= r.o.Slots+r.o.QueueLimit {
@@ -165,7 +158,7 @@ func (r *replica) end(q *sequence, reason finish) {
 	r.waiting = slices.DeleteFunc(r.waiting, is)
 	r.pool.release(q.blocks)
 	q.blocks = nil
-	q.update(func(p *progress) { p.finish = reason })
+	q.now.finish = reason
 	r.countEnd(q, reason)
 	q.wake()
 }

@@ -32,7 +32,6 @@ type exchange struct {
 	reply *reply
 
 	request   request
-	replica   *replica
 	seq       *sequence
 	weights   *weights
 	reasoning int // reasoning tokens before the answer
@@ -55,7 +54,7 @@ func (s *Server) generate(p *protocol, path string) http.HandlerFunc {
 		x := s.newExchange(p, path, w, r)
 		err := x.run()
 		if x.seq != nil {
-			x.replica.abort(x.seq)
+			x.seq.replica.abort(x.seq)
 			x.rec.progress(x.seq.progress())
 		}
 		x.rec.update(func(r *Record) { r.Complete = true })
@@ -245,13 +244,12 @@ func (x *exchange) submit() error {
 	x.drawFirst()
 	x.seq = newSequence(a.prompt, output, reason)
 	x.seq.scored, x.seq.stream, x.seq.pace = a.echo, a.stream, x.s.pace()
-	x.replica = x.s.route(x.r, a.prompt, x.w.Header())
-	if !x.replica.submit(x.seq) {
+	if !x.s.route(x.r, a.prompt, x.w.Header()).submit(x.seq) {
 		x.seq = nil
 		return refusal{http.StatusServiceUnavailable, "ServiceUnavailableError", "the queue is full"}
 	}
 	x.rec.update(func(r *Record) {
-		r.PromptTokens, r.Replica, r.Verdict = len(a.prompt), x.replica.index, x.verdict
+		r.PromptTokens, r.Replica, r.Verdict = len(a.prompt), x.seq.replica.index, x.verdict
 	})
 	return nil
 }

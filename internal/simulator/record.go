@@ -253,7 +253,7 @@ func (r *replica) countEnd(q *sequence, reason finish) {
 		r.observe(q, "aborted", 1)
 		return
 	}
-	p := q.progress()
+	p := q.now
 	for of, d := range map[string]time.Duration{
 		"end_to_end": q.last.Sub(p.arrival), "queue": p.scheduled.Sub(p.arrival), "inference": q.last.Sub(p.scheduled),
 		"prefill": p.first.Sub(p.scheduled), "decode": q.last.Sub(p.first),

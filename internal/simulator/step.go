@@ -119,7 +119,7 @@ func (r *replica) admit(q *sequence, now time.Time) bool {
 			r.count.PrefixQueries += uint64(q.prompt)
 			r.count.PrefixHits += uint64(cached)
 		}
-		q.update(func(p *progress) { p.scheduled, p.cached = now, cached })
+		q.now.scheduled, q.now.cached = now, cached
 	}
 	r.assign(q, n)
 	return true
@@ -163,30 +163,20 @@ func (r *replica) sample(q *sequence, now time.Time) {
 	q.tokens = append(q.tokens, generatedToken|token(q.generated()))
 	q.hashes = extendHashes(q.hashes, q.tokens, r.o.BlockSize)
 	r.count.GeneratedTokens++
-	last := q.generated() == q.output
-	var p progress
-	q.update(func(to *progress) {
-		to.tokens++
-		if to.tokens == 1 {
-			to.first = now
-		}
-		if last { // together, as the finish reason goes out with the last token
-			to.finish = q.reason
-		}
-		p = *to
-	})
-	if p.tokens > 1 {
+	q.now.tokens++
+	if q.now.tokens > 1 {
 		r.observe(q, "inter_token", now.Sub(q.last).Seconds())
 	} else {
+		q.now.first = now
 		r.count.PromptTokens += uint64(q.prompt)
-		r.count.CachedTokens += uint64(p.cached)
+		r.count.CachedTokens += uint64(q.now.cached)
 		r.count.FirstTokens++
-		r.observe(q, "first_token", now.Sub(p.arrival).Seconds())
+		r.observe(q, "first_token", now.Sub(q.now.arrival).Seconds())
 	}
 	q.last = now
 	switch {
-	case last:
-		r.end(q, q.reason)
+	case q.generated() == q.output:
+		r.end(q, q.reason) // the finish reason goes out with the last token
 	case !q.quiet:
 		q.wake()
 	}
