@@ -34,12 +34,10 @@ type sequence struct {
 	pace   float64 // how much longer than usual the prompt and the first token take; 1 is as usual
 
 	// The replica's, guarded by its mu.
-	tokens   []token  // prompt and what was generated
-	hashes   []uint64 // of the full blocks of tokens
-	blocks   []*block // owned, in order
-	computed int      // tokens whose KV entries are in blocks
-	begun    bool     // was in a batch before
-	done     bool
+	tokens   []token   // prompt and what was generated
+	hashes   []uint64  // of the full blocks of tokens
+	blocks   []*block  // owned, in order
+	computed int       // tokens whose KV entries are in blocks
 	last     time.Time // of the latest token
 	now      progress
 
@@ -138,7 +136,7 @@ func (r *replica) submit(q *sequence) bool {
 func (r *replica) abort(q *sequence) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if q.done {
+	if q.now.finish != "" {
 		return
 	}
 	r.end(q, finishAbort)
@@ -152,7 +150,6 @@ func (r *replica) abort(q *sequence) {
 
 // end takes a sequence out.
 func (r *replica) end(q *sequence, reason finish) {
-	q.done = true
 	is := func(other *sequence) bool { return other == q }
 	r.running = slices.DeleteFunc(r.running, is)
 	r.waiting = slices.DeleteFunc(r.waiting, is)

@@ -60,11 +60,6 @@ type effect struct {
 
 var allFaults = sync.OnceValue(func() (all []Fault) {
 	read("faults.yml", &all)
-	for i := range all {
-		if f := &all[i]; f.Status > 0 {
-			f.Description = fmt.Sprintf("Answers with status %d.", f.Status)
-		}
-	}
 	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.Name, b.Name) })
 	return all
 })

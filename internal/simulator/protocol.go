@@ -104,12 +104,14 @@ type reading struct {
 	IgnoreEOS                                       string `yaml:"ignore_eos"`
 }
 
-// at returns what is at a path; nil is nothing.
-func at(v *fastjson.Value, path string) *fastjson.Value {
-	if path == "" {
-		return nil
+// at returns what is at the first path that has something; nil is nothing.
+func at(v *fastjson.Value, paths ...string) *fastjson.Value {
+	for _, path := range paths {
+		if found := v.Get(strings.Split(path, ".")...); found != nil {
+			return found
+		}
 	}
-	return v.Get(strings.Split(path, ".")...)
+	return nil
 }
 
 // isOn reads a switch.
@@ -122,31 +124,23 @@ func isOn(v *fastjson.Value, path string) bool {
 	return value.Type() != fastjson.TypeNull && value.Type() != fastjson.TypeFalse
 }
 
-// textsOf returns the texts under a value: itself, those of a list, or those of a message or a part of one.
-func textsOf(v *fastjson.Value) (texts []string, ok bool) {
+// textsOf returns the texts under a value: itself, those of a list, or those of a message or a part of one. There may be
+// others, such as images.
+func textsOf(v *fastjson.Value) (texts []string) {
+	if v == nil {
+		return nil
+	}
 	switch v.Type() {
 	case fastjson.TypeString:
-		return []string{string(v.GetStringBytes())}, true
+		return []string{string(v.GetStringBytes())}
 	case fastjson.TypeArray:
 		for _, item := range v.GetArray() {
-			more, ok := textsOf(item)
-			if !ok {
-				return nil, false
-			}
-			texts = append(texts, more...)
+			texts = append(texts, textsOf(item)...)
 		}
-		return texts, true
 	case fastjson.TypeObject:
-		for _, name := range []string{"content", "parts", "text"} {
-			if member := v.Get(name); member != nil {
-				return textsOf(member)
-			}
-		}
-		return nil, true // an image, say
-	case fastjson.TypeNull:
-		return nil, true
+		return textsOf(at(v, "content", "parts", "text"))
 	}
-	return nil, false
+	return texts
 }
 
 // parse reads the body of a request.
@@ -179,21 +173,20 @@ func (q *reading) parse(body []byte) (request, error) {
 	if err := q.parseLimit(&a, v); err != nil {
 		return a, err
 	}
-	return a, q.parseScoring(&a, v)
+	a.echo, a.scoreFrom, a.logprobs = isOn(v, q.Echo), max(0, at(v, q.From).GetInt()), isOn(v, q.Logprobs)
+	switch {
+	case a.stream && a.echo:
+		return a, badRequest("a prompt is not scored with stream")
+	case a.echo && !a.logprobs:
+		return a, badRequest("echo is only simulated with logprobs")
+	case a.stream:
+		a.top = at(v, q.Top).GetInt()
+	}
+	return a, nil
 }
 
 func (q *reading) parsePrompt(a *request, v *fastjson.Value) error {
-	var prompt *fastjson.Value
-	for _, path := range q.Prompt {
-		prompt = cmp.Or(prompt, at(v, path))
-	}
-	if prompt == nil {
-		return badRequest("there is no prompt")
-	}
-	texts, ok := textsOf(prompt)
-	if !ok {
-		return badRequest("the prompt is neither a text nor a list of messages")
-	}
+	texts := textsOf(at(v, q.Prompt...))
 	for _, text := range texts {
 		a.text, a.prompt = text, tokenize(a.prompt, text)
 	}
@@ -207,10 +200,7 @@ func (q *reading) parsePrompt(a *request, v *fastjson.Value) error {
 }
 
 func (q *reading) parseLimit(a *request, v *fastjson.Value) error {
-	var limit *fastjson.Value
-	for _, path := range q.Limit {
-		limit = cmp.Or(limit, at(v, path))
-	}
+	limit := at(v, q.Limit...)
 	switch a.maxOutput = limit.GetInt(); {
 	case limit != nil && a.maxOutput == 0:
 		return badRequest("the limit on the output must be at least 1, got %s", limit)
@@ -223,21 +213,6 @@ func (q *reading) parseLimit(a *request, v *fastjson.Value) error {
 	}
 	if v.Get("stream_options") != nil && !a.stream {
 		return badRequest("stream_options need stream to be true")
-	}
-	return nil
-}
-
-func (q *reading) parseScoring(a *request, v *fastjson.Value) error {
-	a.echo, a.scoreFrom = isOn(v, q.Echo), max(0, at(v, q.From).GetInt())
-	a.logprobs = isOn(v, q.Logprobs)
-	if a.stream {
-		a.top = at(v, q.Top).GetInt()
-	}
-	switch {
-	case a.stream && a.echo:
-		return badRequest("a prompt is not scored with stream")
-	case a.echo && !a.logprobs:
-		return badRequest("echo is only simulated with logprobs")
 	}
 	return nil
 }
@@ -255,12 +230,8 @@ type inputs struct {
 
 // parseInputs reads a request about texts.
 func (q *reading) parseInputs(v *fastjson.Value) (*inputs, error) {
-	list := at(v, q.Texts)
-	if list == nil {
-		return nil, badRequest("there is no input")
-	}
-	texts, ok := textsOf(list)
-	if !ok || len(texts) == 0 {
+	texts := textsOf(at(v, q.Texts))
+	if len(texts) == 0 {
 		return nil, badRequest("there is no input")
 	}
 	in := inputs{Encoding: string(v.GetStringBytes("encoding_format")), query: tokenize(nil, string(at(v, q.Query).GetStringBytes()))}

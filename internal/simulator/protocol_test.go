@@ -293,9 +293,9 @@ func TestNativeRefusals(t *testing.T) {
 	}
 	f("/api/chat", `{"model":"m","messages":[{"content":"x"}]}`, 404, "{\"error\":\"The model `m` does not exist.\"}")
 	f("/api/chat", `{"messages":[]}`, 400, `{"error":"the prompt must not be empty"}`)
-	f("/api/generate", `{}`, 400, `{"error":"there is no prompt"}`)
+	f("/api/generate", `{}`, 400, `{"error":"the prompt must not be empty"}`)
 	f("/generate_stream", `{"inputs":""}`, 400, `{"error":"the prompt must not be empty","error_type":"validation"}`)
-	f("/generate", `{"text":7}`, 400, `{"error":{"message":"the prompt is neither a text nor a list of messages"}}`)
+	f("/generate", `{"text":7}`, 400, `{"error":{"message":"the prompt must not be empty"}}`)
 	f("/generate", `{"text":"x","sampling_params":{"max_new_tokens":2,"min_new_tokens":3}}`, 400, `{"error":{"message":"the least output must be from 0 to the limit"}}`)
 	f("/completion", `{"prompt":"x","n_predict":0}`, 400, `{"error":{"code":400,"message":"the limit on the output must be at least 1, got 0","type":"invalid_request_error"}}`)
 	f("/v2/models/m/generate_stream", `{"text_input":"x"}`, 404, "{\"error\":\"The model `m` does not exist.\"}")

@@ -113,8 +113,7 @@ func (r *replica) admit(q *sequence, now time.Time) bool {
 	r.waiting = slices.Delete(r.waiting, 0, 1)
 	r.running = append(r.running, q)
 	r.count.PrefillCached += uint64(cached)
-	if !q.begun {
-		q.begun = true
+	if q.now.scheduled.IsZero() { // for the first time
 		if !q.scored { // else it is not looked up
 			r.count.PrefixQueries += uint64(q.prompt)
 			r.count.PrefixHits += uint64(cached)
@@ -141,7 +140,7 @@ func (r *replica) preemptLast() *sequence {
 func (r *replica) commit(now time.Time) {
 	for _, w := range r.step.work {
 		q := w.seq
-		if q.done {
+		if q.now.finish != "" {
 			continue // aborted meanwhile
 		}
 		if w.prompt {
