@@ -30,9 +30,9 @@ import (
 type Options struct {
 	// Stdout and Stderr take the output of commands and the log.
 	Stdout, Stderr io.Writer
-	// OnListen, if set, is called with the address that the daemon listens on.
+	// OnListen is called with the address that the daemon listens on, and OnLogger with the log
+	// of the program before anything is logged; nil is not called.
 	OnListen func(net.Addr)
-	// OnLogger, if set, is given the log of the program before anything is logged.
 	OnLogger func(*slog.Logger)
 }
 
@@ -62,6 +62,9 @@ func Run(ctx context.Context, args []string, o Options) int {
 		logger := newLogger(log, *line.logFormat, level, secrets.Secrets())
 		if o.OnLogger != nil {
 			o.OnLogger(logger)
+		}
+		if o.OnListen == nil {
+			o.OnListen = func(net.Addr) {}
 		}
 		err = cmd(ctx, environment{Options: o, logger: logger, lostLines: log.lost.Load, secrets: secrets})
 		log.close()

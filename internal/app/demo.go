@@ -11,7 +11,6 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
@@ -40,34 +39,15 @@ func newDemoCommand(c *kingpin.CmdClause) *demoCommand {
 func (c *demoCommand) run(ctx context.Context, env environment) error {
 	surviveBrokenPipes()
 	servers := demoServers()
-	listeners, urls, err := listenFree(len(servers))
-	if err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	for i, s := range servers {
-		group.Go(func() error { return simulator.New(s.options).Serve(ctx, listeners[i]) })
-	}
-	group.Go(func() error { return c.probe(ctx, env, servers, urls) })
-	return group.Wait()
-}
-
-// listenFree opens n free ports for simulated servers and returns their URLs.
-func listenFree(n int) (listeners []net.Listener, urls []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	var urls []string
+	for _, s := range servers {
+		r, err := simulator.NewReplica(s.options)
 		if err != nil {
-			closeAll(listeners)
-			return nil, nil, fmt.Errorf("open a simulated server: %w", err)
+			return err
 		}
-		listeners = append(listeners, l)
-		urls = append(urls, "http://"+l.Addr().String())
+		defer r.Drop()
+		urls = append(urls, r.URL())
 	}
-	return listeners, urls, nil
-}
-
-// probe runs the daemon against the simulated servers.
-func (c *demoCommand) probe(ctx context.Context, env environment, servers []demoServer, urls []string) error {
 	cfg, err := demoConfig(demoFile, urls)
 	if err != nil {
 		return err
@@ -75,9 +55,7 @@ func (c *demoCommand) probe(ctx context.Context, env environment, servers []demo
 	onListen := env.OnListen
 	env.OnListen = func(a net.Addr) {
 		printDemo(env, servers, urls, a)
-		if onListen != nil {
-			onListen(a)
-		}
+		onListen(a)
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
 		collectors: collectors{probe: true, server: true, gpu: true, simulated: true}, shard: shard{count: 1},
@@ -227,9 +205,7 @@ func (c *simulateCommand) run(ctx context.Context, env environment) error {
 		return c.serveGateway(ctx, env, o, l)
 	}
 	fmt.Fprintf(env.Stdout, "simulated server %s: http://%s (truth: /simulator/state)\n", o.Model, l.Addr())
-	if env.OnListen != nil {
-		env.OnListen(l.Addr())
-	}
+	env.OnListen(l.Addr())
 	return simulator.New(o).Serve(ctx, l)
 }
 
@@ -241,11 +217,6 @@ func (c *simulateCommand) serveGateway(ctx context.Context, env environment, o s
 		g.Routing = o.Routing
 	}
 	var replicas []*simulator.Replica
-	defer func() {
-		for _, r := range replicas {
-			r.Drop()
-		}
-	}()
 	count := o.Replicas
 	o.Replicas, o.Routing = 1, ""
 	for i := range count {
@@ -255,15 +226,14 @@ func (c *simulateCommand) serveGateway(ctx context.Context, env environment, o s
 			_ = l.Close()
 			return err
 		}
+		defer r.Drop()
 		replicas = append(replicas, r)
 	}
 	fmt.Fprintf(env.Stdout, "simulated gateway of %s: http://%s (its page: /metrics)\n", o.Model, l.Addr())
 	for i, r := range replicas {
 		fmt.Fprintf(env.Stdout, "replica %d: %s (its page: /metrics)\n", i, r.URL())
 	}
-	if env.OnListen != nil {
-		env.OnListen(l.Addr())
-	}
+	env.OnListen(l.Addr())
 	return simulator.NewGateway(g, replicas).Serve(ctx, l)
 }
 

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -35,9 +34,9 @@ func newDetectCommand(c *kingpin.CmdClause) *detectCommand {
 
 // run prints what was found as a configuration file, the reasons as comments.
 func (c *detectCommand) run(ctx context.Context, env environment) error {
-	endpoint, err := c.check(ctx, env.Stderr)
+	endpoint, err := fleet.EndpointAt(withScheme(ctx, *c.url, env.Stderr))
 	if err != nil {
-		return usageError{err}
+		return usageError{fmt.Errorf("detect: %w, or HOST:PORT", err)}
 	}
 	if err := c.access.apply(endpoint); err != nil {
 		return usageError{err}
@@ -108,18 +107,6 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 		text += "; to show them: " + strings.Join(strings.Fields(m.Setup), " ")
 	}
 	return text, "", nil
-}
-
-// check returns an endpoint at the URL, by the rules of the configuration.
-func (c *detectCommand) check(ctx context.Context, stderr io.Writer) (*config.Endpoint, error) {
-	cfg, err := config.FromURLs([]string{withScheme(ctx, *c.url, stderr)})
-	if problem, ok := errors.AsType[*config.Error](err); ok {
-		return nil, errors.New("detect: " + problem.Msg + ", or HOST:PORT")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("detect: %w", err)
-	}
-	return cfg.Endpoints[0], nil
 }
 
 // summary says what was found in one line.

@@ -76,16 +76,10 @@ func (c *request) addTo(clause *kingpin.CmdClause) {
 	clause.Flag("timeout", "Limit of one probe, instead of the module's.").SetValue(cli.Above(&c.timeout, 0))
 }
 
-func (c *probeCommand) run(ctx context.Context, env environment) error {
-	err := c.once(ctx, env)
+func (c *probeCommand) run(ctx context.Context, env environment) (err error) {
 	if *c.with != "" {
-		return exit(err)
+		defer func() { err = exit(err) }()
 	}
-	return err
-}
-
-// once probes as often as it is asked for.
-func (c *probeCommand) once(ctx context.Context, env environment) error {
 	if !c.counted {
 		c.count = max(c.count, c.concurrency)
 	}
@@ -152,20 +146,12 @@ func (c *request) resolve(ctx context.Context, target string, env environment) (
 
 // find returns the endpoint, and the modules to choose from. A URL may be missing in the file.
 func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*config.Endpoint, map[string]*config.Module, error) {
-	if *c.file == "" {
-		target = withScheme(ctx, target, stderr)
-		if !fleet.IsURL(target) {
-			return nil, nil, usageError{errors.New("the target is not a URL: give one like http://host:8000, HOST:PORT, or --config.file with an endpoint of that name")}
-		}
-		cfg, err := config.FromURLs([]string{target})
-		if err != nil {
+	cfg := config.None()
+	if *c.file != "" {
+		var err error
+		if cfg, err = loadConfig(config.LoadForOne, *c.file); err != nil {
 			return nil, nil, err
 		}
-		return cfg.Endpoints[0], cfg.Modules, nil
-	}
-	cfg, err := loadConfig(config.LoadForOne, *c.file)
-	if err != nil {
-		return nil, nil, err
 	}
 	if e := fleet.FindEndpoint(cfg.Endpoints, target); e != nil {
 		return e, cfg.Modules, nil
@@ -173,7 +159,11 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 	if len(cfg.Discovery) == 0 { // else an address is the name of a discovered endpoint
 		target = withScheme(ctx, target, stderr)
 	}
-	if !fleet.IsURL(target) {
+	switch {
+	case fleet.IsURL(target):
+	case *c.file == "":
+		return nil, nil, usageError{errors.New("the target is not a URL: give one like http://host:8000, HOST:PORT, or --config.file with an endpoint of that name")}
+	default:
 		return nil, nil, usageError{fmt.Errorf("no endpoint named %q in %s, and it is not a URL%s", target, *c.file, nameHint(cfg, target))}
 	}
 	e, err := fleet.EndpointAt(target)

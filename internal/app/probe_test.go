@@ -282,7 +282,7 @@ func TestProbeUsage(t *testing.T) {
 	url := "http://127.0.0.1:9"
 	f(`inference_exporter: required argument 'target' not provided, try inference_exporter probe --help`)
 	f(`inference_exporter: the target is not a URL: .*`, "here")
-	f(`--endpoint: endpoints\[0\].url: want a URL that begins with http:// or https://`, "ftp://127.0.0.1")
+	f(`inference_exporter: target: want a URL that begins with http:// or https://`, "ftp://127.0.0.1")
 	f(`inference_exporter: no endpoint named "[^"]+" in \S+, and it is not a URL`, "prod-eu", "--config.file="+file)
 	f(`inference_exporter: no endpoint named "[^"]+" in \S+, and it is not a URL; discovered endpoints have names in the running exporter alone.*`, "a:1",
 		"--config.file="+writeFile(t, "discovery.yml", "discovery: [{static_configs: [{targets: ['a:1']}]}]"))

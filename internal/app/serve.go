@@ -211,14 +211,16 @@ func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *too
 	}
 	server.RegisterOnShutdown(d.web.Close) // which ends the streams of events
 	stopped := make(chan struct{})
-	running := context.AfterFunc(ctx, func() {
+	running := context.AfterFunc(ctx, func() { // lets open requests finish, but not for long
 		defer close(stopped)
-		shutdown(server)
+		last, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		defer cancel()
+		if server.Shutdown(last) != nil {
+			_ = server.Close()
+		}
 	})
 	for _, l := range listeners {
-		if d.env.OnListen != nil {
-			d.env.OnListen(l.Addr())
-		}
+		d.env.OnListen(l.Addr())
 	}
 	var err error
 	if listeners == nil {
@@ -231,15 +233,6 @@ func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *too
 	}
 	<-stopped
 	return nil
-}
-
-// shutdown lets open requests finish, but not for long.
-func shutdown(server *http.Server) {
-	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
-	defer cancel()
-	if server.Shutdown(ctx) != nil {
-		_ = server.Close()
-	}
 }
 
 // listen opens the TCP addresses of the flags before anything else starts, so that a taken port ends the program at
