@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
@@ -27,9 +28,12 @@ type activeConfig struct {
 func (d *daemon) info() web.Info {
 	active := d.active.Load()
 	info := web.Info{
-		Version: version.Version, Revision: version.GetRevision(), Started: d.started,
-		ConfigFile: d.file, ConfigLoaded: active.at, ConfigOK: active.refused == nil,
-		ShardIndex: d.shard.index, ShardCount: d.shard.count, Endpoints: d.fleet.Size(),
+		Version: version.Version, Revision: version.GetRevision(), Started: stats.UnixSeconds(d.started),
+		ConfigFile: d.file, ConfigLoaded: stats.UnixSeconds(active.at), ConfigOK: active.refused == nil,
+		Endpoints: d.fleet.Size(),
+	}
+	if d.shard.count > 1 {
+		info.Shard = &web.Shard{Index: d.shard.index, Count: d.shard.count}
 	}
 	if active.refused != nil {
 		info.ConfigError = oneLine(active.refused)

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -65,16 +66,13 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 	known := e.evidence(c, now, f.GPUs())
 	known.Common = found.shared[name]
 	report := explained(known)
-	report.State, report.Since = string(status.State), unixSeconds(status.Since)
+	report.State, report.Since = string(status.State), stats.UnixSeconds(status.Since)
 	return report, true
 }
 
 func explained(e *explain.Evidence) *explain.Report {
-	return &explain.Report{At: unixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}
+	return &explain.Report{At: stats.UnixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}
 }
-
-// unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
-func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
 
 // findCauses finds the causes of all endpoints that are not up, and what they have in common.
 func (f *Fleet) findCauses(now time.Time) *causes {

@@ -5,6 +5,7 @@ package stats
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // Rank returns the rank, counted from 1, of the quantile p among n sorted samples: the
@@ -91,6 +92,14 @@ func Finite(v float64) *float64 {
 		return nil
 	}
 	return &v
+}
+
+// UnixSeconds returns t as a Unix time in seconds, exact to a millisecond; 0 of the zero time.
+func UnixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1e3
 }
 
 // AppendLatest appends to a window of at most a number of samples, from which the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Board is the store behind the status page. It is safe for concurrent use, and
@@ -103,7 +104,7 @@ func (b *Board) Fleet() *Fleet {
 func (b *Board) Changes(since uint64) *Update {
 	now := b.now()
 	b.sweep(now)
-	u := &Update{At: unixSeconds(now), Reset: true, States: make(map[health.State]int)}
+	u := &Update{At: stats.UnixSeconds(now), Reset: true, States: make(map[health.State]int)}
 	for _, s := range health.States() {
 		u.States[s] = 0
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -167,16 +168,16 @@ func (e *Endpoint) addNote(at time.Time, module, text string) {
 	if len(e.notes) == maxChanges {
 		e.notes = slices.Delete(e.notes, 0, 1)
 	}
-	e.notes = append(e.notes, Change{At: unixSeconds(at), Module: module, Text: text})
+	e.notes = append(e.notes, Change{At: stats.UnixSeconds(at), Module: module, Text: text})
 }
 
 // changes returns the findings and the incidents, the latest first; e.mu is held.
 func (e *Endpoint) changes() []Change {
 	all := slices.Clone(e.notes)
 	for _, i := range e.health.Incidents() {
-		c := Change{At: unixSeconds(i.Begin), Module: i.Module, Text: harmless(i.String()), State: i.State}
+		c := Change{At: stats.UnixSeconds(i.Begin), Module: i.Module, Text: harmless(i.String()), State: i.State}
 		if !i.End.IsZero() {
-			c.Until = unixSeconds(i.End)
+			c.Until = stats.UnixSeconds(i.End)
 		}
 		all = append(all, c)
 	}
@@ -224,12 +225,12 @@ func (e *Endpoint) makeRow() *Row {
 		Model:  cmp.Or(e.found.model, e.cfg.Model),
 		API:    cmp.Or(e.found.api, e.cfg.API),
 		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
-		State:  e.state.State, Since: unixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
+		State:  e.state.State, Since: stats.UnixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
 		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, SpellsSince: e.state.Spells, OverSince: e.state.Over,
 		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load,
 	}
 	if at := e.lastStart(); !at.IsZero() {
-		row.LastAt = unixSeconds(at)
+		row.LastAt = stats.UnixSeconds(at)
 	}
 	if p := e.first(); p != nil {
 		p.fill(row)
@@ -270,7 +271,7 @@ func (e *Endpoint) muted() *Muted {
 	if m == nil {
 		return nil
 	}
-	return &Muted{unixSeconds(m.Until), m.Reason, e.state.Unmuted, unixSeconds(e.state.UnmutedSince)}
+	return &Muted{stats.UnixSeconds(m.Until), m.Reason, e.state.Unmuted, stats.UnixSeconds(e.state.UnmutedSince)}
 }
 
 // shownFailure is the latest failure. Of an endpoint that fails it is one of
@@ -344,7 +345,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	now := b.now()
 	e.mu.Lock()
 	e.notice()
-	d := &Detail{Row: *e.currentRow(now), At: unixSeconds(now), Version: b.version.Load()}
+	d := &Detail{Row: *e.currentRow(now), At: stats.UnixSeconds(now), Version: b.version.Load()}
 	changes, servers, target := e.changes(), e.servers, e.target()
 	d.TTFTParts = e.parts
 	gateway := e.cfg.Gateway
@@ -401,7 +402,7 @@ func pagesOf(statuses []page.Status) []*Server {
 	var all []*Server
 	for i := range statuses {
 		st := &statuses[i]
-		s := &Server{Server: st.Server, URL: st.URL, At: unixSeconds(st.At), State: st.State, Reason: st.Reason}
+		s := &Server{Server: st.Server, URL: st.URL, At: stats.UnixSeconds(st.At), State: st.State, Reason: st.Reason}
 		if st.Err != nil {
 			s.Error = harmless(st.Err.Error())
 		}

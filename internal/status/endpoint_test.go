@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // An endpoint that nothing is known of has nothing but its configuration.
@@ -429,7 +430,7 @@ func TestEarlierTimes(t *testing.T) {
 	l := newLab(t)
 	p := l.open(result.SeriesID{Module: "chat"})[0]
 	l.observe(p, "")
-	certain := unixSeconds(l.now)
+	certain := stats.UnixSeconds(l.now)
 	if r := l.row(); r.TTFT == nil || r.Earlier != nil {
 		t.Fatalf("a certain probe has the times %s, earlier %s", text(t, r.Times), text(t, r.Earlier))
 	}

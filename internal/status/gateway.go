@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // GatewayState is how a gateway is, as far as its pages show it.
@@ -231,7 +232,7 @@ func (b *Board) Gateways() *GatewayPage {
 			e.mu.Unlock()
 		}
 	}
-	p := &GatewayPage{At: unixSeconds(b.now()), Gateways: []*Gateway{}}
+	p := &GatewayPage{At: stats.UnixSeconds(b.now()), Gateways: []*Gateway{}}
 	rank := GatewayStates()
 	for name, g := range gateways {
 		shown := *g

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // GPUPage is the page of the GPUs: GET /api/v1/gpus. What it says besides Sources and
@@ -122,7 +123,7 @@ func newGPUSource(s *gpu.Snapshot) *GPUSource {
 		p.Error = harmless(s.Err.Error())
 	}
 	if !s.At.IsZero() {
-		p.At = unixSeconds(s.At)
+		p.At = stats.UnixSeconds(s.At)
 	}
 	return p
 }

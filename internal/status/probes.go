@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -152,7 +153,7 @@ func (p *Probes) Observe(o *series.Observation) {
 
 // failureOf returns a failed probe as the page shows it.
 func (p *Probes) failureOf(k series.Kept) *Failure {
-	return &Failure{At: unixSeconds(k.Start()), Module: p.id.Module, Outcome: k.Outcome(), Message: k.Message(), Advice: k.Advice()}
+	return &Failure{At: stats.UnixSeconds(k.Start()), Module: p.id.Module, Outcome: k.Outcome(), Message: k.Message(), Advice: k.Advice()}
 }
 
 // window returns the statistics of the last hour, of probes that are judged and wait for a
@@ -190,7 +191,7 @@ func (p *Probes) fill(row *Row) {
 			row.Times = timesOf(k)
 			return
 		case k.Timed():
-			row.Earlier = &EarlierTimes{At: unixSeconds(k.Start()), Times: timesOf(k)}
+			row.Earlier = &EarlierTimes{At: stats.UnixSeconds(k.Start()), Times: timesOf(k)}
 			return
 		}
 	}
@@ -251,12 +252,12 @@ func (p *Probes) missedBefore(points []series.Point, i int) int {
 func historyOf(points []series.Point, from time.Time) *History {
 	n := len(points)
 	h := &History{
-		From: unixSeconds(from),
+		From: stats.UnixSeconds(from),
 		At:   make([]float64, n), TTFT: make([]*float64, n), TPOT: make([]*float64, n),
 		Outcome: make([]result.Outcome, n),
 	}
 	for i, p := range points {
-		h.At[i], h.Outcome[i] = unixSeconds(p.At), p.Outcome
+		h.At[i], h.Outcome[i] = stats.UnixSeconds(p.At), p.Outcome
 		h.TTFT[i], h.TPOT[i] = result.Seconds(p.TTFT), result.Seconds(p.TPOT)
 	}
 	return h
@@ -269,6 +270,3 @@ func outcomesOf(points []series.Point) []result.Outcome {
 	}
 	return all
 }
-
-// unixSeconds returns t as a Unix time in seconds, exact to a millisecond.
-func unixSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // maxRestarts is how many restarts are kept.
@@ -86,7 +87,7 @@ const maxBesideText = 1024
 func validSteps(all []explain.Step, now time.Time) []explain.Step {
 	all = slices.DeleteFunc(all, func(s explain.Step) bool {
 		tooLong := func(text string) bool { return len(text) > maxBesideText }
-		return !slices.Contains(series.Metrics(), s.Metric) || s.At > unixSeconds(now) || len(s.Beside) > maxBeside || slices.ContainsFunc(s.Beside, tooLong)
+		return !slices.Contains(series.Metrics(), s.Metric) || s.At > stats.UnixSeconds(now) || len(s.Beside) > maxBeside || slices.ContainsFunc(s.Beside, tooLong)
 	})
 	return all[max(0, len(all)-maxSteps):]
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -31,7 +32,7 @@ func (p *Probes) AddStep(s series.Step) {
 	if p.closed {
 		return
 	}
-	shown := explain.Step{At: unixSeconds(s.At), Metric: s.Metric, Before: s.Before, After: s.After}
+	shown := explain.Step{At: stats.UnixSeconds(s.At), Metric: s.Metric, Before: s.Before, After: s.After}
 	if s.Lower > 0 {
 		shown.Lower, shown.Upper = &s.Lower, &s.Upper
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // A step is on the page of its series, the latest first, beside what changed then: names
@@ -58,7 +59,7 @@ func TestSteps(t *testing.T) {
 	for i := range 20 {
 		p.AddStep(series.Step{At: at.Add(time.Duration(i) * time.Hour), Metric: series.MetricTPOT, Before: 2, After: 1, Lower: 0.4, Upper: 0.6})
 	}
-	if got := l.detail("e").Series[0].Steps; len(got) != 8 || got[0].At != unixSeconds(at.Add(19*time.Hour)) {
+	if got := l.detail("e").Series[0].Steps; len(got) != 8 || got[0].At != stats.UnixSeconds(at.Add(19*time.Hour)) {
 		t.Errorf("%d steps, the latest at %v", len(got), got[0].At)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -13,38 +12,33 @@ import (
 
 // Info describes the process.
 type Info struct {
-	// Version and Revision are those of the build, Started when the process did.
-	Version  string    `json:"version,omitempty"`
-	Revision string    `json:"revision,omitempty"`
-	Started  time.Time `json:"-"`
+	// Version and Revision are those of the build, Started when the process did, a Unix time.
+	Version  string  `json:"version,omitempty"`
+	Revision string  `json:"revision,omitempty"`
+	Started  float64 `json:"started,omitempty"`
 	// ConfigFile is where the configuration comes from; "" is from flags.
 	ConfigFile string `json:"config_file,omitempty"`
-	// ConfigLoaded is when the active configuration was read. ConfigOK
+	// ConfigLoaded is when the active configuration was read, a Unix time. ConfigOK
 	// reports whether the latest reading was good, and ConfigError what was wrong.
-	ConfigLoaded time.Time `json:"-"`
-	ConfigOK     bool      `json:"config_ok"`
-	ConfigError  string    `json:"config_error,omitempty"`
-	// ShardIndex and ShardCount say which part of the endpoints is probed here;
-	// a ShardCount of 0 or 1 is all of them.
-	ShardIndex int `json:"-"`
-	ShardCount int `json:"-"`
+	ConfigLoaded float64 `json:"config_loaded,omitempty"`
+	ConfigOK     bool    `json:"config_ok"`
+	ConfigError  string  `json:"config_error,omitempty"`
+	// Shard is which part of the endpoints is probed here; nil is all of them.
+	*Shard
 	// Endpoints is how many endpoints are probed here.
 	Endpoints int `json:"endpoints"`
 }
 
-// selfPage is the page about the process: GET /api/v1/self.
-type selfPage struct {
-	Info    *infoJSON    `json:"info"`
-	Metrics []selfMetric `json:"metrics"`
+// Shard is one of several parts of the endpoints, counted from 0.
+type Shard struct {
+	Index int `json:"shard_index"`
+	Count int `json:"shard_count"`
 }
 
-// infoJSON is Info as the API shows it: times are seconds since 1970.
-type infoJSON struct {
-	Info
-	Started      *float64 `json:"started,omitempty"`
-	ConfigLoaded *float64 `json:"config_loaded,omitempty"`
-	ShardIndex   *int     `json:"shard_index,omitempty"`
-	ShardCount   *int     `json:"shard_count,omitempty"`
+// selfPage is the page about the process: GET /api/v1/self.
+type selfPage struct {
+	Info    Info         `json:"info"`
+	Metrics []selfMetric `json:"metrics"`
 }
 
 // selfMetric is one series of the exporter about itself. A histogram or summary
@@ -69,23 +63,7 @@ func (a *api) serveSelf(w http.ResponseWriter, _ *http.Request) {
 		a.fail(w, err)
 		return
 	}
-	a.writeJSON(w, selfPage{Info: shownInfo(a.Info()), Metrics: selfMetrics(families)})
-}
-
-func shownInfo(i Info) *infoJSON {
-	shown := &infoJSON{Info: i, Started: seconds(i.Started), ConfigLoaded: seconds(i.ConfigLoaded)}
-	if i.ShardCount > 1 {
-		shown.ShardIndex, shown.ShardCount = &i.ShardIndex, &i.ShardCount
-	}
-	return shown
-}
-
-// seconds since 1970; nil is the zero time.
-func seconds(t time.Time) *float64 {
-	if t.IsZero() {
-		return nil
-	}
-	return new(float64(t.UnixMilli()) / 1000)
+	a.writeJSON(w, selfPage{Info: a.Info(), Metrics: selfMetrics(families)})
 }
 
 // aboutSelf reports whether the page shows a family, out of those that a Go

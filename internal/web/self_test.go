@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,15 +33,15 @@ func TestInfo(t *testing.T) {
 	}
 	f(Info{ConfigOK: true}, map[string]any{"config_ok": true, "endpoints": 0.0})
 	f(Info{
-		Version: "1.2.3", Revision: "abc", Started: time.Unix(1000, 5e8),
-		ConfigFile: "c.yml", ConfigLoaded: time.Unix(2000, 0), ConfigError: "c.yml:1: bad",
-		ShardCount: 3, Endpoints: 7,
+		Version: "1.2.3", Revision: "abc", Started: 1000.5,
+		ConfigFile: "c.yml", ConfigLoaded: 2000, ConfigError: "c.yml:1: bad",
+		Shard: &Shard{0, 3}, Endpoints: 7,
 	}, map[string]any{
 		"version": "1.2.3", "revision": "abc", "started": 1000.5,
 		"config_file": "c.yml", "config_loaded": 2000.0, "config_ok": false, "config_error": "c.yml:1: bad",
 		"shard_index": 0.0, "shard_count": 3.0, "endpoints": 7.0,
 	})
-	f(Info{ShardCount: 1}, map[string]any{"config_ok": false, "endpoints": 0.0})
+	f(Info{}, map[string]any{"config_ok": false, "endpoints": 0.0})
 }
 
 // observed registers a histogram with the bounds 1, 2 and 5.

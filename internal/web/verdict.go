@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Verdict is whether an endpoint may take traffic: GET /api/v1/endpoints/{name}/verdict.
@@ -41,10 +42,7 @@ func (a *api) serveVerdict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := &Verdict{
-		Endpoint: name, OK: slices.Contains(allowed, s.Unmuted), State: s.Unmuted, Muted: s.Mute != nil, Reason: s.Why,
-	}
-	if !s.UnmutedSince.IsZero() {
-		v.Since = float64(s.UnmutedSince.UnixMilli()) / 1000
+		Endpoint: name, OK: slices.Contains(allowed, s.Unmuted), State: s.Unmuted, Since: stats.UnixSeconds(s.UnmutedSince), Muted: s.Mute != nil, Reason: s.Why,
 	}
 	if !v.OK {
 		w.Header().Set("Content-Type", "application/json") // before the status, which ends the headers

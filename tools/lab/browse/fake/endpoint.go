@@ -291,8 +291,8 @@ func OtherPages() Content {
 	return Content{
 		GPUs: gpus(),
 		Info: web.Info{
-			Version: "1.4.0", Revision: "4be1f0c9d2a7", Started: time.Now().Add(-50 * time.Hour), ConfigFile: "/etc/inference_exporter.yml",
-			ConfigLoaded: time.Now().Add(-3 * time.Hour), ConfigOK: false, ConfigError: `endpoints[3].url: want a URL like http://host:8000, got "http//judge"`,
+			Version: "1.4.0", Revision: "4be1f0c9d2a7", Started: now() - 50*3600, ConfigFile: "/etc/inference_exporter.yml",
+			ConfigLoaded: now() - 3*3600, ConfigOK: false, ConfigError: `endpoints[3].url: want a URL like http://host:8000, got "http//judge"`,
 			Endpoints: 7,
 		},
 		Config: "global:\n  interval: 30s\nmodules:\n  agent:\n    interval: 2m\n  rag:\n    interval: 1m\nendpoints:\n  - name: chat-eu\n    url: http://chat-eu:8000/v1\n    modules:\n      - rag\n    http: {authorization: {credentials: <secret>}}\n  - name: judge\n    url: http://judge:8000/v1\n",
