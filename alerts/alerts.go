@@ -9,6 +9,7 @@
 package alerts
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -102,17 +103,13 @@ const (
 
 // placeholders returns what puts the names of labels and jobs in place.
 func (o Options) placeholders() *strings.Replacer {
-	job := o.Job
-	if job == "" {
-		job = DefaultJob
-	}
 	names := append(slices.Clone(o.Keep), o.Labels...)
 	list := func(first ...string) string { return once(append(first, names...)) }
 	return strings.NewReplacer(
 		identity, list("endpoint", "model"),
 		about, list("endpoint"),
 		cluster, strings.Join(o.Keep, ", "),
-		scrapes, "job=~"+strconv.Quote(job),
+		scrapes, "job=~"+strconv.Quote(cmp.Or(o.Job, DefaultJob)),
 	)
 }
 
@@ -155,30 +152,6 @@ func duration(d time.Duration) string {
 		return fmt.Sprintf("%ds", d/time.Second)
 	}
 }
-
-// Severity says who is notified, and how soon.
-type Severity string
-
-// The severities.
-const (
-	Critical Severity = "critical" // a person, now
-	Warning  Severity = "warning"  // a person, in working hours
-	Info     Severity = "info"     // shown, without notification
-	None     Severity = "none"     // a machine
-)
-
-// Category says what an alert is about, to route and to inhibit by it.
-type Category string
-
-// The categories.
-const (
-	Availability Category = "availability"
-	Latency      Category = "latency"
-	Saturation   Category = "saturation"
-	Quality      Category = "quality"
-	GPU          Category = "gpu"
-	Exporter     Category = "exporter"
-)
 
 // runbooks is where the runbook of each alert is.
 const runbooks = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"

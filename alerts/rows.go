@@ -41,13 +41,16 @@ type row struct {
 	// Its labels distinguish rules of one name.
 	Rule `yaml:",inline"`
 	// Meaning and Symptom are for the documentation.
-	Meaning     string   `yaml:"meaning"`
-	Symptom     string   `yaml:"symptom"`
-	Severity    Severity `yaml:"severity"`
-	Category    Category `yaml:"category"`
-	Summary     string   `yaml:"summary"`     // one line with who and how much
-	Description string   `yaml:"description"` // what is measured, why it matters, and where to look first
-	Board       string   `yaml:"board"`
+	Meaning string `yaml:"meaning"`
+	Symptom string `yaml:"symptom"`
+	// Severity says who is notified, and how soon: critical is a person, now, warning a person in
+	// working hours, info is shown without notification, none is for a machine. Category says what
+	// the alert is about, to route and to inhibit by it.
+	Severity    string `yaml:"severity"`
+	Category    string `yaml:"category"`
+	Summary     string `yaml:"summary"`     // one line with who and how much
+	Description string `yaml:"description"` // what is measured, why it matters, and where to look first
+	Board       string `yaml:"board"`
 }
 
 type groupRows struct {
@@ -125,15 +128,7 @@ func (s *source) expand(text string, v vars) string {
 	})
 }
 
-// groups returns groups with all variables in place.
-func (s *source) groups(rows []groupRows) []groupRows {
-	all := make([]groupRows, len(rows))
-	for i, g := range rows {
-		all[i] = groupRows{Name: g.Name, Interval: g.Interval, Rules: s.rows(g.Rules, nil)}
-	}
-	return all
-}
-
+// rows returns rows with all variables in place.
 func (s *source) rows(rows []row, v vars) []row {
 	var all []row
 	for _, r := range rows {
@@ -142,10 +137,8 @@ func (s *source) rows(rows []row, v vars) []row {
 			continue
 		}
 		for _, more := range s.of(r.Each) {
-			inner := maps.Clone(v)
-			if inner == nil {
-				inner = vars{}
-			}
+			inner := vars{}
+			maps.Copy(inner, v)
 			maps.Copy(inner, more)
 			all = append(all, s.rows(r.Rules, inner)...)
 		}
@@ -155,7 +148,7 @@ func (s *source) rows(rows []row, v vars) []row {
 
 func (s *source) row(r row, v vars) row {
 	for _, text := range []*string{
-		&r.Record, &r.Expr, &r.Alert, &r.Meaning, &r.Symptom, (*string)(&r.Severity), (*string)(&r.Category),
+		&r.Record, &r.Expr, &r.Alert, &r.Meaning, &r.Symptom, &r.Severity, &r.Category,
 		&r.For, &r.KeepFiringFor, &r.Summary, &r.Description, &r.Board,
 	} {
 		*text = s.expand(*text, v)
@@ -171,9 +164,9 @@ func (s *source) row(r row, v vars) row {
 func (s *source) made(groups []groupRows) []Group {
 	in := s.options.placeholders()
 	var all []Group
-	for _, g := range s.groups(groups) {
+	for _, g := range groups {
 		group := Group{Name: g.Name, Interval: g.Interval}
-		for _, r := range g.Rules {
+		for _, r := range s.rows(g.Rules, nil) {
 			rule := r.Rule
 			if r.Alert != "" {
 				rule = s.alert(r)
@@ -193,7 +186,7 @@ func (s *source) alert(r row) Rule {
 	if strings.Contains(rule.Expr, "by ("+about) && !strings.Contains(rule.Expr, "up{"+scrapes+"}") {
 		rule.Expr = "(\n" + rule.Expr + "\n)\n" + s.Let["unless_muted"]
 	}
-	rule.Labels = map[string]string{"severity": string(r.Severity), "category": string(r.Category)}
+	rule.Labels = map[string]string{"severity": r.Severity, "category": r.Category}
 	maps.Copy(rule.Labels, r.Labels)
 	board, ok := s.Boards[r.Board]
 	if !ok {

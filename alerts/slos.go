@@ -53,14 +53,6 @@ func (s *SLO) notOthers() string {
 	return strings.Join(matchers, ",")
 }
 
-// category is that of the alerts on the SLO, by which they are routed.
-func (s *SLO) category() Category {
-	if s.SLO == "availability" {
-		return Availability
-	}
-	return Latency
-}
-
 // maxSLOName is how long a name may be: that of a label in DNS, which Kubernetes and
 // OpenSLO want. OpenSLO has the same limit for displayed names.
 const maxSLOName = 63
@@ -120,7 +112,7 @@ type templated struct {
 	Objective                      float64
 	Name, DisplayName, Description string
 	Percent                        string
-	Category                       Category
+	Category                       string // of the alerts on the SLO, by which they are routed
 	Bad, Total                     string // counters, as selectors
 	BadNotOthers, TotalNotOthers   string // by what notOthers returns
 }
@@ -132,9 +124,13 @@ func (s *SLO) templated() templated {
 	if utf8.RuneCountInString(display) > maxSLOName {
 		display = ""
 	}
+	category := "latency"
+	if s.SLO == "availability" {
+		category = s.SLO
+	}
 	own, notOthers := "slo="+strconv.Quote(s.SLO), s.notOthers()
 	return templated{
-		Endpoint: s.Endpoint, Module: s.Module, SLO: s.SLO, Objective: s.Objective, Name: s.name(), DisplayName: display, Percent: percent, Category: s.category(),
+		Endpoint: s.Endpoint, Module: s.Module, SLO: s.SLO, Objective: s.Objective, Name: s.name(), DisplayName: display, Percent: percent, Category: category,
 		Description: fmt.Sprintf("%s %% of the probes of %s with %s %s.", percent, s.Endpoint, s.Module, s.Good),
 		Bad:         s.selector(badCounter, own), Total: s.selector(totalCounter, own),
 		BadNotOthers: s.selector(badCounter, notOthers), TotalNotOthers: s.selector(totalCounter, notOthers),
