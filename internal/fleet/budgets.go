@@ -128,10 +128,6 @@ func (b *budgets) of(e *config.Endpoint) []limit {
 	return limits
 }
 
-// ofStrangers returns the limits that apply to a target that is not an endpoint of
-// the configuration.
-func (b *budgets) ofStrangers() []limit { return []limit{b.all, b.rest} }
-
 // limit is what a run needs room in: a budget, or one of several.
 type limit interface {
 	// Reserve and Settle are as those of schedule.Budget.

@@ -121,7 +121,7 @@ func TestRestOfTheBudget(t *testing.T) {
 	const share, rest = 62 * 1664, 50_000
 	b, endpoints, m := sharing(config.Budget{TokensPerHour: 2*share + rest}, time.Minute, "a", "b")
 	stranger := &config.Endpoint{Name: "a"}
-	if got := drain(t, newSpending(stranger, m, b.ofStrangers()), 1100); got < rest-1664 || got > rest {
+	if got := drain(t, newSpending(stranger, m, []limit{b.all, b.rest}), 1100); got < rest-1664 || got > rest {
 		t.Errorf("a stranger spent %d, want %d", got, rest)
 	}
 	for _, e := range endpoints {

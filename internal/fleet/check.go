@@ -139,17 +139,14 @@ func checkObjectives(cfg *config.Config) []*config.Error {
 
 func tokenObjectives(slo *config.SLO, at, apiName string) []*config.Error {
 	var mistakes []*config.Error
-	for _, limit := range []struct {
-		key string
-		d   model.Duration
-	}{{"ttft", slo.TTFT}, {"tpot", slo.TPOT}} {
-		if limit.d > 0 {
-			mistakes = append(mistakes, &config.Error{
-				Path: at + ".slo." + limit.key,
-				Msg:  fmt.Sprintf("the api %s embeds or ranks and does not generate: want e2e instead", apiName),
-			})
+	refuse := func(key string, limit model.Duration) {
+		if limit > 0 {
+			text := fmt.Sprintf("the api %s embeds or ranks and does not generate: want e2e instead", apiName)
+			mistakes = append(mistakes, &config.Error{Path: at + ".slo." + key, Msg: text})
 		}
 	}
+	refuse("ttft", slo.TTFT)
+	refuse("tpot", slo.TPOT)
 	return mistakes
 }
 
@@ -197,49 +194,37 @@ func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {
 func Bandwidths(cfg *config.Config) map[string]float64 {
 	bandwidth := map[string]float64{}
 	for _, e := range sections(cfg) {
-		if e.Hardware == nil || e.Hardware.MemoryBandwidth == 0 {
-			continue
-		}
-		for _, uuid := range e.Hardware.UUIDs {
-			bandwidth[uuid] = float64(e.Hardware.MemoryBandwidth)
+		if h := e.Hardware; h != nil && h.MemoryBandwidth != 0 {
+			for _, uuid := range h.UUIDs {
+				bandwidth[uuid] = float64(h.MemoryBandwidth)
+			}
 		}
 	}
 	return bandwidth
 }
 
-// checkHardware finds GPUs that are given two memory bandwidths, and products
+// checkHardware finds GPUs that two endpoints give different memory bandwidths, and products
 // whose bandwidth nobody knows.
 func checkHardware(cfg *config.Config) []*config.Error {
-	mistakes := checkBandwidths(cfg)
-	for _, e := range sections(cfg) {
-		h := e.Hardware
-		if h == nil || h.GPU == "" || h.MemoryBandwidth != 0 {
-			continue
-		}
-		if _, ok := gpu.ProductBandwidth(h.GPU); !ok {
-			mistakes = append(mistakes, e.mistake("hardware.gpu", "unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU))
-		}
-	}
-	return mistakes
-}
-
-// checkBandwidths finds GPUs that two endpoints give different memory
-// bandwidths.
-func checkBandwidths(cfg *config.Config) []*config.Error {
 	var mistakes []*config.Error
 	first := map[string]section{} // that gave the GPU its bandwidth
 	for _, e := range sections(cfg) {
-		if e.Hardware == nil || e.Hardware.MemoryBandwidth == 0 {
+		h := e.Hardware
+		if h == nil {
 			continue
 		}
-		for _, uuid := range e.Hardware.UUIDs {
+		if h.MemoryBandwidth == 0 {
+			if _, ok := gpu.ProductBandwidth(h.GPU); !ok && h.GPU != "" {
+				mistakes = append(mistakes, e.mistake("hardware.gpu", "unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU))
+			}
+			continue
+		}
+		for _, uuid := range h.UUIDs {
 			before, seen := first[uuid]
 			if !seen {
 				first[uuid] = e
-				continue
-			}
-			if given := before.Hardware.MemoryBandwidth; given != e.Hardware.MemoryBandwidth {
-				mistakes = append(mistakes, e.mistake("hardware.memory_bandwidth", "%s is that of %s, which has %s at %s", e.Hardware.MemoryBandwidth, uuid, given, before.path))
+			} else if given := before.Hardware.MemoryBandwidth; given != h.MemoryBandwidth {
+				mistakes = append(mistakes, e.mistake("hardware.memory_bandwidth", "%s is that of %s, which has %s at %s", h.MemoryBandwidth, uuid, given, before.path))
 				break // one for a value
 			}
 		}

@@ -145,7 +145,7 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 		if len(c.runners) == 0 {
 			break
 		}
-		found := newFindings(f.Probes, target, askedOf(target, hashes[target.Name]), e.traffic.of(), e.page, f.Logger)
+		found := newFindings(e, target, askedOf(target, hashes[target.Name]))
 		found.restore(past)
 		e.findings = append(e.findings, found)
 		for _, rung := range target.rungs() {
@@ -191,11 +191,11 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 			s.page.Close()
 			continue
 		}
-		known.learned[savedIDOf(id)] = &savedLearned{Asked: s.asked, Steps: s.steps}
+		known.learned[id] = &savedLearned{Asked: s.asked, Steps: s.steps}
 	}
 	for _, n := range e.findings {
 		if tracker, err := n.tracker.Save(); err == nil && tracker != nil {
-			known.learned[savedID{Module: n.id.Module}] = &savedLearned{Asked: n.asked, Tracker: tracker}
+			known.learned[n.seriesID()] = &savedLearned{Asked: n.asked, Tracker: tracker}
 		}
 	}
 	next.memory.Adopt(e.memory)

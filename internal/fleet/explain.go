@@ -65,13 +65,9 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 	}
 	known := e.evidence(c, now, f.GPUs())
 	known.Common = found.shared[name]
-	report := explained(known)
-	report.State, report.Since = string(status.State), stats.UnixSeconds(status.Since)
-	return report, true
-}
-
-func explained(e *explain.Evidence) *explain.Report {
-	return &explain.Report{At: stats.UnixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}
+	return &explain.Report{
+		At: stats.UnixSeconds(now), Endpoint: name, State: string(status.State), Since: stats.UnixSeconds(status.Since), Findings: explain.Explain(known),
+	}, true
 }
 
 // findCauses finds the causes of all endpoints that are not up, and what they have in common.
@@ -193,7 +189,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 	}
 	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: m.identity.get().Engine}
 	m.memory.Complete(e, m.series, nil, nil)
-	return explained(e), nil
+	return &explain.Report{At: stats.UnixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}, nil
 }
 
 // once is what is known of an endpoint that is asked a few times.

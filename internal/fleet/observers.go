@@ -38,18 +38,29 @@ type findings struct {
 	asked   uint64 // a hash of what is asked
 	tracker *workload.Tracker
 	series  *collector.FindingsSeries
-	page    *status.Endpoint // nil where there is no status page
-	logger  *slog.Logger     // of the fleet
+	page    *status.Endpoint
+	logger  *slog.Logger // of the fleet
 
 	mu   sync.Mutex
 	last *workload.Findings
 }
 
-// newFindings returns the findings of a target on the page of metrics, given a hash of what
-// is asked, and on the status page; nil is none.
-func newFindings(p *collector.Probes, t Target, asked uint64, users *load.Traffic, page *status.Endpoint, logger *slog.Logger) *findings {
-	id := collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels}
-	return &findings{id: id, asked: asked, tracker: t.Tracker(users), series: p.OpenFindings(id), page: page, logger: logger}
+// newFindings returns the findings of a target of the endpoint on the page of metrics, given a
+// hash of what is asked, and on the status page.
+func newFindings(e *endpoint, t Target, asked uint64) *findings {
+	return &findings{
+		id: t.findingsID(), asked: asked, tracker: t.Tracker(e.traffic.of()), series: e.fleet.Probes.OpenFindings(t.findingsID()),
+		page: e.page, logger: e.fleet.Logger,
+	}
+}
+
+func (t Target) findingsID() collector.FindingsID {
+	return collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels}
+}
+
+// seriesID is that of what was learned.
+func (f *findings) seriesID() result.SeriesID {
+	return result.SeriesID{Endpoint: f.id.Endpoint, Module: f.id.Module}
 }
 
 // latest returns what the results show by now; nil before the first run.
@@ -65,9 +76,7 @@ func (f *findings) observe(results []*result.Result) {
 	defer f.mu.Unlock()
 	latest := f.tracker.Observe(results)
 	f.series.Set(latest)
-	if f.page != nil {
-		f.page.SetFindings(f.id.Module, latest)
-	}
+	f.page.SetFindings(f.id.Module, latest)
 	if latest != nil {
 		f.log(latest)
 	}
@@ -97,15 +106,8 @@ func (f *findings) log(latest *workload.Findings) {
 				level = slog.LevelWarn
 			}
 			f.endpointLogger().Log(context.Background(), level, line.Message, line.Args...)
-			f.note(line.Note)
+			f.page.Note(f.id.Module, line.Note)
 		}
-	}
-}
-
-// note adds a line to the changes of the endpoint on the status page.
-func (f *findings) note(text string) {
-	if f.page != nil {
-		f.page.Note(f.id.Module, text)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
@@ -140,7 +139,7 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 	info := collector.EndpointInfo{
 		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels, Hardware: e.Hardware, Price: e.Price,
 	}
-	found := newFindings(probes, t, 0, nil, nil, slog.New(slog.DiscardHandler))
+	together, tracker := probes.OpenFindings(t.findingsID()), t.Tracker(nil)
 	for _, rung := range all {
 		series := openSeries(probes, rung.Target)
 		if rung.Skip != nil {
@@ -154,7 +153,7 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
 			series.of(r).observe(&observe(rung.Target, r, false, false).Observation)
 		}
-		found.observe(rung.Results)
+		together.Set(tracker.Observe(rung.Results))
 	}
 	probes.OpenEndpoint(info)
 	return collector.NewExposition(prometheus.NewRegistry(), probes)

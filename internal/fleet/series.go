@@ -118,13 +118,13 @@ func (t *task) openSeries(first bool, past *past) rungSeries {
 		of, id := variantSeries{variant: v, asked: t.findings.asked}, v.id(t.id())
 		of.page = t.endpoint.page.OpenSeries(id, health.SeriesOptions{
 			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout), Objectives: t.objectives(), First: first && i == 0,
-		}, past.series[savedIDOf(id)])
+		}, past.series[id])
 		of.log = of.page.Log()
 		of.openMetrics(t.endpoint.fleet.Probes, t.Target, i == 0)
 		if v.concurrency == 0 {
 			of.kept = &explain.Series{Title: titleOf(id, t.Module), Objectives: t.objectives(), Log: of.log, Steps: of.page.Steps}
 			t.endpoint.series = append(t.endpoint.series, of.kept)
-			if of.steps = past.learnedOf(savedIDOf(id), of.asked).Steps; of.steps == nil {
+			if of.steps = past.learnedOf(id, of.asked).Steps; of.steps == nil {
 				of.steps = new(series.Steps)
 			}
 			for _, step := range of.steps.Latest {

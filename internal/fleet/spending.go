@@ -175,7 +175,7 @@ type allowance []*spending
 // though one of the configuration may have their name.
 func allowanceOf(t Target, configured bool, b *budgets) (a allowance) {
 	for _, rung := range t.Rungs() {
-		limits := b.ofStrangers()
+		limits := []limit{b.all, b.rest}
 		if configured {
 			limits = b.of(t.Endpoint)
 		}

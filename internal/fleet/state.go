@@ -65,29 +65,16 @@ type saved struct {
 	Learned *savedLearned `json:"learned,omitempty"`
 }
 
-// savedID is a result.SeriesID without the endpoint.
-type savedID struct {
-	Module       string `json:"module"`
-	Prefix       string `json:"prefix,omitempty"`
-	InputTokens  string `json:"input_tokens,omitempty"`
-	OutputTokens string `json:"output_tokens,omitempty"`
-	Concurrency  string `json:"concurrency,omitempty"`
-}
-
-func savedIDOf(id result.SeriesID) savedID {
-	return savedID{id.Module, id.Prefix, id.InputTokens, id.OutputTokens, id.Concurrency}
-}
-
 // savedSeries is the history of a series.
 type savedSeries struct {
-	savedID
+	result.SeriesID
 	status.SavedSeries
 }
 
 // savedLearned is what estimates learned: of the steps of a series, or of the tracker of a
 // module.
 type savedLearned struct {
-	savedID
+	result.SeriesID
 	// Asked is a hash of what is asked.
 	Asked uint64 `json:"asked"`
 	// At is when it was saved.
@@ -100,17 +87,17 @@ type savedLearned struct {
 type past struct {
 	target  uint64 // hash
 	state   *health.Saved
-	series  map[savedID]*status.Past
-	learned map[savedID]*savedLearned // of a tracker by the module alone
+	series  map[result.SeriesID]*status.Past
+	learned map[result.SeriesID]*savedLearned // of a tracker by the module alone
 }
 
 func newPast(target uint64) *past {
-	return &past{target: target, series: map[savedID]*status.Past{}, learned: map[savedID]*savedLearned{}}
+	return &past{target: target, series: map[result.SeriesID]*status.Past{}, learned: map[result.SeriesID]*savedLearned{}}
 }
 
 // learnedOf returns what was learned of a series, or of a module, that asks what asked is a
 // hash of; the zero value where that is nothing.
-func (p *past) learnedOf(id savedID, asked uint64) savedLearned {
+func (p *past) learnedOf(id result.SeriesID, asked uint64) savedLearned {
 	if known := p.learned[id]; known != nil && known.Asked == asked {
 		return *known
 	}
@@ -189,7 +176,7 @@ func (p *pasts) records(now time.Time, learned bool) (all []saved) {
 			all = append(all, saved{Endpoint: name, Target: known.target, State: known.state})
 		}
 		for id, history := range known.series {
-			record := &savedSeries{savedID: id}
+			record := &savedSeries{SeriesID: id}
 			history.Save(&record.SavedSeries)
 			all = append(all, saved{Endpoint: name, Target: known.target, Series: record})
 		}
@@ -229,8 +216,10 @@ func (f *Fleet) restore(record []byte) error {
 		if err != nil {
 			return err
 		}
-		known.series[s.Series.savedID] = history
+		s.Series.Endpoint = s.Endpoint
+		known.series[s.Series.SeriesID] = history
 	default:
+		s.Learned.Endpoint = s.Endpoint
 		return known.learn(s.Learned, now)
 	}
 	return nil
@@ -246,7 +235,7 @@ func (p *past) learn(s *savedLearned, now time.Time) error {
 	case now.Sub(s.At) > learnedFor:
 		return errors.New("too old")
 	}
-	p.learned[s.savedID] = s
+	p.learned[s.SeriesID] = s
 	return nil
 }
 
@@ -267,7 +256,7 @@ func (f *Fleet) saveEndpoints(put func(record any) error) error {
 		}
 		of.State, of.Series = nil, &room
 		for _, p := range e.page.Series() {
-			room.savedID = savedIDOf(p.ID())
+			room.SeriesID = p.ID()
 			p.Save(&room.SavedSeries)
 			if err := put(of); err != nil {
 				return err
@@ -331,7 +320,7 @@ func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error 
 		if tracker == nil {
 			continue
 		}
-		of.Learned = &savedLearned{savedID: savedID{Module: n.id.Module}, Asked: n.asked, At: now, Tracker: tracker}
+		of.Learned = &savedLearned{SeriesID: n.seriesID(), Asked: n.asked, At: now, Tracker: tracker}
 		if err := put(of); err != nil {
 			return err
 		}
@@ -341,7 +330,7 @@ func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error 
 		t.unlessClosed(func() {
 			for _, s := range t.series {
 				if s.steps != nil && !s.steps.LastProbe().IsZero() {
-					of.Learned = &savedLearned{savedID: savedIDOf(s.page.ID()), Asked: s.asked, At: now, Steps: s.steps.Clone()}
+					of.Learned = &savedLearned{SeriesID: s.page.ID(), Asked: s.asked, At: now, Steps: s.steps.Clone()}
 					steps = append(steps, of)
 				}
 			}
@@ -355,7 +344,7 @@ func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error 
 
 // restore takes up what was learned of the endpoint and module.
 func (f *findings) restore(p *past) {
-	saved := p.learnedOf(savedID{Module: f.id.Module}, f.asked).Tracker
+	saved := p.learnedOf(f.seriesID(), f.asked).Tracker
 	if saved == nil {
 		return
 	}

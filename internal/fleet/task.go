@@ -130,7 +130,7 @@ func (t *task) publishSkip(s *result.Skip) {
 	}
 	t.skipped(s.Reason, s.Text)
 	if t.log.skip(s) {
-		t.findings.note("not probing: " + s.Text)
+		e.page.Note(t.Name, "not probing: "+s.Text)
 	}
 }
 

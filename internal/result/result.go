@@ -12,11 +12,16 @@ import (
 // SeriesID identifies probes that belong together: those of one endpoint and module
 // that ask for the same.
 type SeriesID struct {
-	// Endpoint and Module are names of the configuration, Prefix the prefix policy.
-	Endpoint, Module, Prefix string
+	// Endpoint and Module are names of the configuration, Prefix the prefix policy. Records are
+	// of an endpoint, and name it beside.
+	Endpoint string `json:"-"`
+	Module   string `json:"module"`
+	Prefix   string `json:"prefix,omitempty"`
 	// InputTokens and OutputTokens are the lengths of a rung of a ladder, and
 	// Concurrency the size of a burst; "" where there is none.
-	InputTokens, OutputTokens, Concurrency string
+	InputTokens  string `json:"input_tokens,omitempty"`
+	OutputTokens string `json:"output_tokens,omitempty"`
+	Concurrency  string `json:"concurrency,omitempty"`
 }
 
 // Absent is the value of a duration that was not measured. Any negative
