@@ -141,11 +141,12 @@ func (e *Endpoint) Close() {
 }
 
 func (e *Endpoint) find(id result.SeriesID) *Series {
-	i := slices.IndexFunc(e.series, func(s *Series) bool { return s.id == id })
-	if i < 0 {
-		return nil
+	for _, s := range e.series {
+		if s.id == id {
+			return s
+		}
 	}
-	return e.series[i]
+	return nil
 }
 
 func (e *Endpoint) drop(s *Series) {

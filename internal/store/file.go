@@ -241,7 +241,7 @@ func (s *Store) finish(f file, parts []*part, p *pace) (n int64, err error) {
 		if err = s.write(f, of, &n, p); err != nil {
 			break
 		}
-		of.next = s.now().Add(max(of.Every, maxShare*(p.work()-before)))
+		of.next = s.Now().Add(max(of.Every, maxShare*(p.work()-before)))
 	}
 	if err == nil {
 		err = f.Sync()
@@ -277,7 +277,7 @@ func (s *Store) write(f io.Writer, of *part, n *int64, p *pace) error {
 		}
 		return p.rest(counted.n)
 	}
-	if err = put(header{Format: format, Version: version, Part: of.Name, Saved: s.now()}); err == nil {
+	if err = put(header{Format: format, Version: version, Part: of.Name, Saved: s.Now()}); err == nil {
 		err = of.Save(put)
 	}
 	if closed := compressed.Close(); err == nil {
@@ -352,4 +352,4 @@ func (p *pace) rest(written int64) error {
 func (p *pace) work() time.Duration { return p.busy + max(0, p.now().Sub(p.began)) }
 
 // path returns the name of the file.
-func (s *Store) path() string { return filepath.Join(s.dir, "state.jsonl.zst") }
+func (s *Store) path() string { return filepath.Join(s.Dir, "state.jsonl.zst") }

@@ -67,9 +67,7 @@ type Options struct {
 
 // Store keeps the state in one directory, which no other process may use meanwhile.
 type Store struct {
-	dir    string
-	logger *slog.Logger
-	now    func() time.Time
+	Options
 	create func(name string) (file, error) // a new file
 	extend func(name string) (file, error) // one that is there, to be written at its end
 	lock   fileutil.Releaser
@@ -110,7 +108,8 @@ type Stats struct {
 // logged: without a directory it returns nil, and a file that cannot be used is
 // moved aside and replaced.
 func Open(o Options) *Store {
-	s := &Store{dir: o.Dir, logger: o.Logger.With("dir", o.Dir), now: o.Now, create: create, extend: extend, saving: make(chan struct{}, 1)}
+	o.Logger = o.Logger.With("dir", o.Dir)
+	s := &Store{Options: o, create: create, extend: extend, saving: make(chan struct{}, 1)}
 	for _, p := range o.Parts {
 		s.parts = append(s.parts, &part{Part: p})
 	}
@@ -119,7 +118,7 @@ func Open(o Options) *Store {
 		err = s.load(data, err)
 	}
 	if err != nil {
-		s.logger.Warn("no state is kept over restarts", "err", err)
+		s.Logger.Warn("no state is kept over restarts", "err", err)
 		if s.lock != nil {
 			s.Release()
 		}
@@ -138,7 +137,7 @@ func (s *Store) open() ([]byte, error) {
 	done := make(chan opened, 1)
 	go func() {
 		var o opened
-		if o.lock, o.err = lock(s.dir); o.err == nil {
+		if o.lock, o.err = lock(s.Dir); o.err == nil {
 			o.data, o.err = foreign.ReadFile(s.path(), maxFileBytes)
 		}
 		done <- o
@@ -186,10 +185,10 @@ func (s *Store) load(data []byte, err error) error {
 		if moved := os.Rename(name, name+".bad"); moved != nil {
 			return fmt.Errorf("the file cannot be read (%w) nor moved aside: %w", err, moved)
 		}
-		s.logger.Warn("state file is corrupt; moved aside", "file", name+".bad", "err", err)
+		s.Logger.Warn("state file is corrupt; moved aside", "file", name+".bad", "err", err)
 		return nil
 	case err != nil:
-		s.logger.Warn("the latest save is not whole; the one before is used", "err", err)
+		s.Logger.Warn("the latest save is not whole; the one before is used", "err", err)
 	}
 	var accepted, rejected int
 	loads := map[int]func([]byte){}
@@ -212,7 +211,7 @@ func (s *Store) load(data []byte, err error) error {
 	if err := records(data, loads); err != nil {
 		return fmt.Errorf("read %s again: %w", name, err)
 	}
-	s.logger.Info("state restored", "saved", s.loaded.UTC().Format(time.RFC3339), "records", accepted, "rejected", rejected)
+	s.Logger.Info("state restored", "saved", s.loaded.UTC().Format(time.RFC3339), "records", accepted, "rejected", rejected)
 	s.stats.Bytes = int64(len(data))
 	return nil
 }
@@ -238,12 +237,12 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) keep(ctx context.Context) {
 	s.saving <- struct{}{}
 	for _, p := range s.parts {
-		p.next = s.now().Add(p.Every)
+		p.next = s.Now().Add(p.Every)
 	}
 	for {
 		next := slices.MinFunc(s.parts, func(a, b *part) int { return a.next.Compare(b.next) }).next
 		<-s.saving
-		timer := time.NewTimer(next.Sub(s.now()))
+		timer := time.NewTimer(next.Sub(s.Now()))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -255,13 +254,13 @@ func (s *Store) keep(ctx context.Context) {
 			<-s.saving
 			return
 		}
-		s.save(s.due(), newPace(ctx, false, s.now))
+		s.save(s.due(), newPace(ctx, false, s.Now))
 	}
 }
 
 // due returns the parts whose time has come.
 func (s *Store) due() (due []*part) {
-	now := s.now()
+	now := s.Now()
 	for _, p := range s.parts {
 		if !p.next.After(now) {
 			due = append(due, p)
@@ -279,7 +278,7 @@ func (s *Store) Close(ctx context.Context) {
 		defer s.Release()
 		select {
 		case s.saving <- struct{}{}:
-			s.save(s.parts, newPace(ctx, true, s.now))
+			s.save(s.parts, newPace(ctx, true, s.Now))
 			<-s.saving
 		case <-ctx.Done():
 		}
@@ -287,7 +286,7 @@ func (s *Store) Close(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		s.logger.Warn("the state was not saved in time; what the latest save has is kept")
+		s.Logger.Warn("the state was not saved in time; what the latest save has is kept")
 	}
 }
 
@@ -298,7 +297,7 @@ func (s *Store) Release() { _ = s.lock.Release() }
 // rewritten, and counts how it went.
 func (s *Store) save(due []*part, p *pace) {
 	for _, d := range due {
-		d.next = s.now().Add(d.Every)
+		d.next = s.Now().Add(d.Every)
 	}
 	changed := slices.DeleteFunc(slices.Clone(due), func(d *part) bool { return !d.changed() })
 	var err error
@@ -321,9 +320,9 @@ func (s *Store) save(due []*part, p *pace) {
 func (s *Store) report(err error) {
 	switch failed := err != nil; {
 	case failed && !s.failed:
-		s.logger.Warn("the state cannot be saved; it is tried again", "err", err)
+		s.Logger.Warn("the state cannot be saved; it is tried again", "err", err)
 	case !failed && s.failed:
-		s.logger.Info("the state is saved again")
+		s.Logger.Info("the state is saved again")
 	}
 	s.failed = err != nil
 }
@@ -336,7 +335,7 @@ func (s *Store) count(of []*part, err error) {
 		s.stats.Failures++
 		return
 	}
-	now := s.now()
+	now := s.Now()
 	for _, p := range of {
 		p.at = now
 	}

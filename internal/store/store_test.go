@@ -499,11 +499,11 @@ func TestLockIsNotFollowed(t *testing.T) {
 func fast(t *testing.T, every time.Duration, save func(put func(any) error) error) (*Store, *atomic.Uint64) {
 	revision := new(atomic.Uint64)
 	s := &Store{
-		dir: t.TempDir(), logger: slog.New(slog.DiscardHandler), now: time.Now, create: create, extend: extend,
+		Options: Options{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: time.Now}, create: create, extend: extend,
 		parts:  []*part{{Part: Part{Name: "f", Every: every, Revision: revision.Load, Save: save}}},
 		saving: make(chan struct{}, 1),
 	}
-	s.lock, _ = lock(s.dir)
+	s.lock, _ = lock(s.Dir)
 	return s, revision
 }
 

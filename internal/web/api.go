@@ -203,6 +203,8 @@ const (
 // keptPage keeps a page in gzip for a moment, so that many requests for it at the same
 // time, as after a restart, cost no more than one.
 type keptPage struct {
+	version uint64 // up to which an endpoint's page has its changes
+
 	mu   sync.Mutex
 	made time.Time
 	page []byte // nil is none
@@ -278,13 +280,7 @@ func (k *keptPage) drop(made time.Time) {
 // endpoint get an event of a change at once, and request its page then.
 type keptDetails struct {
 	mu    sync.Mutex
-	pages map[string]*keptDetail
-}
-
-// keptDetail is a page that holds the changes of its endpoint up to a version.
-type keptDetail struct {
-	keptPage
-	version uint64
+	pages map[string]*keptPage
 }
 
 // of returns the page of an endpoint at a version. A page of an older version
@@ -295,10 +291,10 @@ func (k *keptDetails) of(name string, version uint64) *keptPage {
 	kept := k.pages[name]
 	if kept == nil || kept.version != version {
 		if k.pages == nil || len(k.pages) >= maxDetails {
-			k.pages = make(map[string]*keptDetail, maxDetails)
+			k.pages = make(map[string]*keptPage, maxDetails)
 		}
-		kept = &keptDetail{version: version}
+		kept = &keptPage{version: version}
 		k.pages[name] = kept
 	}
-	return &kept.keptPage
+	return kept
 }

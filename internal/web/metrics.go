@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -35,20 +34,14 @@ type ScrapeObserver interface {
 // metricsHandler answers scrapes. A page is made whole, compressed, before the
 // first byte of it leaves, so that a client that reads slowly holds no slot.
 type metricsHandler struct {
-	metrics Exposition
-	formats []expfmt.Format
-	scrapes ScrapeObserver
-	logger  *slog.Logger
-	pack    compression
-	slots   slots
-	held    heldPages
+	*Options
+	pack  compression
+	slots slots
+	held  heldPages
 }
 
 func newMetricsHandler(o *Options, pack compression) *metricsHandler {
-	return &metricsHandler{
-		metrics: o.Metrics, formats: o.Formats, scrapes: o.Scrapes, logger: o.Logger,
-		pack: pack, slots: make(slots, maxScrapes), held: heldPages{limit: maxHeldBytes},
-	}
+	return &metricsHandler{Options: o, pack: pack, slots: make(slots, maxScrapes), held: heldPages{limit: maxHeldBytes}}
 }
 
 func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -58,13 +51,13 @@ func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if page.err != nil {
-		h.logger.Error("writing the metrics failed", "err", page.err)
+		h.Logger.Error("writing the metrics failed", "err", page.err)
 		plainText(w, http.StatusInternalServerError, "writing the metrics failed")
 		return
 	}
 	maps.Copy(w.Header(), page.header)
 	if h.held.write(w, page) == nil {
-		h.scrapes.Scraped(page.took, page.size)
+		h.Scrapes.Scraped(page.took, page.size)
 	}
 }
 
@@ -83,10 +76,10 @@ func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
 	}
 	start := time.Now()
 	h.pack(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		format := expfmt.NegotiateAccept(r.Header, h.formats...)
+		format := expfmt.NegotiateAccept(r.Header, h.Formats...)
 		w.Header().Set("Content-Type", string(format))
 		out := &countingWriter{w: w}
-		page.err = h.metrics.Write(out, format)
+		page.err = h.Metrics.Write(out, format)
 		page.size = out.n
 	})).ServeHTTP(page, &packed)
 	page.took = time.Since(start)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -47,16 +46,14 @@ type Prober interface {
 // costs money: to a browser, which any page can make send a GET, the answer is a
 // page that asks first, with a form that sends a POST.
 type probeHandler struct {
-	prober  Prober
-	formats []expfmt.Format
-	logger  *slog.Logger
-	slots   slots
-	hung    hungTargets
+	*Options
+	slots slots
+	hung  hungTargets
 }
 
 func newProbeHandler(o *Options) *probeHandler {
 	return &probeHandler{
-		prober: o.Prober, formats: o.Formats, logger: o.Logger, slots: make(slots, maxProbes),
+		Options: o, slots: make(slots, maxProbes),
 		hung: hungTargets{slots: make(slots, maxHungProbes), known: map[string]struct{}{}},
 	}
 }
@@ -88,7 +85,7 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.write(w, r, answer); err != nil {
-		h.logger.Debug("writing a probe's metrics failed", "err", err)
+		h.Logger.Debug("writing a probe's metrics failed", "err", err)
 		panic(http.ErrAbortHandler) // so that a part is not taken for the whole
 	}
 }
@@ -114,7 +111,7 @@ func (h *probeHandler) probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.
 	if r.Limit > 0 {
 		r.Limit = max(1, r.Limit-time.Since(start))
 	}
-	answer, err := h.prober.Probe(ctx, r)
+	answer, err := h.Prober.Probe(ctx, r)
 	if err == nil {
 		// A client that gave up had waited for long as well.
 		h.hung.learn(r.Target, answer.TimedOut || ctx.Err() != nil)
@@ -132,7 +129,7 @@ func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
 	case ok:
 		plainText(w, http.StatusBadRequest, refusal.Reason)
 	default:
-		h.logger.Error("starting a probe on request failed", "err", err)
+		h.Logger.Error("starting a probe on request failed", "err", err)
 		plainText(w, http.StatusServiceUnavailable, "running the probe failed; see the log")
 	}
 }
@@ -140,7 +137,7 @@ func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
 // write writes the metrics or, to find out why they are what they are, the
 // report with the metrics as text below it.
 func (h *probeHandler) write(w http.ResponseWriter, r *http.Request, a *fleet.ProbeAnswer) error {
-	format := expfmt.NegotiateAccept(r.Header, h.formats...)
+	format := expfmt.NegotiateAccept(r.Header, h.Formats...)
 	if r.URL.Query().Get("debug") != "true" {
 		w.Header().Set("Content-Type", string(format))
 		return a.Metrics.Write(w, format)
