@@ -94,7 +94,7 @@ func writePagesReference(t *testing.T, b *strings.Builder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := mappings.Names()
+	names, _ := page.Check(page.Accelerators, nil)
 	b.WriteString("\n### The exporters that are known\n\n| `software` | exporter | `vendor` | set-up |\n| --- | --- | --- | --- |\n")
 	for _, name := range names {
 		e := mappings.Exporter(name)

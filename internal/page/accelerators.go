@@ -154,7 +154,7 @@ func (d *deviceSource) value(v float64) (float64, bool) {
 }
 
 // readingsOf works out the readings of a device or a part, in the order of gpu.Readings.
-func (c *mapping) readingsOf(results []yield) []gpu.Reading {
+func (c *mapping) readingsOf(results []series) []gpu.Reading {
 	var all []gpu.Reading
 	for _, info := range gpu.Readings() {
 		start := len(all)

@@ -2,9 +2,11 @@ package page
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,7 +118,7 @@ func TestGoldenAccelerators(t *testing.T) {
 			seen[s.Engine] = true
 		})
 	}
-	for _, name := range mappings.Names() {
+	for _, name := range slices.Sorted(maps.Keys(mappings.byName)) {
 		if !seen[name] {
 			t.Errorf("no page of %s", name)
 		}

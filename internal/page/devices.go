@@ -120,7 +120,7 @@ func (d *device) addXID(by string, ls labels.Labels, v float64) {
 
 // readDevices makes a snapshot of the samples of the accelerators of a page, in the order of hosts
 // and indices.
-func (r *Reader) readDevices(c *mapping, s *scratch, p *page, at time.Time) (*Snapshot, *PageError) {
+func (r *Reader) readDevices(c *mapping, s *scratch, p *page, at time.Time) (*Snapshot, error) {
 	switch {
 	case len(s.devices) > maxDevices:
 		return nil, pageErrorf(ReasonTooLarge, "more than %d devices", maxDevices)

@@ -112,16 +112,13 @@ func isHosted(cfg *config.Endpoint) bool {
 	return cfg.SigV4 != nil || cfg.CloudIdentity != nil || p.Hosted || known
 }
 
-// settings returns how to connect to a page that is configured. The endpoint's
-// own key goes to no other origin.
+// settings returns how to connect to a page that is configured. The endpoint's own key goes to no other
+// origin.
 func (e *Endpoint) settings(u *url.URL) config.HTTPClient {
 	if sameOrigin(u, e.cfg.URL.URL) {
 		return e.ownSettings()
 	}
-	if e.cfg.Servers.HTTP != nil {
-		return *e.cfg.Servers.HTTP
-	}
-	return config.HTTPClient{}
+	return *cmp.Or(e.cfg.Servers.HTTP, new(config.HTTPClient))
 }
 
 // ownSettings returns how to connect to a page at the endpoint's own origin.
@@ -133,17 +130,10 @@ func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
 }
 
-// hostPort is the host of a URL with its port, also where that is the
-// scheme's own.
+// hostPort is the host of a URL with its port, also where that is the scheme's own.
 func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = "80"
-		if u.Scheme == "https" {
-			port = "443"
-		}
-	}
-	return net.JoinHostPort(u.Hostname(), port)
+	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), usual))
 }
 
 // client sends requests with one set of HTTP settings.
@@ -152,8 +142,7 @@ type client struct {
 	header    http.Header // of every request
 }
 
-// newClient returns a client whose TLS servers must be called serverName, or
-// as in the URL where that is "".
+// newClient returns a client whose TLS servers must be called serverName, or as in the URL where that is "".
 func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*client, error) {
 	settings.TLSConfig.ServerName = cmp.Or(settings.TLSConfig.ServerName, serverName)
 	// A kept connection would rarely be used again: many servers close one that
@@ -196,7 +185,13 @@ func (e *Endpoint) Scrape(ctx context.Context, known Known) []Status {
 	if e.finds {
 		readings = e.find(ctx, known)
 	} else {
-		readings = e.readAll(ctx, e.configured(ctx, known), e.want(known))
+		for _, p := range e.configured(ctx, known) {
+			readings = append(readings, reading{server: e.server(p.id), place: p})
+		}
+		inParallel(len(readings), func(i int) {
+			r := &readings[i]
+			r.status = e.read(ctx, r.server, r.place, e.want(known))
+		})
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -208,18 +203,6 @@ func (e *Endpoint) Scrape(ctx context.Context, known Known) []Status {
 // want says what the pages are read for.
 func (e *Endpoint) want(known Known) Want {
 	return Want{Engine: e.cfg.Servers.Engine, Found: known.Engine, Model: cmp.Or(e.cfg.Model, known.Model)}
-}
-
-func (e *Endpoint) readAll(ctx context.Context, places []*place, w Want) []reading {
-	readings := make([]reading, len(places))
-	for i, p := range places {
-		readings[i] = reading{server: e.server(p.id), place: p}
-	}
-	inParallel(len(readings), func(i int) {
-		r := &readings[i]
-		r.status = e.read(ctx, r.server, r.place, w)
-	})
-	return readings
 }
 
 // server returns what is kept of a server.
@@ -246,9 +229,8 @@ func (e *Endpoint) forgetOthers(readings []reading) {
 	})
 }
 
-// named gives each status the shortest name that no other one has: the first
-// of two that differ only in path or scheme keeps the short one. A page with a
-// query is one of several: its name always has the query.
+// named gives each status the shortest name that no other one has: the first of two that differ only in path
+// or scheme keeps the short one. A page with a query is one of several: its name always has the query.
 func (e *Endpoint) named(readings []reading, known Known) []Status {
 	taken := make(map[string]bool, len(readings))
 	statuses := make([]Status, len(readings))
@@ -257,8 +239,12 @@ func (e *Endpoint) named(readings []reading, known Known) []Status {
 		short := hostPort(page)
 		long := short + strings.TrimSuffix(page.RequestURI(), noAutoload)
 		names := []string{short, long, page.Scheme + "://" + long}
-		usual := e.isUsual(page.EscapedPath(), cmp.Or(r.server.engine, e.cfg.Servers.Engine, known.Engine))
-		if !usual || page.RawQuery != "" {
+		usual := e.options.Mappings.Pages(cmp.Or(r.server.engine, e.cfg.Servers.Engine, known.Engine))
+		isUsual := slices.ContainsFunc(usual, func(usual string) bool {
+			_, path := splitPage(usual)
+			return path == page.EscapedPath()
+		})
+		if !isUsual || page.RawQuery != "" {
 			names = names[1:]
 		}
 		for _, n := range names {
@@ -271,14 +257,6 @@ func (e *Endpoint) named(readings []reading, known Known) []Status {
 	}
 	slices.SortFunc(statuses, func(a, b Status) int { return strings.Compare(a.Server, b.Server) })
 	return statuses
-}
-
-// isUsual reports whether the pages of an engine are under a path.
-func (e *Endpoint) isUsual(path, name string) bool {
-	return slices.ContainsFunc(e.options.Mappings.Pages(name), func(page string) bool {
-		_, usual := splitPage(page)
-		return path == usual
-	})
 }
 
 // inParallel calls f with 0 to n-1, a bounded number at a time.
@@ -301,25 +279,24 @@ type server struct {
 	engine   string // of the latest snapshot
 	progress time.Time
 	failures map[Reason]uint64
-	secrets  *safetext.Secrets // known, and sent with the latest request
-	backends map[string]string // the names of the latest snapshot as they are shown
 }
 
-// read reads the page of a server once. When ctx ends before, the status means
-// nothing, and nothing is kept of it.
+// read reads the page of a server once. When ctx ends before, the status means nothing, and nothing is kept
+// of it.
 func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status {
 	if page := p.page.String(); s.page != page {
 		s.reader.drop()
 		s.page = page
 	}
 	start := e.options.Now()
-	snapshot, failed := e.snapshot(ctx, s, p, w)
+	a := &attempt{sent: safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader)}
+	snapshot, failed := e.snapshot(ctx, a, s, p, w)
 	if ctx.Err() != nil {
 		return Status{}
 	}
 	st := Status{URL: s.page, At: start, Duration: e.options.Now().Sub(start), State: Up, Snapshot: snapshot}
 	if failed != nil {
-		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err, s.secrets)
+		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err, a.sent.Secrets())
 		_, own := errors.AsType[*foreign.FileError](failed)
 		if st.Absent = own || errors.Is(failed, errUnloaded); !st.Absent {
 			s.failures[failed.Reason]++
@@ -334,10 +311,9 @@ func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status
 	return st
 }
 
-// snapshot gets the page and reads it, within the time that it may take. A
-// panic is a page that cannot be read.
-func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_ *Snapshot, failed *PageError) {
-	s.secrets = e.secrets
+// snapshot gets the page and reads it, within the time that it may take. A panic is a page that cannot be
+// read.
+func (e *Endpoint) snapshot(ctx context.Context, a *attempt, s *server, p *place, w Want) (_ *Snapshot, failed *PageError) {
 	if p.failed != nil {
 		return nil, p.failed
 	}
@@ -353,26 +329,24 @@ func (e *Endpoint) snapshot(ctx context.Context, s *server, p *place, w Want) (_
 	defer cancel()
 	buf := e.options.Mappings.memory.buffers.Get().(*[]byte)
 	defer e.keepBuffer(buf)
-	a, b := &attempt{sent: safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader)}, &body{memory: e.options.Mappings.memory}
+	b := &body{memory: e.options.Mappings.memory}
 	defer b.release()
 	page, contentType, err := a.fetch(ctx, p, b, (*buf)[:0])
-	*buf, s.secrets = page, a.sent.Secrets()
+	*buf = page
 	if err != nil {
 		return nil, failureOf(ctx, a, err)
 	}
 	w.Host = hostOf(p.page)
 	snapshot, err := s.reader.Read(page, contentType, e.options.Now(), w)
-	switch f, _ := errors.AsType[*PageError](err); {
-	case err == nil:
-		s.cleanBackends(snapshot)
-		return snapshot, nil
-	case f == nil:
-		return nil, pageErrorf(ReasonFormat, "%w", err)
-	case a.isQuotedIn(page): // and so perhaps in the error
-		return nil, pageErrorf(f.Reason, "the page repeats a secret of the request; what is wrong with it is not shown")
-	default:
-		return nil, f
+	if err != nil {
+		failed = failureOf(ctx, a, err)
+		if a.isQuotedIn(page) { // and so perhaps in the error
+			failed.Err = errors.New("the page repeats a secret of the request; what is wrong with it is not shown")
+		}
+		return nil, failed
 	}
+	snapshot.cleanBackends(a.sent.Secrets())
+	return snapshot, nil
 }
 
 // keepBuffer keeps a buffer for another page unless it is of a large page's length.

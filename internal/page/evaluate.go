@@ -8,7 +8,7 @@ import (
 )
 
 // of works out a number from the results of the sources; false without one.
-func (n *number) of(results []yield) (float64, bool) {
+func (n *number) of(results []series) (float64, bool) {
 	if n.when != nil {
 		if w, ok := n.when.of(results); !ok || w <= 0 {
 			return 0, false
@@ -37,7 +37,7 @@ func (n *number) of(results []yield) (float64, bool) {
 }
 
 // of works out a histogram from the results of the sources; nil without one.
-func (d *distribution) of(results []yield) *Histogram {
+func (d *distribution) of(results []series) *Histogram {
 	if d.sum != nil {
 		sum, ok := d.sum.of(results)
 		count, ok2 := d.count.of(results)
@@ -83,7 +83,7 @@ func times(bounds []float64, by float64) []float64 {
 const maxCount = 1 << 53
 
 // numbers works out the quantities that are one number.
-func (c *mapping) numbers(results []yield) map[config.Quantity]float64 {
+func (c *mapping) numbers(results []series) map[config.Quantity]float64 {
 	values := map[config.Quantity]float64{}
 	for q, sources := range c.values {
 		for _, n := range sources {
@@ -99,7 +99,7 @@ func (c *mapping) numbers(results []yield) map[config.Quantity]float64 {
 }
 
 // distributions works out the histograms.
-func (c *mapping) distributions(results []yield) map[config.Quantity]*Histogram {
+func (c *mapping) distributions(results []series) map[config.Quantity]*Histogram {
 	histograms := map[config.Quantity]*Histogram{}
 	for q, sources := range c.histograms {
 		if h := firstOf(sources, results); h != nil {
@@ -110,7 +110,7 @@ func (c *mapping) distributions(results []yield) map[config.Quantity]*Histogram 
 }
 
 // firstOf returns the histogram of the first source that is there; nil for none.
-func firstOf(sources []*distribution, results []yield) *Histogram {
+func firstOf(sources []*distribution, results []series) *Histogram {
 	for _, d := range sources {
 		if h := d.of(results); h != nil {
 			return h
@@ -120,7 +120,7 @@ func firstOf(sources []*distribution, results []yield) *Histogram {
 }
 
 // finished adds up the ended requests of items by how they ended.
-func (c *mapping) finished(items [][]int, results []yield) map[string]float64 {
+func (c *mapping) finished(items [][]int, results []series) map[string]float64 {
 	requests := map[string]float64{}
 	for _, sources := range items {
 		for i, source := range sources {

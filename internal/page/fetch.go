@@ -25,8 +25,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// attempt is one request. The transport calls its hooks from its own
-// goroutines, also after the request has failed.
+// attempt is one request. The transport calls its hooks from its own goroutines, also after it has failed.
 type attempt struct {
 	sent *safetext.SentHeaders
 
@@ -52,27 +51,14 @@ func (a *attempt) context(ctx context.Context) context.Context {
 	})
 }
 
-// cause returns why the request failed with err.
-func (a *attempt) cause(err error) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return foreign.Cause(a.conn, err)
-}
-
-// isQuotedIn reports whether a page repeats a secret, so that what is said of
-// the page may hold a piece of it too short to be found there.
+// isQuotedIn reports whether a page repeats a secret, so that what is said of the page may hold a piece of it
+// too short to be found there.
 func (a *attempt) isQuotedIn(page []byte) bool {
 	return slices.ContainsFunc(a.sent.Secrets().Values(), func(s string) bool { return bytes.Contains(page, []byte(s)) })
 }
 
-func (a *attempt) isTLSFailure() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.tlsFailed
-}
-
-// fetch gets a page into buf and returns it with its content type; b is what it
-// is read with. It follows no redirect. The error is for failureOf.
+// fetch gets a page into buf and returns it with its content type; b is what it is read with. It follows no
+// redirect. The error is for failureOf.
 func (a *attempt) fetch(ctx context.Context, p *place, b *body, buf []byte) (page []byte, contentType string, err error) {
 	req, err := http.NewRequestWithContext(a.context(ctx), http.MethodGet, p.page.String(), http.NoBody)
 	if err != nil {
@@ -81,7 +67,7 @@ func (a *attempt) fetch(ctx context.Context, p *place, b *body, buf []byte) (pag
 	req.Header, req.Host = p.client.header.Clone(), p.host
 	resp, err := p.client.transport.RoundTrip(req)
 	if err != nil {
-		return buf, "", a.cause(err)
+		return buf, "", err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -93,8 +79,7 @@ func (a *attempt) fetch(ctx context.Context, p *place, b *body, buf []byte) (pag
 	return buf, resp.Header.Get("Content-Type"), err
 }
 
-// decoded returns the body of a reply without its compression, and its length;
-// < 0 is unknown.
+// decoded returns the body of a reply without its compression, and its length; < 0 is unknown.
 func decoded(resp *http.Response) (r io.Reader, size int64, err error) {
 	switch enc := resp.Header.Get("Content-Encoding"); strings.ToLower(enc) {
 	case "", "identity":
@@ -111,11 +96,10 @@ func decoded(resp *http.Response) (r io.Reader, size int64, err error) {
 const (
 	// maxPage is the longest page that is read, in bytes, after decompression.
 	maxPage = 8 << 20
-	// smallPage is the largest buffer for a page that needs no leave, and that
-	// is kept for other pages.
+	// smallPage is the largest buffer for a page that needs no leave, and that is kept for other pages.
 	smallPage = 1 << 20
-	// maxLargePages is how many bytes the larger buffers of all endpoints have
-	// together: room for two of the longest pages.
+	// maxLargePages is how many bytes the larger buffers of all endpoints have together: room for two of the
+	// longest pages.
 	maxLargePages = 2 * (maxPage + 1)
 	// firstRead is the first buffer for a page whose length is not known.
 	firstRead = 32 << 10
@@ -129,7 +113,10 @@ type memory struct {
 }
 
 func newMemory() memory {
-	return memory{free: semaphore.NewWeighted(maxLargePages), kept: semaphore.NewWeighted(maxLargeStates), longest: new(sync.Pool), buffers: &sync.Pool{New: func() any { return new([]byte) }}}
+	return memory{
+		free: semaphore.NewWeighted(maxLargePages), kept: semaphore.NewWeighted(maxLargeStates),
+		longest: new(sync.Pool), buffers: &sync.Pool{New: func() any { return new([]byte) }},
+	}
 }
 
 // body is the body of a reply on its way into a buffer.
@@ -140,8 +127,8 @@ type body struct {
 	taken  int64 // of the memory
 }
 
-// read appends the whole body to buf. What it takes of the memory is taken until
-// release. The error is for failureOf.
+// read appends the whole body to buf. What it takes of the memory is taken until release. The error is for
+// failureOf.
 func (b *body) read(ctx context.Context, buf []byte) ([]byte, error) {
 	for {
 		if len(buf) > maxPage || b.size > maxPage {
@@ -164,9 +151,8 @@ func (b *body) read(ctx context.Context, buf []byte) ([]byte, error) {
 	}
 }
 
-// grow moves a buffer that is full to a larger one: at once to one for the whole
-// page where its length is known or where it is large, so that a page never
-// waits for memory that is taken by pages that wait too.
+// grow moves a buffer that is full to a larger one: at once to one for the whole page where its length is
+// known or where it is large, so that a page never waits for memory that is taken by pages that wait too.
 func (b *body) grow(ctx context.Context, buf []byte) ([]byte, error) {
 	n := max(2*len(buf), firstRead)
 	switch {
@@ -210,8 +196,8 @@ func stateOf(r Reason) State {
 	return Down
 }
 
-// failureOf classifies an error of fetch. The text of a reply does not get
-// into the error, as it may repeat the request.
+// failureOf classifies an error of fetch. The text of a reply does not get into the error, as it may repeat
+// the request.
 func failureOf(ctx context.Context, a *attempt, err error) *PageError {
 	if p, ok := errors.AsType[*PageError](err); ok {
 		return p
@@ -231,28 +217,25 @@ func failureOf(ctx context.Context, a *attempt, err error) *PageError {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return pageErrorf(ReasonDNS, "%w", err)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err = foreign.Cause(a.conn, err)
 	// An alert after the handshake is how TLS 1.3 refuses a client's certificate.
-	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" || a.isTLSFailure() {
+	ofNet, isOfNet := errors.AsType[*net.OpError](err)
+	if isOfNet && ofNet.Op == "remote error" || a.tlsFailed {
 		return pageErrorf(ReasonTLS, "set up TLS: %w", err)
 	}
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return pageErrorf(ReasonTimeout, "%w", err)
 	}
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
-	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
-		return pageErrorf(ReasonFormat, "decompress the page: %w", err)
-	}
-	return connectFailure(err)
-}
-
-// connectFailure is for a connection that was not made or did not last.
-func connectFailure(err error) *PageError {
-	_, ofSocket := errors.AsType[syscall.Errno](err)
-	_, ofNet := errors.AsType[*net.OpError](err)
+	_, isOfSocket := errors.AsType[syscall.Errno](err)
 	switch {
+	case corrupt, errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
+		return pageErrorf(ReasonFormat, "decompress the page: %w", err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return pageErrorf(ReasonConnect, "the connection ended before the page did")
-	case ofSocket, ofNet:
+	case isOfSocket, isOfNet:
 		return pageErrorf(ReasonConnect, "%w", err)
 	}
 	return pageErrorf(ReasonConnect, "no HTTP reply")
@@ -260,16 +243,16 @@ func connectFailure(err error) *PageError {
 
 // statusFailure is the failure of a reply with another status than 200.
 func statusFailure(resp *http.Response) *PageError {
-	text := fmt.Sprintf("status %d", resp.StatusCode)
-	switch to := resp.Header.Get("Location"); {
+	switch code := resp.StatusCode; {
 	case isUnloaded(resp):
-		return &PageError{Reason: ReasonStatus, Err: errUnloaded}
-	case resp.StatusCode/100 == 3 && to != "":
-		text += ": a redirect, and redirects are not followed"
-	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
-		return pageErrorf(ReasonStatus, "%s: %w", text, errLocked)
+		return pageErrorf(ReasonStatus, "%w", errUnloaded)
+	case code/100 == 3 && resp.Header.Get("Location") != "":
+		return pageErrorf(ReasonStatus, "status %d: a redirect, and redirects are not followed", code)
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return pageErrorf(ReasonStatus, "status %d: %w", code, errLocked)
+	default:
+		return pageErrorf(ReasonStatus, "status %d", code)
 	}
-	return pageErrorf(ReasonStatus, "%s", text)
 }
 
 // errLocked is that of a page which is there for those who have its key.
@@ -278,8 +261,8 @@ var errLocked = errors.New("the page needs a key, or another one; see servers.ht
 // errUnloaded is that of a model which a router has not loaded: no failure.
 var errUnloaded = errors.New("the router has not loaded the model, and a reading does not load it")
 
-// isUnloaded reports whether a reply is that of a llama.cpp router which was asked
-// for the page of a model that it has not loaded, and not to load it.
+// isUnloaded reports whether a reply is that of a llama.cpp router which was asked for the page of a model
+// that it has not loaded, and not to load it.
 func isUnloaded(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusBadRequest || !strings.HasSuffix(resp.Request.URL.RawQuery, noAutoload) {
 		return false
@@ -295,8 +278,7 @@ func isUnloaded(resp *http.Response) bool {
 // maxErrorBytes bounds the text of an error in a Status.
 const maxErrorBytes = 512
 
-// presentable returns err as one bounded line of printable characters, without
-// the secrets.
+// presentable returns err as one bounded line of printable characters, without the secrets.
 func presentable(err error, secrets *safetext.Secrets) error {
 	text := err.Error()
 	clean := secrets.Line(text, maxErrorBytes)

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ func TestGoldenGateways(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range m.Names() {
+	for _, name := range slices.Sorted(maps.Keys(m.byName)) {
 		if !seen[name] {
 			t.Errorf("no page of %s", name)
 		}

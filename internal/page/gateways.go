@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // maxBackends is how many backends of a gateway are read one by one. Those of a page
@@ -71,7 +72,7 @@ func (c *mapping) dropGone(parts map[string][]sample) {
 
 // readBackends adds to the snapshot of a page those of its backends, each read as if
 // it had a page of its own, with the samples of that backend.
-func (r *Reader) readBackends(w way, s *scratch, p *page, snap *Snapshot, parts map[string][]sample) *PageError {
+func (r *Reader) readBackends(w way, s *scratch, p *page, snap *Snapshot, parts map[string][]sample) error {
 	backends := make(map[string]*Reader, len(parts))
 	for name, samples := range parts {
 		b := r.backends[name]
@@ -100,37 +101,24 @@ func (r *Reader) readBackends(w way, s *scratch, p *page, snap *Snapshot, parts 
 	return nil
 }
 
-// cleanBackends makes the names of the backends of a snapshot safe to show. Of those
-// that are then the same, the first counts.
-func (s *server) cleanBackends(snap *Snapshot) {
-	if len(snap.Backends) == 0 {
+// cleanBackends makes the names of the backends safe to show. Of those that are then the same, the first
+// counts.
+func (s *Snapshot) cleanBackends(secrets *safetext.Secrets) {
+	if s.Backends == nil {
 		return
 	}
-	before, shown := s.backends, make(map[string]*Snapshot, len(snap.Backends))
-	s.backends = make(map[string]string, len(snap.Backends))
-	for _, name := range slices.Sorted(maps.Keys(snap.Backends)) {
-		clean, known := before[name]
-		if !known {
-			clean = s.secrets.Line(name, maxBackendName)
-		}
-		s.backends[name] = clean
-		if clean != "" && shown[clean] == nil {
-			shown[clean] = snap.Backends[name]
+	shown := make(map[string]*Snapshot, len(s.Backends))
+	for _, name := range slices.Sorted(maps.Keys(s.Backends)) {
+		if clean := secrets.Line(name, maxBackendName); clean != "" && shown[clean] == nil {
+			shown[clean] = s.Backends[name]
 		}
 	}
-	snap.Backends = shown
-}
-
-// again makes the scratch ready for some of the samples of the same page.
-func (s *scratch) again(c *mapping, samples []sample) {
-	s.samples = append(s.samples[:0], samples...)
-	s.series, s.numbers = s.series[:0], s.numbers[:0]
-	s.bad, s.results = sized(s.bad, len(c.sources)), sized(s.results, len(c.sources))
+	s.Backends = shown
 }
 
 // judge sets whether the backend of a snapshot is ready, where the page says so: it
 // is then one of one or none of one.
-func (c *mapping) judge(one *Snapshot, results []yield) {
+func (c *mapping) judge(one *Snapshot, results []series) {
 	delete(one.Values, config.Backends)
 	delete(one.Values, config.BackendsReady)
 	for _, ready := range c.ready {

@@ -124,7 +124,7 @@ func TestGoldenPages(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range m.Names() {
+	for _, name := range slices.Sorted(maps.Keys(m.byName)) {
 		if !engines[name] {
 			t.Errorf("no page of %s", name)
 		}

@@ -38,7 +38,7 @@ type shown struct {
 
 // checkBuckets takes in the histograms of a snapshot. The error is that buckets changed which
 // had changed a short while ago.
-func (k *shown) checkBuckets(snap *Snapshot) *PageError {
+func (k *shown) checkBuckets(snap *Snapshot) error {
 	var fresh, changed []config.Quantity
 	for q, h := range snap.Histograms {
 		sets := k.buckets[q]
@@ -104,7 +104,7 @@ const (
 
 // keep takes leave for what the reader keeps. Where there is none even without the series
 // that are gone, it keeps nothing, and the page is one that is too large.
-func (r *Reader) keep(m *mapping) *PageError {
+func (r *Reader) keep(m *mapping) error {
 	if r.lease() {
 		return nil
 	}

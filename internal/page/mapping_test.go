@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -23,7 +24,7 @@ func mappingsOf(builtIn, own map[string]*config.Mapping) (*Mappings, error) {
 	if mistakes := Servers.addOwn(all, own); len(mistakes) > 0 {
 		return nil, errors.Join(mistakes...)
 	}
-	return newMappings(Servers, all, false), nil
+	return newMappings(Servers, all), nil
 }
 
 func TestMerge(t *testing.T) {
@@ -72,7 +73,9 @@ requests: [{series: done}]
 			e.Progress = []config.MappingSource{{Series: "s", Combine: "sum", Scale: 1}}
 			e.Requests = []config.MappingRequests{{Series: "r", Else: "unknown"}}
 		}},
-		{"scalars", "setup: s\nnotes: n\nmodel_label: l", func(e *config.Mapping) { e.Setup, e.Notes, e.ModelLabel = "s", "n", "l" }},
+		{"scalars", "setup: s\nnotes: n\nmodel_label: l\nrole_label: r", func(e *config.Mapping) {
+			e.Setup, e.Notes, e.ModelLabel, e.RoleLabel = "s", "n", "l", "r"
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m, err := mappingsOf(map[string]*config.Mapping{"acme": base}, map[string]*config.Mapping{"acme": parseMapping(t, tc.own)})
@@ -137,7 +140,7 @@ func TestBuiltIn(t *testing.T) {
 	if slices.Index(common, "/prometheus/metrics") > slices.Index(common, "/metrics") {
 		t.Errorf("%v: /metrics is tried too early", common)
 	}
-	for _, name := range m.Names() {
+	for _, name := range slices.Sorted(maps.Keys(m.byName)) {
 		if m.Mapping(name) == nil || len(m.Pages(name)) == 0 {
 			t.Errorf("%s: no mapping or no pages", name)
 		}
@@ -184,7 +187,7 @@ func TestBuiltInMappings(t *testing.T) {
 	}
 	m := mappings(t, nil)
 	got := map[string]facts{}
-	for _, name := range m.Names() {
+	for _, name := range slices.Sorted(maps.Keys(m.byName)) {
 		e := m.Mapping(name)
 		got[name] = facts{m.Pages(name), e.Fallback, e.ModelLabel, e.Copies, e.Expected, e.ExpectedAfterWork}
 	}
@@ -269,7 +272,7 @@ func TestMappingsAreCovered(t *testing.T) {
 		}
 		return only
 	}
-	for _, name := range m.Names() {
+	for _, name := range slices.Sorted(maps.Keys(m.byName)) {
 		e := m.Mapping(name)
 		for _, s := range e.Sentinels {
 			only := alone(&config.Mapping{Sentinels: []string{s}})

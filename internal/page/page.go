@@ -48,9 +48,9 @@ type page struct {
 	samples int
 }
 
-// openPage returns the page ready to be parsed in the format that the content
-// type names; a server that names none is taken to mean the text format.
-func openPage(text []byte, contentType string) (*page, *PageError) {
+// openPage returns the page ready to be parsed in the format that the content type names; a server that
+// names none means the text format.
+func openPage(text []byte, contentType string) (*page, error) {
 	media := "text/plain"
 	if contentType != "" {
 		var err error
@@ -64,13 +64,12 @@ func openPage(text []byte, contentType string) (*page, *PageError) {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return nil, pageErrorf(ReasonFormat, "zero byte: not a text") // the parser would take it for the end
 	}
-	if !bytes.HasSuffix(text, []byte("\n")) {
+	if !bytes.HasSuffix(text, lineBreak) {
 		text = append(text[:len(text):len(text)], '\n')
 	}
 	p := &page{text: text, plain: media == "text/plain"}
 	if p.plain {
-		// The parser appends a line break: here it writes the one that is there.
-		text = text[:len(text)-1]
+		text = text[:len(text)-1] // the parser appends a line break: it writes the one that is there
 	}
 	var err error
 	if p.parser, err = textparse.New(text, media, labels.NewSymbolTable(), textparse.ParserOptions{}); err != nil {
@@ -79,28 +78,28 @@ func openPage(text []byte, contentType string) (*page, *PageError) {
 	return p, nil
 }
 
-// next goes on to the next sample or type. At the end of the page it returns
-// textparse.EntryInvalid.
-func (p *page) next() (textparse.Entry, *PageError) {
+// each calls series at each sample of the page, whose error ends it, and typ at each type.
+func (p *page) each(series func() error, typ func()) error {
 	for {
 		entry, err := p.parser.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return textparse.EntryInvalid, nil
+			return nil
 		case err != nil:
-			text := safetext.Cut(err.Error(), 2*maxBytesShown)
-			return textparse.EntryInvalid, pageErrorf(ReasonFormat, "line %d: %s", p.badLine(), text)
+			return pageErrorf(ReasonFormat, "line %d: %s", p.badLine(), safetext.Cut(err.Error(), 2*maxBytesShown))
 		}
 		switch entry {
 		case textparse.EntrySeries:
 			p.seen, _, _ = p.parser.Series()
 			if p.samples++; p.samples > maxSamples {
-				return entry, pageErrorf(ReasonTooLarge, "more than %d samples", maxSamples)
+				return pageErrorf(ReasonTooLarge, "more than %d samples", maxSamples)
 			}
-			return entry, nil
+			if failed := series(); failed != nil {
+				return failed
+			}
 		case textparse.EntryType:
 			p.seen, _ = p.parser.Type()
-			return entry, nil
+			typ()
 		case textparse.EntryHelp:
 			p.seen, _ = p.parser.Help()
 		case textparse.EntryComment:
@@ -109,35 +108,15 @@ func (p *page) next() (textparse.Entry, *PageError) {
 	}
 }
 
-// each calls series at each sample of the page, and typ at each type; the first error ends it.
-func (p *page) each(series, typ func() *PageError) *PageError {
-	for {
-		entry, failed := p.next()
-		switch {
-		case failed != nil:
-		case entry == textparse.EntrySeries:
-			failed = series()
-		case entry == textparse.EntryType:
-			failed = typ()
-		default:
-			return nil
-		}
-		if failed != nil {
-			return failed
-		}
-	}
-}
-
-// only returns a page with the lines alone whose names the mapping has, made in buf: most of the
-// time is the parser's, and half of a page is often not mapped. It returns nil where the page is
-// to be parsed whole. What is left out has the form of samples and comments, and is not checked
-// further.
+// only returns a page with the lines alone whose names the mapping has, made in buf: most of the time is
+// the parser's, and half of a page is often not mapped. It returns nil where the page is to be parsed
+// whole. What is left out has the form of samples and comments, and is not checked further.
 func (p *page) only(c *mapping, buf []byte) *page {
 	if !p.plain || len(p.text) > smallPage {
 		return nil
 	}
 	var name, line []byte
-	keep := false
+	plain, keep := make([]byte, 0, 128), false
 	buf = slices.Grow(buf[:0], len(p.text))
 	for rest, n := p.text, 0; len(rest) > 0; n++ {
 		if line, rest, _ = bytes.Cut(rest, lineBreak); n == maxSamples {
@@ -145,7 +124,8 @@ func (p *page) only(c *mapping, buf []byte) *page {
 		}
 		if !isOf(line, name) {
 			name = lineName(line)
-			keep = c.hasPlain(name)
+			plain = appendPlain(plain[:0], name)
+			keep = len(c.targets[string(plain)])+len(c.families[string(plain)]) > 0
 		}
 		if keep || !isSkippable(line, name) {
 			buf = append(append(buf, line...), '\n')
@@ -156,14 +136,7 @@ func (p *page) only(c *mapping, buf []byte) *page {
 	return kept
 }
 
-// hasPlain reports whether a name on a page, of a series or a family, is one of the mapping.
-func (c *mapping) hasPlain(name []byte) bool {
-	var buf [128]byte
-	plain := appendPlain(buf[:0], name)
-	return len(c.targets[string(plain)]) > 0 || len(c.families[string(plain)]) > 0
-}
-
-// isSkippable reports whether a line with a name is a comment, or has the form of a sample.
+// isSkippable reports whether a line with a name is a comment or has the form of a sample.
 func isSkippable(line, name []byte) bool {
 	switch {
 	case len(line) == 0 || line[0] == '#':
@@ -176,12 +149,10 @@ func isSkippable(line, name []byte) bool {
 	return named && len(value) > 0 && bytes.IndexByte(numberStarts, value[0]) >= 0
 }
 
-// offset returns where a piece of the text begins, which the parser returned
-// without copying it.
+// offset returns where a piece of the text begins, which the parser returned without copying it.
 func (p *page) offset(piece []byte) int { return cap(p.text) - cap(piece) }
 
-// badLine returns the number of the first line with content after the latest
-// piece that was read well.
+// badLine returns the number of the first line with content after the latest piece that was read well.
 func (p *page) badLine() int {
 	at := 0
 	if p.seen != nil {
@@ -191,19 +162,19 @@ func (p *page) badLine() int {
 	for at < len(p.text)-1 && p.text[at] == '\n' {
 		at++
 	}
-	return 1 + bytes.Count(p.text[:at], []byte("\n"))
+	return 1 + bytes.Count(p.text[:at], lineBreak)
 }
 
 // at returns the beginning of the line at an offset, quoted.
 func (p *page) at(offset int) string {
-	line, _, _ := bytes.Cut(p.text[offset:], []byte("\n"))
+	line, _, _ := bytes.Cut(p.text[offset:], lineBreak)
 	return quoted(line)
 }
 
 var rayPrefix = []byte("ray_")
 
-// appendPlain appends the form of a series name that all ways to write it have
-// in common: Ray and exporters that escape write `a:b` as `ray_a_b` and `a_b`.
+// appendPlain appends the form of a series name that all ways to write it have in common: Ray and
+// exporters that escape write `a:b` as `ray_a_b` and `a_b`.
 func appendPlain(b, name []byte) []byte {
 	n := len(b)
 	b = append(b, bytes.TrimPrefix(name, rayPrefix)...)
@@ -218,14 +189,13 @@ func appendPlain(b, name []byte) []byte {
 // plain is appendPlain for a name of a mapping.
 func plain(name string) string { return string(appendPlain(nil, []byte(name))) }
 
-// spellings is the number of ways to write a name that spelling knows.
-const spellings = 4
+const (
+	spelledByRay = 2 // the part of a spelling that means that Ray writes the name
+	spellings    = 4 // how many there are
+)
 
-// spelledByRay is the part of a spelling that means that Ray writes the name.
-const spelledByRay = 2
-
-// spelling returns how a name is written, the engine's own way first: a page that
-// has a series in two ways has it twice.
+// spelling returns how a name is written, the engine's own way first: a page that has a series in
+// two ways has it twice.
 func spelling(name []byte) uint8 {
 	var s uint8
 	if bytes.IndexByte(name, ':') < 0 {
@@ -237,11 +207,10 @@ func spelling(name []byte) uint8 {
 	return s
 }
 
-// seriesName returns the name at the start of a series, which may be in
-// quotes inside the braces.
+// seriesName returns the name at the start of a series, which may be in quotes inside the braces.
 func seriesName(series []byte) []byte {
 	if quoted, ok := bytes.CutPrefix(series, []byte(`{"`)); ok {
-		name, _, _ := bytes.Cut(quoted, []byte(`"`))
+		name, _, _ := bytes.Cut(quoted, quote)
 		return name
 	}
 	for i, b := range series {
@@ -260,19 +229,19 @@ const (
 
 var typeLine, lineBreak, quote, numberStarts = []byte("# TYPE "), []byte("\n"), []byte(`"`), []byte("0123456789+-.NI")
 
-// recognise returns the mapping to read a page with: that of the wanted engine
-// where the page has any series of it, else the first one in rank that has a
-// sentinel there. Without one it returns nil and the first names of the page.
+// recognise returns the mapping to read a page with: that of the wanted engine where the page has any
+// series of it, else the first one in rank with a sentinel there. Without one it returns nil and the
+// first names of the page.
 func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
 	var wanted *mapping
 	if c := m.byName[engine]; c != nil {
-		wanted = c.mapping()
+		wanted = m.mapping(c)
 	}
 	best := len(m.ranked)
 	var names []string
 	var buf, last, line []byte
 	for len(page) > 0 {
-		line, page, _ = bytes.Cut(page, []byte("\n"))
+		line, page, _ = bytes.Cut(page, lineBreak)
 		if isOf(line, last) {
 			continue
 		}
@@ -297,22 +266,18 @@ func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
 	if best == len(m.ranked) {
 		return nil, names
 	}
-	return m.ranked[best].mapping(), nil
+	return m.mapping(m.ranked[best]), nil
 }
 
-// isOfRuntime reports whether a series is of a client library, and so says
-// nothing of the server software.
+// isOfRuntime reports whether a series is of a client library, and so says nothing of the server software.
 func isOfRuntime(name []byte) bool {
-	for _, prefix := range []string{"python_", "process_", "go_", "promhttp_"} {
-		if bytes.HasPrefix(name, []byte(prefix)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"python_", "process_", "go_", "promhttp_"}, func(prefix string) bool {
+		return strings.HasPrefix(string(name), prefix)
+	})
 }
 
-// has reports whether a plain name, of a series or a family, is one of the
-// mapping. The start of the process is on the pages of all engines.
+// has reports whether a plain name, of a series or a family, is one of the mapping. The start of the
+// process is on the pages of all engines.
 func (c *mapping) has(name []byte) bool {
 	if t := c.targets[string(name)]; len(t) > 0 {
 		return t[0].source != c.start
@@ -320,15 +285,13 @@ func (c *mapping) has(name []byte) bool {
 	return len(c.families[string(name)]) > 0
 }
 
-// isOf reports whether a line is that of another sample of a name: most lines of a page follow
-// one of the same name.
+// isOf reports whether a line is a sample of a name: most lines of a page follow one of the same name.
 func isOf(line, name []byte) bool {
 	n := len(name)
 	return n > 0 && len(line) > n && (line[n] == '{' || line[n] == ' ') && bytes.Equal(line[:n], name)
 }
 
-// lineName returns the name of the family or the series that a line is of; an
-// empty one for other lines.
+// lineName returns the name of the family or the series that a line is of; an empty one for other lines.
 func lineName(line []byte) []byte {
 	if rest, ok := bytes.CutPrefix(line, typeLine); ok {
 		return bytes.Trim(seriesName(rest), `"`)
@@ -341,11 +304,3 @@ func lineName(line []byte) []byte {
 
 // quoted quotes the beginning of a text of a page.
 func quoted(b []byte) string { return strconv.Quote(safetext.Cut(string(b), maxBytesShown)) }
-
-// describe says which names a page has that no mapping knows.
-func describe(names []string) string {
-	if len(names) == 0 {
-		return "the page has series of a client library only"
-	}
-	return "no mapping knows " + strings.Join(names, ", ") + ", ..."
-}

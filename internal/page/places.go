@@ -28,7 +28,11 @@ type place struct {
 
 // configured returns the pages of `urls` and `dns`, each once.
 func (e *Endpoint) configured(ctx context.Context, known Known) []*place {
-	path := e.defaultPath(known)
+	path := usualPage // of the URLs that have none
+	name := cmp.Or(e.cfg.Servers.Engine, known.Engine)
+	if m := e.options.Mappings; m.Mapping(name) != nil {
+		_, path = splitPage(m.Pages(name)[0])
+	}
 	var all []*place
 	for i, u := range e.cfg.Servers.URLs {
 		all = append(all, &place{id: fmt.Sprintf("urls[%d]", i), page: pageOf(u.URL, path), client: e.urls[i]})
@@ -48,8 +52,7 @@ func (e *Endpoint) configured(ctx context.Context, known Known) []*place {
 	return places
 }
 
-// places returns the servers behind the name: itself, when it has
-// no address.
+// places returns the servers behind the name: itself, when it has no address.
 func (n *dnsName) places(id, path string) []*place {
 	page := pageOf(n.url, path)
 	if len(n.addresses) == 0 {
@@ -65,18 +68,7 @@ func (n *dnsName) places(id, path string) []*place {
 	return places
 }
 
-// defaultPath is for the URLs that have none.
-func (e *Endpoint) defaultPath(known Known) string {
-	name := cmp.Or(e.cfg.Servers.Engine, known.Engine)
-	if m := e.options.Mappings; m.Mapping(name) != nil {
-		_, path := splitPage(m.Pages(name)[0])
-		return path
-	}
-	return usualPage
-}
-
-// splitPage splits a page of a mapping into port, "" for the server's own, and
-// path.
+// splitPage splits a page of a mapping into port, "" for the server's own, and path.
 func splitPage(page string) (port, path string) {
 	rest, ok := strings.CutPrefix(page, ":")
 	if !ok {
@@ -86,8 +78,8 @@ func splitPage(page string) (port, path string) {
 	return port, "/" + path
 }
 
-// noAutoload goes with the name of a model: else the router of llama.cpp would load
-// the model for the reading, and unload another one to make room.
+// noAutoload goes with the name of a model: else the router of llama.cpp would load the model for the
+// reading, and unload another one to make room.
 const noAutoload = "&autoload=false"
 
 // pageOf returns the page at a URL, with the given path if it has none.
@@ -113,8 +105,8 @@ type dnsName struct {
 	failed    *PageError   // why they are not those of now
 }
 
-// resolve looks the name up. A name that does not exist has no address any
-// more; after any other failure those found before still count.
+// resolve looks the name up. A name that does not exist has no address any more; after any other failure
+// those found before still count.
 func (e *Endpoint) resolve(ctx context.Context, n *dnsName) {
 	timeout := time.Duration(e.cfg.Servers.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
@@ -136,30 +128,24 @@ func (e *Endpoint) resolve(ctx context.Context, n *dnsName) {
 	}
 }
 
-// distinct returns the addresses in a fixed order, each once. Where there are
-// some of both kinds, those of IPv6 are other ways to the same servers and do
-// not count.
+// distinct returns the addresses in a fixed order, each once. Where there are some of both kinds, those of
+// IPv6 are other ways to the same servers and do not count.
 func distinct(found []netip.Addr) []netip.Addr {
-	var v4, v6 []netip.Addr
+	var some []netip.Addr
 	for _, a := range found {
-		if a = a.Unmap(); a.Is4() {
-			v4 = append(v4, a)
-		} else {
-			v6 = append(v6, a)
-		}
+		some = append(some, a.Unmap())
 	}
-	some := v4
-	if len(v4) == 0 {
-		some = v6
+	if slices.ContainsFunc(some, netip.Addr.Is4) {
+		some = slices.DeleteFunc(some, netip.Addr.Is6)
 	}
 	slices.SortFunc(some, netip.Addr.Compare)
 	some = slices.Compact(some)
 	return some[:min(len(some), maxAddresses)]
 }
 
-// lookAgain is the time from one look for the page of an endpoint to the next
-// where something answered. Where nothing did it is the longest: there it begins
-// with the interval of readings and doubles with each look.
+// lookAgain is the time from one look for the page of an endpoint to the next where something answered.
+// Where nothing did it is the longest: there it begins with the interval of readings and doubles with each
+// look.
 const lookAgain = 10 * time.Minute
 
 // finder is what is known of the page of an endpoint that names none.
@@ -172,12 +158,12 @@ type finder struct {
 	locked *Status       // of the first candidate that wants a key; nil is none
 }
 
-// Locked returns the status of a page that was looked for, and that the server refused
-// for want of a key; nil where there is none.
+// Locked returns the status of a page that was looked for, and that the server refused for want of a key;
+// nil where there is none.
 func (e *Endpoint) Locked() *Status { return e.found.locked }
 
-// find reads the page of an endpoint that names none, after looking for it
-// where that is due. Without a page there is no reading.
+// find reads the page of an endpoint that names none, after looking for it where that is due. Without a page
+// there is no reading.
 func (e *Endpoint) find(ctx context.Context, known Known) []reading {
 	f := &e.found
 	name := cmp.Or(e.cfg.Servers.Engine, known.Engine)
@@ -201,10 +187,9 @@ func (e *Endpoint) find(ctx context.Context, known Known) []reading {
 	return []reading{r}
 }
 
-// look asks for the candidates one after the other, since the later ones of an
-// engine may do harm where an earlier one is there, and reads the first that is
-// a page. All of them together have the time of one reading, each host the same
-// part of it. One that was found before stays when there is no other.
+// look asks for the candidates one after the other, since the later ones of an engine may do harm where an
+// earlier one is there, and reads the first that is a page. All of them together have the time of one
+// reading, each host the same part of it. One that was found before stays when there is no other.
 func (e *Endpoint) look(ctx context.Context, known Known, name string) []reading {
 	start := e.options.Now()
 	found := finder{engine: name, lookAt: start.Add(lookAgain)}
@@ -265,25 +250,16 @@ func (e *Endpoint) nextWait(name string) time.Duration {
 
 // isSilent reports whether a failure is one of the server and not of a page.
 func isSilent(r Reason) bool {
-	switch r {
-	case ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout:
-		return true
-	}
-	return false
+	return slices.Contains([]Reason{ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout}, r)
 }
 
-// isThere reports whether a reading shows a page of metrics, even if not one
-// that can be trusted.
+// isThere reports whether a reading shows a page of metrics, even if not one that can be trusted.
 func isThere(r Reason) bool {
-	switch r {
-	case ReasonNone, ReasonUnmapped, ReasonDuplicate, ReasonType, ReasonBuckets:
-		return true
-	}
-	return false
+	return slices.Contains([]Reason{ReasonNone, ReasonUnmapped, ReasonDuplicate, ReasonType, ReasonBuckets}, r)
 }
 
-// readFound reads a candidate; within is as in place. On another port than the
-// endpoint's own there may be anything: it is asked without credentials.
+// readFound reads a candidate; within is as in place. On another port than the endpoint's own there may be
+// anything: it is asked without credentials.
 func (e *Endpoint) readFound(ctx context.Context, page *url.URL, known Known, within time.Duration) reading {
 	p := &place{id: page.String(), page: page, client: e.own, within: within}
 	if !sameOrigin(page, e.cfg.URL.URL) {
@@ -296,8 +272,8 @@ func (e *Endpoint) readFound(ctx context.Context, page *url.URL, known Known, wi
 	return r
 }
 
-// candidates returns where the page of the endpoint may be, for an engine. One
-// that was found before is the first: it is read either way.
+// candidates returns where the page of the endpoint may be, for an engine. One that was found before is the
+// first: it is read either way.
 func (e *Endpoint) candidates(name string) []*url.URL {
 	base := e.cfg.URL.URL
 	var pages []*url.URL
@@ -307,7 +283,7 @@ func (e *Endpoint) candidates(name string) []*url.URL {
 		if port != "" {
 			u.Host = net.JoinHostPort(base.Hostname(), port)
 		}
-		if !sameOrigin(u, base) && !e.mayAsk(port) {
+		if ports := e.cfg.Servers.PagePorts; ports != nil && !sameOrigin(u, base) && !slices.Contains(ports, port) {
 			continue
 		}
 		if f := e.found.page; f != nil && *u == *f {
@@ -319,14 +295,8 @@ func (e *Endpoint) candidates(name string) []*url.URL {
 	return pages
 }
 
-// mayAsk reports whether a page may be looked for at another port of the host.
-func (e *Endpoint) mayAsk(port string) bool {
-	ports := e.cfg.Servers.PagePorts
-	return ports == nil || slices.Contains(ports, port)
-}
-
-// prefixOf returns what is before the version segment of a path, "/a" of
-// "/a/v1": there a gateway shows the server, and its own page elsewhere.
+// prefixOf returns what is before the version segment of a path, "/a" of "/a/v1": there a gateway shows the
+// server, and its own page elsewhere.
 func prefixOf(base *url.URL) string {
 	segments := strings.Split(base.Path, "/")
 	return strings.Join(segments[:max(0, slices.IndexFunc(segments, api.IsVersion))], "/")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -27,8 +28,8 @@ type Want struct {
 	Host string
 }
 
-// Reader reads the pages of one server, one after the other, and keeps what is
-// needed to find what changed between them. It is for one goroutine at a time.
+// Reader reads the pages of one server, one after the other, and keeps what is needed to find what
+// changed between them. It is for one goroutine at a time.
 type Reader struct {
 	mappings *Mappings
 	shown    *shown // nil of a backend
@@ -57,9 +58,8 @@ type way struct {
 	filtered bool // samples of other models were left out
 }
 
-// Read reads a page that had been received at a time. The error is a *PageError.
-// The page is not kept and not changed, but must be for this call alone: its
-// last byte may be written with what it is.
+// Read reads a page that had been received at a time. The error is a *PageError. The page is not kept and
+// not changed, but must be for this call alone: its last byte may be written with what it is.
 func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*Snapshot, error) {
 	p, err := openPage(text, contentType)
 	if err != nil {
@@ -69,23 +69,14 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 	if c != nil && c.exporter != nil && w.Engine != "" && c.name != w.Engine {
 		c = nil // configured, or not read at all
 	}
-	// A new release may have renamed the sentinel. The other names of a fallback
-	// prove nothing.
+	// A new release may have renamed the sentinel. The other names of a fallback prove nothing.
 	if m := r.mappings.byName[w.Found]; c == nil && m != nil && !m.config.Fallback {
 		c, _ = r.mappings.recognise(text, w.Found)
 	}
 	if c == nil {
-		if err := unmapped(p, names); err != nil {
+		if c, err = r.unrecognised(p, names, w); err != nil {
 			return nil, err
 		}
-		m := r.mappings.byName[cmp.Or(w.Engine, w.Found)]
-		switch {
-		case r.mappings.role == Accelerators:
-			return nil, pageErrorf(ReasonUnmapped, "no series of %s", cmp.Or(w.Engine, "any known exporter of GPUs"))
-		case m == nil, len(m.mapping().expected) > 0:
-			return nil, pageErrorf(ReasonFormat, "page without series")
-		}
-		c = m.mapping()
 	}
 	s := r.mappings.scratch.Get().(*scratch)
 	defer func() {
@@ -99,11 +90,7 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 		return nil, err
 	}
 	if c.exporter != nil {
-		snap, err := r.readDevices(c, s, p, at)
-		if err != nil {
-			return nil, err
-		}
-		return snap, nil
+		return r.readDevices(c, s, p, at)
 	}
 	backends := s.byBackend(c)
 	if !r.shown.names.Admit(maps.Keys(backends), maxShownBackends, at) {
@@ -129,14 +116,24 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 	return snap, nil
 }
 
-// unmapped returns why a page is not read that no mapping knows: it may be no
-// page at all. It returns nil for a page without series.
-func unmapped(p *page, names []string) *PageError {
-	skip := func() *PageError { return nil }
-	if err := p.each(skip, skip); err != nil || p.samples == 0 {
-		return err
+// unrecognised returns the mapping of a page without series where an engine is known, and for any other
+// page that no mapping recognises why it is not read: it may be no page at all.
+func (r *Reader) unrecognised(p *page, names []string, w Want) (*mapping, error) {
+	if err := p.each(func() error { return nil }, func() {}); err != nil {
+		return nil, err
 	}
-	return pageErrorf(ReasonUnmapped, "%s", describe(names))
+	m := r.mappings.byName[cmp.Or(w.Engine, w.Found)]
+	switch {
+	case p.samples > 0 && len(names) == 0:
+		return nil, pageErrorf(ReasonUnmapped, "the page has series of a client library only")
+	case p.samples > 0:
+		return nil, pageErrorf(ReasonUnmapped, "no mapping knows %s, ...", strings.Join(names, ", "))
+	case r.mappings.role == Accelerators:
+		return nil, pageErrorf(ReasonUnmapped, "no series of %s", cmp.Or(w.Engine, "any known exporter of GPUs"))
+	case m == nil, len(r.mappings.mapping(m).expected) > 0:
+		return nil, pageErrorf(ReasonFormat, "page without series")
+	}
+	return r.mappings.mapping(m), nil
 }
 
 // follow works out the results of a page, and brings what is kept to it.
@@ -151,8 +148,12 @@ func (r *Reader) follow(w way, s *scratch) {
 		restarted = restarted || r.start > 0 && r.start != started[0]
 		r.start = started[0]
 	}
-	if restarted {
-		r.restart()
+	if restarted { // what was counted before counts no more
+		r.cells = slices.DeleteFunc(r.cells, func(c cell) bool { return c.gone })
+		for i := range r.cells {
+			r.cells[i].offset = nil
+		}
+		clear(r.totals)
 		r.item, r.queued = 0, false
 	}
 	r.counters(c, s)
@@ -184,8 +185,8 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 	return snap
 }
 
-// missing returns what a page of the engine shows and this one did not. A page
-// of other models lacks nothing. Queued reports whether requests were seen to wait.
+// missing returns what a page of the engine shows and this one did not. A page of other models lacks
+// nothing. Queued reports whether requests were seen to wait.
 func (c *mapping) missing(snap *Snapshot, s *scratch, queued bool) []config.Quantity {
 	if s.models.areTold() && !s.models.own {
 		return nil
@@ -220,48 +221,42 @@ func (s *Snapshot) has(q config.Quantity) bool {
 	return number || s.Histograms[q] != nil
 }
 
-// served reports whether the page says that the server has generated tokens and
-// ended a request: only then all series are there that come with an event.
-func (s *Snapshot) served() bool {
-	count := func(q config.Quantity) uint64 {
-		if h := s.Histograms[q]; h != nil {
-			return h.Count
-		}
-		return 0
+// count returns how many observations the page shows of a distribution.
+func (s *Snapshot) count(q config.Quantity) float64 {
+	if h := s.Histograms[q]; h != nil {
+		return float64(h.Count)
 	}
-	ended := s.idle() || count(config.RequestDuration) > 0
-	for _, n := range s.Requests {
-		ended = ended || n > 0
-	}
-	return ended && (s.Values[config.GenerationTokens] > 0 || count(config.TTFT) > 0)
+	return 0
 }
 
-// happened reports whether a server that has served had anything to measure for a
-// quantity. Some show a series with the first measurement only, so that the time
-// in the queue appears with the first request that waited, and the time between
-// tokens with the first answer of more than one.
+// served reports whether the page says that the server has generated tokens and ended a request: only
+// then all series are there that come with an event.
+func (s *Snapshot) served() bool {
+	ended := s.idle() || s.count(config.RequestDuration) > 0 || sumOf(s.Requests) > 0
+	return ended && (s.Values[config.GenerationTokens] > 0 || s.count(config.TTFT) > 0)
+}
+
+// happened reports whether a server that has served had anything to measure for a quantity. Some show a
+// series with the first measurement only, so that the time in the queue appears with the first request
+// that waited, and the time between tokens with the first answer of more than one: of more tokens than
+// answers have begun.
 func (s *Snapshot) happened(q config.Quantity, queued bool) bool {
 	switch q {
 	case config.QueueTime:
 		return queued
 	case config.InterToken, config.TPOT:
-		return s.Values[config.GenerationTokens] > s.answers()
+		ended := max(sumOf(s.Requests), s.count(config.TTFT), s.count(config.RequestDuration))
+		return s.Values[config.GenerationTokens] > ended+s.Values[config.RequestsRunning]
 	}
 	return true
 }
 
-// answers returns how many answers there are at most that have begun.
-func (s *Snapshot) answers() float64 {
-	ended := 0.0
-	for _, n := range s.Requests {
-		ended += n
+// sumOf returns how many requests ended in any way.
+func sumOf(requests map[string]float64) (sum float64) {
+	for _, n := range requests {
+		sum += n
 	}
-	for _, q := range []config.Quantity{config.TTFT, config.RequestDuration} {
-		if h := s.Histograms[q]; h != nil {
-			ended = max(ended, float64(h.Count))
-		}
-	}
-	return ended + s.Values[config.RequestsRunning]
+	return sum
 }
 
 // idle reports whether the page says that there is nothing to do.
@@ -280,16 +275,16 @@ type mark struct {
 	present bool
 }
 
-// rank is what is kept of a part of a server that works on its own, such as a
-// rank of data parallelism: its series have the same labels.
+// rank is what is kept of a part of a server that works on its own, such as a rank of data parallelism:
+// its series have the same labels.
 type rank struct {
 	marks  []mark // of each source of progress on the latest page that had it
 	worked time.Time
 }
 
-// lastProgress returns when the engine was last seen to work or to be idle; the
-// zero time where the page has no series that moves while the engine works. Of
-// ranks that have requests the one counts that has not worked for longest.
+// lastProgress returns when the engine was last seen to work or to be idle; the zero time where the page
+// has no series that moves while the engine works. Of ranks that have requests the one counts that has
+// not worked for longest.
 func (r *Reader) lastProgress(c *mapping, s *scratch, idle bool, at time.Time) time.Time {
 	first := r.worked.IsZero()
 	moved, present := moveMarks(r.marks, func(i int) mark {
@@ -319,9 +314,8 @@ func moveMarks(marks []mark, now func(i int) mark) (moved, present bool) {
 	return moved, present
 }
 
-// ranksProgress returns the time of the rank that has requests and has not
-// worked for longest; false where the page does not show several ranks that
-// show both their requests and their progress.
+// ranksProgress returns the time of the rank that has requests and has not worked for longest; false
+// where the page does not show several ranks that show both their requests and their progress.
 func (r *Reader) ranksProgress(c *mapping, s *scratch, at time.Time) (oldest time.Time, ok bool) {
 	running := s.running(c)
 	if len(running) < 2 || len(running) > maxRanks {

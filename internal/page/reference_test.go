@@ -87,7 +87,7 @@ type documentedEngine struct {
 func documented(t *testing.T, m *Mappings, folder string, tested func(name string) string) []documentedEngine {
 	t.Helper()
 	var all []documentedEngine
-	for _, name := range m.Names() {
+	for _, name := range slices.Sorted(maps.Keys(m.byName)) {
 		text, err := os.ReadFile(filepath.Join(folder, name+".yml"))
 		if err != nil {
 			t.Fatal(err)

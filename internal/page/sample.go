@@ -56,8 +56,8 @@ func (m *models) add(match modelMatch, name string) {
 	}
 }
 
-// areTold reports whether samples of other models do not count. One other model
-// alone may be the endpoint's under another name.
+// areTold reports whether samples of other models do not count. One other model alone may be the endpoint's
+// under another name.
 func (m *models) areTold() bool { return m.own || m.others }
 
 // wrongType is a family that a source cannot be read from.
@@ -67,9 +67,9 @@ type wrongType struct {
 	typ  model.MetricType
 }
 
-// gatherOf does what gather does, and returns the page that was read for it: one without the
-// lines that are not mapped, unless there is an error, which is that of the whole page.
-func (s *scratch) gatherOf(whole *page, c *mapping, model string) (filtered bool, read *page, err *PageError) {
+// gatherOf does what gather does, and returns the page that was read for it: one without the lines that are
+// not mapped, unless there is an error, which is that of the whole page.
+func (s *scratch) gatherOf(whole *page, c *mapping, model string) (filtered bool, read *page, err error) {
 	if mapped := whole.only(c, s.mapped); mapped != nil {
 		s.mapped = mapped.text
 		if filtered, err = s.gather(mapped, c, model); err == nil {
@@ -80,16 +80,11 @@ func (s *scratch) gatherOf(whole *page, c *mapping, model string) (filtered bool
 	return filtered, whole, err
 }
 
-// gather reads the samples of a page that the mapping wants, of the model that
-// is wanted. It leaves them in order, copies made one, and reports whether those
-// of other models were left out.
-func (s *scratch) gather(p *page, c *mapping, model string) (bool, *PageError) {
+// gather reads the samples of a page that the mapping wants, of the model that is wanted. It leaves them in
+// order, copies made one, and reports whether those of other models were left out.
+func (s *scratch) gather(p *page, c *mapping, model string) (bool, error) {
 	s.reset(c)
-	err := p.each(func() *PageError { return s.add(p, c, model) }, func() *PageError {
-		s.check(p, c)
-		return nil
-	})
-	if err != nil {
+	if err := p.each(func() error { return s.add(p, c, model) }, func() { s.check(p, c) }); err != nil {
 		return false, err
 	}
 	filtered := s.filter(c)
@@ -99,33 +94,28 @@ func (s *scratch) gather(p *page, c *mapping, model string) (bool, *PageError) {
 	return filtered, s.sort(p)
 }
 
-// check notes the type of a family where it is none that the mapping can read.
+// check notes the type of a family where it is none that the mapping can read: for each source, that of the
+// preferred spelling.
 func (s *scratch) check(p *page, c *mapping) {
 	name, typ := p.parser.Type()
 	s.plain = appendPlain(s.plain[:0], name)
+	buckets := typ == model.MetricTypeHistogram || typ == model.MetricTypeGaugeHistogram
 	for _, f := range c.families[string(s.plain)] {
-		buckets := typ == model.MetricTypeHistogram || typ == model.MetricTypeGaugeHistogram
-		if typ == model.MetricTypeSummary || typ != model.MetricTypeUnknown && f.histogram != buckets {
-			f.spelling = f.spelling*spellings + spelling(name)
-			s.addWrong(f, name, typ)
+		if typ == model.MetricTypeUnknown || typ != model.MetricTypeSummary && f.histogram == buckets {
+			continue
+		}
+		f.spelling = f.spelling*spellings + spelling(name)
+		switch i := slices.IndexFunc(s.wrong, func(w wrongType) bool { return w.source == f.source }); {
+		case i < 0:
+			s.wrong = append(s.wrong, wrongType{f, quoted(name), typ})
+		case f.spelling < s.wrong[i].spelling:
+			s.wrong[i] = wrongType{f, quoted(name), typ}
 		}
 	}
 }
 
-// addWrong keeps, for each source, the family of the preferred spelling.
-func (s *scratch) addWrong(f family, name []byte, typ model.MetricType) {
-	i := slices.IndexFunc(s.wrong, func(w wrongType) bool { return w.source == f.source })
-	switch {
-	case i < 0:
-		s.wrong = append(s.wrong, wrongType{f, quoted(name), typ})
-	case f.spelling < s.wrong[i].spelling:
-		s.wrong[i] = wrongType{f, quoted(name), typ}
-	}
-}
-
-// checkTypes returns an error where a family of the wrong type is the one that
-// a source would be read from.
-func (s *scratch) checkTypes(c *mapping) *PageError {
+// checkTypes returns an error where a family of the wrong type is the one that a source would be read from.
+func (s *scratch) checkTypes(c *mapping) error {
 	for _, w := range s.wrong {
 		if w.spelling <= s.spelling[w.source] {
 			want := "a number"
@@ -139,7 +129,7 @@ func (s *scratch) checkTypes(c *mapping) *PageError {
 }
 
 // add adds the sample that the page is at, for each source that wants it.
-func (s *scratch) add(p *page, c *mapping, model string) *PageError {
+func (s *scratch) add(p *page, c *mapping, model string) error {
 	text, _, value := p.parser.Series()
 	name := seriesName(text)
 	if string(name) != string(s.last) {
@@ -176,14 +166,16 @@ func (s *scratch) add(p *page, c *mapping, model string) *PageError {
 		s.models.add(match, shown)
 	}
 	if s.role == "" && c.config.RoleLabel != "" {
-		s.role = c.role(ls)
+		if i := slices.Index(c.roles, ls.Get(c.config.RoleLabel)); i >= 0 {
+			s.role = c.roles[i] // not a part of the page
+		}
 	}
 	s.keepBucket(text, value, s.samples[first:])
 	return nil
 }
 
-// bucket is the latest bucket whose labels were parsed, which is most of the work with a page: the
-// other buckets of its histogram differ from it in the value of le alone.
+// bucket is the latest bucket whose labels were parsed, which is most of the work with a page: the other
+// buckets of its histogram differ from it in the value of le alone.
 type bucket struct {
 	before, after []byte   // the text of the series around the value of le; nil is none
 	samples       []sample // what it is
@@ -232,15 +224,6 @@ func (s *scratch) addBucket(p *page, text []byte, value float64) bool {
 // isCount reports whether a value can be a count.
 func isCount(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
 
-// role returns the role that a sample shows; "" for none.
-func (c *mapping) role(ls labels.Labels) string {
-	shown := ls.Get(c.config.RoleLabel)
-	if i := slices.Index(c.roles, shown); i >= 0 {
-		return c.roles[i] // not a part of the page
-	}
-	return ""
-}
-
 // wants reports whether the mapping wants samples with these labels at all.
 func (c *mapping) wants(ls labels.Labels) bool {
 	for _, l := range c.labels {
@@ -253,21 +236,17 @@ func (c *mapping) wants(ls labels.Labels) bool {
 
 // match returns of which model a sample is, and the name of that.
 func (c *mapping) match(ls labels.Labels, model string) (modelMatch, string) {
-	if c.config.ModelLabel == "" || model == "" {
+	switch shown := ls.Get(c.config.ModelLabel); {
+	case shown == "", model == "":
 		return noModel, ""
-	}
-	switch shown := ls.Get(c.config.ModelLabel); shown {
-	case "":
-		return noModel, ""
-	case model:
+	case shown == model:
 		return thisModel, shown
 	default:
 		return otherModel, shown
 	}
 }
 
-// sample returns what a sample of the page is for a target; false where it is
-// nothing.
+// sample returns what a sample of the page is for a target; false where it is nothing.
 func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, value float64) (sample, bool) {
 	src := &c.sources[t.source]
 	for _, l := range src.labels {
@@ -327,8 +306,8 @@ func items(list string) float64 {
 	return n
 }
 
-// filter keeps the samples that count: of one spelling of each name, and of the
-// wanted model. It reports whether samples of other models were left out.
+// filter keeps the samples that count: of one spelling of each name, and of the wanted model. It reports
+// whether samples of other models were left out.
 func (s *scratch) filter(c *mapping) bool {
 	filtered := s.models.areTold()
 	for i := range s.samples {
@@ -344,9 +323,8 @@ func (s *scratch) filter(c *mapping) bool {
 	return filtered
 }
 
-// sort orders the samples by source, labels, part and bound, and makes one of
-// copies.
-func (s *scratch) sort(p *page) *PageError {
+// sort orders the samples by source, labels, part and bound, and makes one of copies.
+func (s *scratch) sort(p *page) error {
 	slices.SortFunc(s.samples, func(a, b sample) int {
 		if c := compareKeys(&a, &b); c != 0 {
 			return c
@@ -370,14 +348,10 @@ func (s *scratch) sort(p *page) *PageError {
 }
 
 func compareKeys(a, b *sample) int {
-	return cmp.Or(
-		cmp.Compare(a.source, b.source), cmp.Compare(a.set, b.set),
-		cmp.Compare(a.part, b.part), cmp.Compare(a.le, b.le),
-	)
+	return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.set, b.set), cmp.Compare(a.part, b.part), cmp.Compare(a.le, b.le))
 }
 
-// scratch is what the reading of a page needs and nothing keeps. It is used
-// again for other pages.
+// scratch is what the reading of a page needs and nothing keeps. It is used again for other pages.
 type scratch struct {
 	samples  []sample
 	mapped   []byte      // the lines of the page that are read
@@ -393,7 +367,7 @@ type scratch struct {
 	bad      []bool    // by source, cannot be read from this page
 	models   models    // of the samples
 	role     string    // of the server, as in a snapshot
-	results  []yield   // by source
+	results  []series  // by source
 	cells    []cell
 
 	owners  map[string]int32 // numbers of the backends or parts of devices
@@ -435,8 +409,8 @@ const maxKept = 16 << 10
 
 // reset makes the scratch ready for a page.
 func (s *scratch) reset(c *mapping) {
-	s.samples, s.wrong, s.series, s.numbers = s.samples[:0], s.wrong[:0], s.series[:0], s.numbers[:0]
-	s.models, s.role, s.bucket = models{}, "", bucket{}
+	s.again(c, nil)
+	s.wrong, s.models, s.role, s.bucket = s.wrong[:0], models{}, "", bucket{}
 	clear(s.owners)
 	clear(s.devices)
 	clear(s.parts)
@@ -444,8 +418,13 @@ func (s *scratch) reset(c *mapping) {
 	for i := range s.spelling {
 		s.spelling[i] = math.MaxUint8
 	}
-	s.bad = sized(s.bad, len(c.sources))
-	s.results = sized(s.results, len(c.sources))
+}
+
+// again makes the scratch ready for some of the samples of the same page.
+func (s *scratch) again(c *mapping, samples []sample) {
+	s.samples = append(s.samples[:0], samples...)
+	s.series, s.numbers = s.series[:0], s.numbers[:0]
+	s.bad, s.results = sized(s.bad, len(c.sources)), sized(s.results, len(c.sources))
 }
 
 // isOfRay reports whether the page has the series of a source as Ray writes it.
@@ -461,8 +440,8 @@ func sized[T any](b []T, n int) []T {
 	return b
 }
 
-// release lets go of what belongs to a page or to a reader. It returns false
-// where the scratch has grown too large to be kept.
+// release lets go of what belongs to a page or to a reader. It returns false where the scratch has grown
+// too large to be kept.
 func (s *scratch) release() bool {
 	s.last, s.targets, s.models, s.bucket = nil, nil, models{}, bucket{}
 	clear(s.wrong)

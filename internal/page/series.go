@@ -2,27 +2,26 @@ package page
 
 import (
 	"cmp"
-	"encoding/binary"
 	"hash/maphash"
 	"math"
 	"slices"
 	"sync"
 )
 
-// series is a number or a histogram of a page: the samples of a source that
-// have the same labels, copies made one.
+// series is a number or a histogram of a page: the samples of a source that have the same labels, copies
+// made one; or what all of a source together yield, whose values are nil where there are none.
 type series struct {
 	source int32
 	set    uint64
 	bounds []float64 // of a histogram, finite, increasing
-	// values are the number; of a histogram the cumulative counts up to each
-	// bound, the count of all and, last, the sum.
+	// values are the number; of a histogram the cumulative counts up to each bound, the count of all and,
+	// last, the sum.
 	values []float64
 	rank   float64 // as that of a sample
 }
 
 // assemble makes series of the samples, in their order.
-func (s *scratch) assemble(p *page, c *mapping) *PageError {
+func (s *scratch) assemble(p *page, c *mapping) error {
 	for i := 0; i < len(s.samples); {
 		first := &s.samples[i]
 		end := i + 1
@@ -42,17 +41,15 @@ func (s *scratch) assemble(p *page, c *mapping) *PageError {
 	return nil
 }
 
-// list returns a slice of the values that lives as long as the scratch is not
-// used again.
+// list returns a slice of the values that lives as long as the scratch is not used again.
 func (s *scratch) list(values ...float64) []float64 {
 	n := len(s.numbers)
 	s.numbers = append(s.numbers, values...)
 	return s.numbers[n:len(s.numbers):len(s.numbers)]
 }
 
-// addHistogram adds the histogram that the samples are the parts of. One that
-// lacks a part or whose counts decrease is not to be trusted, and so is a sum
-// over several without it.
+// addHistogram adds the histogram that the samples are the parts of. One that lacks a part or whose counts
+// decrease is not to be trusted, and so is a sum over several without it.
 func (s *scratch) addHistogram(parts []sample) {
 	h := series{source: parts[0].source, set: parts[0].set}
 	count, sum := math.NaN(), math.NaN()
@@ -67,45 +64,26 @@ func (s *scratch) addHistogram(parts []sample) {
 			count = sm.value // the bucket of all comes before the count
 		}
 	}
-	start := len(s.numbers)
-	for _, sm := range parts[:n] {
-		s.numbers = append(s.numbers, sm.le)
+	all := s.zeros(2*n + 2)
+	h.bounds, h.values = all[:n:n], all[n:]
+	for i, sm := range parts[:n] {
+		h.bounds[i], h.values[i] = sm.le, sm.value
 	}
-	h.bounds = s.numbers[start:len(s.numbers):len(s.numbers)]
-	start = len(s.numbers)
-	for _, sm := range parts[:n] {
-		s.numbers = append(s.numbers, sm.value)
-	}
-	s.numbers = append(s.numbers, count, sum)
-	h.values = s.numbers[start:len(s.numbers):len(s.numbers)]
-	if math.IsNaN(sum) || !increasing(h.values[:n+1]) {
+	h.values[n], h.values[n+1] = count, sum
+	if math.IsNaN(count) || math.IsNaN(sum) || !slices.IsSorted(h.values[:n+1]) {
 		s.bad[h.source] = true
 		return
 	}
 	s.series = append(s.series, h)
 }
 
-// increasing reports whether no value is less than the one before it; none is a
-// NaN.
-func increasing(values []float64) bool {
-	last := math.Inf(-1)
-	for _, v := range values {
-		if !(v >= last) {
-			return false
-		}
-		last = v
-	}
-	return true
-}
-
 // maxGone bounds the cells that are kept for series that may come back.
 const maxGone = 1000
 
-// cell is what is known of a series of a counter or a histogram. With it the
-// total over several series does not fall when one of them is reset or ends,
-// such as that of a replaced replica: a total that falls is for Prometheus a
-// restart of everything, and what the other series have counted so far would
-// look as counted again.
+// cell is what is known of a series of a counter or a histogram. With it the total over several series
+// does not fall when one of them is reset or ends, such as that of a replaced replica: a total that falls
+// is for Prometheus a restart of everything, and what the other series have counted so far would look as
+// counted again.
 type cell struct {
 	source int32
 	gone   bool // not on the latest page
@@ -120,13 +98,8 @@ func (c *cell) compare(s *series) int {
 	return cmp.Or(cmp.Compare(c.source, s.source), cmp.Compare(c.set, s.set))
 }
 
-// counted reports whether the series had counted anything.
-func (c *cell) counted() bool {
-	return slices.ContainsFunc(c.last, func(v float64) bool { return v > 0 })
-}
-
-// reset reports whether a series was reset, as its values say. The sum of a
-// histogram says nothing: it falls with a negative observation.
+// reset reports whether a series was reset, as its values say. The sum of a histogram says nothing: it
+// falls with a negative observation.
 func (c *cell) reset(s *series) bool {
 	n := len(c.last)
 	if n > 1 {
@@ -161,9 +134,8 @@ func (c *cell) update(s *series, shared *sharedBounds) {
 	combine(c.last, s.values, true) // the larger: the sum of a histogram may have fallen
 }
 
-// advance brings the cells to the series of a page. Both are in the same order.
-// It reports whether something went on that had counted anything. Otherwise
-// everything was reset.
+// advance brings the cells to the series of a page. Both are in the same order. It reports whether
+// something went on that had counted anything. Otherwise everything was reset.
 func (r *Reader) advance(c *mapping, s *scratch) bool {
 	next := s.cells[:0]
 	old := r.cells
@@ -187,7 +159,8 @@ func (r *Reader) advance(c *mapping, s *scratch) bool {
 		}
 		o := old[0]
 		old = old[1:]
-		went = went || !o.gone && o.counted() && slices.Equal(o.bounds, now.bounds) && !o.reset(now)
+		counted := slices.ContainsFunc(o.last, func(v float64) bool { return v > 0 })
+		went = went || !o.gone && counted && slices.Equal(o.bounds, now.bounds) && !o.reset(now)
 		o.update(now, r.mappings.bounds)
 		next = append(next, o)
 	}
@@ -199,17 +172,7 @@ func (r *Reader) advance(c *mapping, s *scratch) bool {
 	return went
 }
 
-// restart forgets what was counted before everything was reset.
-func (r *Reader) restart() {
-	r.cells = slices.DeleteFunc(r.cells, func(c cell) bool { return c.gone })
-	for i := range r.cells {
-		r.cells[i].offset = nil
-	}
-	clear(r.totals)
-}
-
-// fold adds what gone series had counted to the rest of their source where
-// there are more of them than most.
+// fold adds what gone series had counted to the rest of their source where there are more of them than most.
 func (r *Reader) fold(m *mapping, most int) {
 	n := 0
 	for i := range r.cells {
@@ -228,16 +191,8 @@ func (r *Reader) fold(m *mapping, most int) {
 	}))
 }
 
-// yield is what a source yields on a page; values are as in series, nil where
-// the source is not there.
-type yield struct {
-	bounds []float64
-	values []float64
-	rank   float64 // as that of a series
-}
-
-// total is what is kept of the total of a counter or a histogram that has, or had,
-// several series or was reset.
+// total is what is kept of the total of a counter or a histogram that has, or had, several series or was
+// reset.
 type total struct {
 	bounds []float64
 	rest   []float64 // what series had counted that are no longer known one by one
@@ -287,8 +242,7 @@ func (s *scratch) gauges(c *mapping) {
 	}
 }
 
-// counters works out the results of the counters and histograms of a page from
-// the cells.
+// counters works out the results of the counters and histograms of a page from the cells.
 func (r *Reader) counters(c *mapping, s *scratch) {
 	for cells := r.cells; len(cells) > 0; {
 		source := cells[0].source
@@ -304,10 +258,10 @@ func (r *Reader) counters(c *mapping, s *scratch) {
 }
 
 // sum returns the total of the cells of a source.
-func (r *Reader) sum(cells []cell, largest bool, s *scratch) yield {
+func (r *Reader) sum(cells []cell, largest bool, s *scratch) series {
 	only := &cells[0]
 	if r.totals[only.source] == nil && len(cells) == 1 && !only.gone && only.offset == nil {
-		return yield{bounds: only.bounds, values: s.list(only.last...)}
+		return series{bounds: only.bounds, values: s.list(only.last...)}
 	}
 	return r.total(only.source).of(cells, largest, s)
 }
@@ -325,13 +279,12 @@ func (r *Reader) total(source int32) *total {
 	return t
 }
 
-// of returns the total of the cells of a source. There is none where no series
-// is on the page, or where they have different bounds. It never falls, whatever
-// the order in which numbers are added and rounded.
-func (t *total) of(cells []cell, largest bool, s *scratch) yield {
+// of returns the total of the cells of a source. There is none where no series is on the page, or where
+// they have different bounds. It never falls, whatever the order in which numbers are added and rounded.
+func (t *total) of(cells []cell, largest bool, s *scratch) series {
 	live := slices.IndexFunc(cells, func(c cell) bool { return !c.gone })
 	if live < 0 {
-		return yield{}
+		return series{}
 	}
 	bounds := cells[live].bounds
 	values := s.zeros(len(cells[live].last))
@@ -342,7 +295,7 @@ func (t *total) of(cells []cell, largest bool, s *scratch) yield {
 			if c.gone {
 				continue
 			}
-			return yield{}
+			return series{}
 		}
 		copy(one, c.last)
 		combine(one, c.offset, false)
@@ -350,16 +303,15 @@ func (t *total) of(cells []cell, largest bool, s *scratch) yield {
 	}
 	if t.latest == nil || !slices.Equal(t.bounds, bounds) {
 		*t = total{bounds: bounds, latest: slices.Clone(values)}
-		return yield{bounds: bounds, values: values}
+	} else {
+		combine(values, t.rest, largest)
+		combine(values, t.latest, true)
+		copy(t.latest, values)
 	}
-	combine(values, t.rest, largest)
-	combine(values, t.latest, true)
-	copy(t.latest, values)
-	return yield{bounds: bounds, values: values}
+	return series{bounds: bounds, values: values}
 }
 
-// zeros returns a slice of n zeros that lives as long as the scratch is not used
-// again.
+// zeros returns a slice of n zeros that lives as long as the scratch is not used again.
 func (s *scratch) zeros(n int) []float64 {
 	i := len(s.numbers)
 	s.numbers = append(s.numbers, make([]float64, n)...)
@@ -369,8 +321,8 @@ func (s *scratch) zeros(n int) []float64 {
 // maxSharedBounds limits how many are shared: servers choose them.
 const maxSharedBounds = 1000
 
-// sharedBounds keeps bounds of histograms once, as servers of one engine have the same.
-// It is safe for concurrent use.
+// sharedBounds keeps bounds of histograms once, as servers of one engine have the same. It is safe for
+// concurrent use.
 type sharedBounds struct {
 	seed maphash.Seed
 	mu   sync.Mutex
@@ -389,9 +341,7 @@ func (s *sharedBounds) of(bounds []float64) []float64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
 	for _, b := range bounds {
-		var bits [8]byte
-		binary.LittleEndian.PutUint64(bits[:], math.Float64bits(b))
-		_, _ = h.Write(bits[:])
+		maphash.WriteComparable(&h, b)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
