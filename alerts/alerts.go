@@ -153,7 +153,6 @@ func duration(d time.Duration) string {
 	}
 }
 
-// runbooks is where the runbook of each alert is.
 const runbooks = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"
 
 // explainPath is the exporter's own account of an endpoint: its likely cause.

@@ -25,7 +25,6 @@ type each struct {
 	list []vars
 }
 
-// UnmarshalYAML reads a name or a list.
 func (e *each) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		return node.Decode(&e.name)
@@ -99,7 +98,6 @@ func readRows(o Options) *source {
 	return s
 }
 
-// of returns the sets of variables that e names.
 func (s *source) of(e each) []vars {
 	if e.name == "" {
 		return e.list
@@ -160,7 +158,6 @@ func (s *source) row(r row, v vars) row {
 	return r
 }
 
-// made returns the rules of groups, as Prometheus wants them.
 func (s *source) made(groups []groupRows) []Group {
 	in := s.options.placeholders()
 	var all []Group

@@ -28,7 +28,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
 
-// maxKeyBytes is the size of the largest file that --key-file takes.
 const maxKeyBytes = 64 << 10
 
 // access are the flags that say how to authenticate and connect to an endpoint, instead of its configuration.
@@ -176,7 +175,6 @@ func keyHeader(e *config.Endpoint) (name string, ok bool) {
 	return "", false
 }
 
-// setKey sets the key of an endpoint, in the header that it takes one in.
 func setKey(e *config.Endpoint, key string) {
 	name, ok := keyHeader(e)
 	if !ok {
@@ -186,14 +184,12 @@ func setKey(e *config.Endpoint, key string) {
 	setHeader(e, name, promconfig.Header{Secrets: []promconfig.Secret{promconfig.Secret(key)}})
 }
 
-// authorize sets the Authorization of an endpoint, instead of what it has.
 func authorize(e *config.Endpoint, kind, credentials string) {
 	e.HTTP.BasicAuth, e.HTTP.OAuth2 = nil, nil
 	e.HTTP.Authorization = &promconfig.Authorization{Type: kind, Credentials: promconfig.Secret(credentials)}
 	e.Supply("http.authorization", "http.basic_auth", "http.oauth2")
 }
 
-// setHeader sets a header of an endpoint, instead of one of that name.
 func setHeader(e *config.Endpoint, name string, h promconfig.Header) {
 	all := map[string]promconfig.Header{}
 	if e.HTTP.HTTPHeaders != nil {

@@ -36,7 +36,6 @@ type Options struct {
 	OnLogger func(*slog.Logger)
 }
 
-// command runs one command of the program.
 type command func(ctx context.Context, env environment) error
 
 // environment is what commands work with.
@@ -99,7 +98,6 @@ func printLine(w io.Writer, text string) {
 	fmt.Fprintln(w, text)
 }
 
-// oneLine returns the text of err without line breaks.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // usageError marks an error of what the program was given: flags, or a file that they name. It adds nothing to the text.
@@ -132,7 +130,6 @@ func configProblems(err error) (all []error) {
 	return all
 }
 
-// commandLine parses the arguments of the program.
 type commandLine struct {
 	app       *kingpin.Application
 	commands  map[string]command
@@ -173,7 +170,6 @@ func newCommandLine(o Options) *commandLine {
 	return c
 }
 
-// printing returns a command that prints a text.
 func printing(print func(io.Writer) error) command {
 	return func(_ context.Context, env environment) error { return print(env.Stdout) }
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// compareCommand probes two endpoints in turns, and compares them.
 type compareCommand struct {
 	request
 	margins
@@ -100,10 +99,8 @@ func (m *margins) addTo(clause *kingpin.CmdClause) {
 	ratio("alpha", "Probability of a false verdict, at most.", &m.Alpha, 0.5)
 }
 
-// fewestPairs and mostPairs bound how many pairs may be asked for.
 const fewestPairs, mostPairs = 10, 1000
 
-// gate compares two sides until it is decided which verdict is right.
 type gate struct {
 	module              string
 	baseline, candidate *side
@@ -114,7 +111,6 @@ type gate struct {
 	format              string        // text, json or junit
 }
 
-// side is one of the two that are compared.
 type side struct {
 	report  probereport.Side
 	measure func(context.Context) (compare.Figures, error)
@@ -205,7 +201,6 @@ func (g *gate) print(env environment, report *probereport.Comparison) error {
 	return nil
 }
 
-// maxBaselineBytes is the size of the largest baseline that is read.
 const maxBaselineBytes = 16 << 20
 
 // baseline are the flags of probe that store figures, and that compare with them.
@@ -266,7 +261,6 @@ func (b *baseline) load(module string) (*compare.Baseline, error) {
 	return stored, nil
 }
 
-// gate compares the target with the baseline.
 func (c *probeCommand) gate(ctx context.Context, env environment, p *fleet.Prober, t fleet.Target) error {
 	stored, err := c.load(t.Name)
 	if err != nil {

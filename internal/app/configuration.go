@@ -22,7 +22,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// checkCommand checks a configuration file.
 type checkCommand struct {
 	file string // the argument
 	flag string // --config.file, as of the other commands
@@ -113,7 +112,6 @@ func money(amounts map[string]float64, times float64) string {
 	return cmp.Or(strings.Join(all, " + "), "-")
 }
 
-// grouped is a whole number with commas.
 func grouped(n float64) string {
 	digits := fmt.Sprintf("%.0f", n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -210,7 +208,6 @@ func (c *rulesCommand) run(_ context.Context, env environment) error {
 	return nil
 }
 
-// text returns what the command prints.
 func (c *rulesCommand) text() ([]byte, error) {
 	var cfg *config.Config
 	of := alerts.Default()

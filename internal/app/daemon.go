@@ -38,7 +38,6 @@ const discoveryThrottle = time.Second
 // saved, so that it ends before exitTimeout.
 const saveTimeout = exitTimeout - 300*time.Millisecond
 
-// daemonOptions are what the flags say.
 type daemonOptions struct {
 	collectors  collectors
 	shard       shard
@@ -149,7 +148,6 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	return d, nil
 }
 
-// newWeb returns the web server with all that it shows.
 func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links,

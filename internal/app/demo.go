@@ -80,7 +80,6 @@ func (c *demoCommand) listen() ([]net.Listener, error) {
 	return []net.Listener{l}, nil
 }
 
-// demoConfig returns a configuration like demoFile with the URLs of the simulated servers.
 func demoConfig(text string, urls []string) (*config.Config, error) {
 	for i, s := range demoServers() {
 		text = strings.ReplaceAll(text, "{"+s.name+"}", urls[i])
@@ -101,7 +100,6 @@ func printDemo(env environment, servers []demoServer, urls []string, a net.Addr)
 	fmt.Fprintf(env.Stdout, "Metrics: http://%s/metrics, as in\n  curl -s http://%s/metrics | grep -E 'probe_(last_ttft|last_tpot|prefix_cache|burst_knee)|checks_total|server_requests_(run|wait)|kv_cache_usage|gpu_dram'\n\n", a, a)
 }
 
-// demoServer is a simulated server of the demo.
 type demoServer struct {
 	name, what string
 	options    simulator.Options
@@ -134,7 +132,6 @@ func demoServers() []demoServer {
 	}
 }
 
-// simulateCommand runs one simulated inference server.
 type simulateCommand struct {
 	listen string
 	o      simulator.Options

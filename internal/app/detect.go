@@ -18,7 +18,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/detect"
 )
 
-// detectCommand finds out what answers at a URL.
 type detectCommand struct {
 	url     *string
 	timeout time.Duration
@@ -109,7 +108,6 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 	return text, "", nil
 }
 
-// summary says what was found in one line.
 func summary(f detect.Finding) string {
 	what := "api " + f.API
 	if f.Engine == "" {

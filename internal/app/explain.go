@@ -120,7 +120,6 @@ func (c *explainCommand) client(server *url.URL) (*http.Client, error) {
 	return client, nil
 }
 
-// readReport reads the answer of an exporter.
 func readReport(resp *http.Response) (*explain.Report, error) {
 	var answer struct {
 		explain.Report
@@ -150,5 +149,4 @@ func notAnExporter(resp *http.Response) error {
 		"with the path prefix of a proxy in front of it", resp.Request.URL.Redacted(), resp.Status, what)
 }
 
-// maxHeaderShown bounds what is shown of a header, in bytes.
 const maxHeaderShown = 60

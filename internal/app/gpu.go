@@ -60,7 +60,6 @@ func newSources(env environment, in collectors, required bool) []*gpu.Poller {
 	return sources
 }
 
-// snapshots returns the latest readings of all sources.
 func (h *hardware) snapshots() gpu.Snapshots {
 	all := make(gpu.Snapshots, len(h.sources))
 	for i, p := range h.sources {
@@ -71,14 +70,12 @@ func (h *hardware) snapshots() gpu.Snapshots {
 	return all
 }
 
-// setBandwidth sets the configured memory bandwidths, by UUID.
 func (h *hardware) setBandwidth(byUUID map[string]float64) {
 	for _, p := range h.sources {
 		p.SetBandwidth(byUUID)
 	}
 }
 
-// parts returns what has to run.
 func (h *hardware) parts() []func(context.Context) error {
 	var parts []func(context.Context) error
 	for _, p := range h.sources {

@@ -25,10 +25,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// maxAtOnce is how many probes may run at once.
 const maxAtOnce = 1000
 
-// probeCommand probes one endpoint now, once or several times.
 type probeCommand struct {
 	request
 	baseline
@@ -328,7 +326,6 @@ func nothingAsked(why *result.Skip) error {
 
 func isCanceled(r *result.Result) bool { return r.Outcome == result.Canceled }
 
-// print prints in the form that is asked for.
 func (c *probeCommand) print(text, json func() error) error {
 	write := text
 	if *c.output == "json" {
@@ -340,7 +337,6 @@ func (c *probeCommand) print(text, json func() error) error {
 	return nil
 }
 
-// verdict is the error of repeats that did not all succeed, or of which not all were done.
 func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
 	asked, failed := s.Probes(), s.Failed()
 	switch {
@@ -370,7 +366,6 @@ func wantsColor(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

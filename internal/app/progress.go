@@ -58,7 +58,6 @@ func (p *progress) start() {
 	})
 }
 
-// set sets how often it was done, and how often that failed.
 func (p *progress) set(done, failed int) {
 	if p == nil {
 		return
@@ -69,10 +68,8 @@ func (p *progress) set(done, failed int) {
 	p.draw()
 }
 
-// progressWidth is the width of the bar, in columns.
 const progressWidth = 40
 
-// draw draws over what was drawn before.
 func (p *progress) draw() {
 	line := p.what
 	if p.total > 1 {
@@ -85,7 +82,6 @@ func (p *progress) draw() {
 	fmt.Fprintf(p.w, "\r%s, %s\x1b[K", line, time.Since(p.began).Truncate(time.Second))
 }
 
-// end takes the line away.
 func (p *progress) end() {
 	if p != nil {
 		p.stop()

@@ -17,7 +17,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
-// activeConfig is the configuration in use.
 type activeConfig struct {
 	*config.Config
 	at      time.Time // when it was loaded
@@ -155,7 +154,6 @@ type source struct {
 	taken []byte // what was loaded last; nil before that
 }
 
-// load is config.Load for a file that may be changing.
 func (s *source) load(name string, checks ...config.Check) (*config.Config, error) {
 	data, err := s.read(name)
 	if err != nil {

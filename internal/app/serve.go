@@ -26,13 +26,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
-// runbooks is where the runbooks are published.
 const runbooks = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"
 
-// listenAddress is the default address of the daemon.
 const listenAddress = ":10115"
 
-// maxWebConfigBytes bounds the file of the flag --web.config.file.
 const maxWebConfigBytes = 1 << 20
 
 const (
@@ -45,7 +42,6 @@ const (
 	idleTimeout  = 2 * time.Minute
 )
 
-// serveCommand runs the daemon.
 type serveCommand struct {
 	daemonOptions
 	endpoints []string

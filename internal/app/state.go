@@ -13,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
-// stateFlag is the directory of what survives a restart.
 type stateFlag struct {
 	path  string
 	given bool

@@ -15,7 +15,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// baselineVersion is that of the format of stored baselines.
 const baselineVersion = 1
 
 // Baseline is what an endpoint measured like, to compare later runs with.
@@ -63,7 +62,6 @@ func ReadBaseline(text []byte) (*Baseline, error) {
 	return b, nil
 }
 
-// validate returns an error where figures contradict themselves.
 func (f Figures) validate() error {
 	for _, latency := range []float64{f.TTFT, f.TPOT, f.Duration} {
 		if !(latency >= 0) || math.IsInf(latency, 0) {
@@ -144,7 +142,6 @@ func mean(results []*result.Result, latency func(*result.Result) time.Duration) 
 	return math.Exp(sum / float64(max(1, len(results))))
 }
 
-// of returns the figure of a quantity; false where the run has none.
 func (f Figures) of(q Quantity) (value float64, ok bool) {
 	switch q {
 	case TTFT:

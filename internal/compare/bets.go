@@ -63,7 +63,6 @@ func meanBelow(s sample, value float64) float64 { return (value - s.value) / (1 
 // player i of them, counted from 1, stakes the share i/stakes of the own.
 const stakes = 20
 
-// capital is that of all players.
 type capital [stakes]float64
 
 func newCapital() *capital {

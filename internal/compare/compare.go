@@ -168,7 +168,6 @@ type Finding struct {
 	Margin Amount `json:"margin"`
 }
 
-// test is that of one quantity.
 type test struct {
 	quantity            Quantity
 	margin              float64

@@ -24,7 +24,6 @@ type budgets struct {
 	each map[budgetKey]*schedule.Budget // every one, all and rest among them
 }
 
-// budgetKey identifies a budget.
 type budgetKey struct {
 	Of       budgetKind `json:"of"`
 	Endpoint string     `json:"endpoint,omitempty"` // "" of all and of the rest
@@ -111,7 +110,6 @@ func (b *budgets) own(e *config.Endpoint) *schedule.Budget {
 	return b.each[of]
 }
 
-// used returns what is used of the budget of an endpoint; nil where it has none.
 func (b *budgets) used(e *config.Endpoint) func() (tokens, usd float64) {
 	if own := b.own(e); own != nil {
 		return own.Used
@@ -119,7 +117,6 @@ func (b *budgets) used(e *config.Endpoint) func() (tokens, usd float64) {
 	return nil
 }
 
-// of returns the limits that apply to the runs of an endpoint.
 func (b *budgets) of(e *config.Endpoint) []limit {
 	limits := []limit{b.all, &shareOrRest{budgets: b, endpoint: e.Name}}
 	if own := b.own(e); own != nil {
@@ -226,7 +223,6 @@ func divide(whole float64, wants []float64) (left float64) {
 	return max(0, left)
 }
 
-// savedBudget is a record of what is spent of a budget.
 type savedBudget struct {
 	budgetKey
 	schedule.SavedBudget

@@ -86,7 +86,6 @@ func checkGPUPages(cfg *config.Config) []*config.Error {
 	return unknownSoftware("gpus.pages", "software", cfg.GPUs.Pages, known)
 }
 
-// unknownSoftware finds pages in a section of software that nobody knows.
 func unknownSoftware(section, what string, pages map[string]*config.MetricsPages, known []string) []*config.Error {
 	var mistakes []*config.Error
 	for _, name := range slices.Sorted(maps.Keys(pages)) {

@@ -19,7 +19,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// spec is what an endpoint is built from.
 type spec struct {
 	cfg      *config.Endpoint
 	targets  []Target // in the order of the endpoint's modules
@@ -202,7 +201,6 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 	return known
 }
 
-// openMetrics puts the endpoint on the page of metrics.
 func (e *endpoint) openMetrics() {
 	f, cfg := e.fleet, e.cfg
 	e.metrics = f.Probes.OpenEndpoint(collector.EndpointInfo{
@@ -241,7 +239,6 @@ func (e *endpoint) close() (last []variantSeries) {
 	return last
 }
 
-// seriesIDs returns the series of the targets.
 func (e *endpoint) seriesIDs() []result.SeriesID {
 	var all []result.SeriesID
 	for _, t := range e.targets {
@@ -254,7 +251,6 @@ func (e *endpoint) seriesIDs() []result.SeriesID {
 	return all
 }
 
-// gateway returns the gateway in front of the endpoint; nil is none.
 func (e *endpoint) gateway() *explain.Gateway {
 	return e.fleet.active.Load().gateways.of(e.cfg.Gateway)
 }
@@ -293,7 +289,6 @@ func (e *endpoint) read(statuses []page.Status) {
 	e.traffic.read(statuses)
 }
 
-// showTTFTParts shows where the time to first token went by now.
 func (e *endpoint) showTTFTParts() {
 	parts := e.split.Parts(time.Now())
 	e.servers.SetTTFTParts(parts)

@@ -248,7 +248,6 @@ func (o *once) take(all Results) {
 	}
 }
 
-// titleOf names a series so that those of a module differ.
 func titleOf(id result.SeriesID, m *config.Module) string {
 	parts := []string{id.Module}
 	if len(variantsOf(m)) > 1 && len(m.Concurrency) == 0 {

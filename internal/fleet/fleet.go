@@ -286,7 +286,6 @@ func keepEqual(before, next map[string]*config.Module) map[string]*config.Module
 	return kept
 }
 
-// schedule gives the schedulers the jobs of a snapshot.
 func (f *Fleet) schedule(s *snapshot) {
 	var probes, scrapes []schedule.Job
 	for name, e := range s.endpoints {

@@ -39,7 +39,6 @@ type network struct {
 	secrets *safetext.Secrets
 }
 
-// Runners implements Network.
 func (n network) Runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error) {
 	endpoint, err := prober.NewEndpoint(e, prober.Options{Dialer: n.dialer, UserAgent: UserAgent(), Secrets: n.secrets})
 	if err != nil {
@@ -48,7 +47,6 @@ func (n network) Runners(e *config.Endpoint) (func(*config.Module) (Runner, erro
 	return func(m *config.Module) (Runner, error) { return endpoint.NewProber(m) }, nil
 }
 
-// Reader implements Network.
 func (n network) Reader(e *config.Endpoint, m *page.Mappings) (Reader, error) {
 	return page.New(e, page.Options{Mappings: m, UserAgent: UserAgent(), Secrets: n.secrets})
 }
@@ -64,15 +62,12 @@ func (f *Fleet) runners(e *config.Endpoint) (func(*config.Module) (Runner, error
 // nothing is sent without it.
 type secretless struct{ endpoint *config.Endpoint }
 
-// Run implements Runner.
 func (s secretless) Run(context.Context, time.Time) ([]*result.Result, *result.Skip) {
 	return nil, &result.Skip{Reason: result.SkipSecret, Text: missingSecret(s.endpoint)}
 }
 
-// Close implements Runner.
 func (secretless) Close() {}
 
-// missingSecret says what is missing, and what to do.
 func missingSecret(e *config.Endpoint) string {
 	return fmt.Sprintf("a secret is missing (%s); set it and reload", e.MissingSecret)
 }

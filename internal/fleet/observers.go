@@ -88,7 +88,6 @@ func (f *findings) endpointLogger() *slog.Logger {
 	return f.logger.With("endpoint", f.id.Endpoint, "module", f.id.Module)
 }
 
-// log reports changes.
 func (f *findings) log(latest *workload.Findings) {
 	same := f.last != nil && f.last.Model == latest.Model
 	for i, found := range latest.All {
@@ -148,7 +147,6 @@ type traffic struct {
 	askers []asker // set before the first reading
 }
 
-// asker is the source of a Runner whose lengths can be those of users.
 type asker interface{ SetMix(m *load.Mix) }
 
 // newTraffic returns the traffic of the endpoint of targets; nil where no module asks

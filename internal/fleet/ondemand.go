@@ -249,7 +249,6 @@ func (k *keptProbers) keep(all targets) {
 	})
 }
 
-// take waits until no other request uses the prober.
 func (k *keptProber) take(ctx context.Context, limit time.Duration) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()

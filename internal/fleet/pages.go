@@ -36,7 +36,6 @@ type source struct {
 	gateway     *explain.Gateway // nil of what is none
 }
 
-// read reads all pages once and publishes their values.
 func (s *source) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	known := s.identity.get()
 	if known.Model == "" && time.Now().Before(s.from) {
@@ -129,7 +128,6 @@ func (n named) replace(next named) {
 	}
 }
 
-// of returns the gateway of a name; nil is none.
 func (n named) of(name string) *explain.Gateway {
 	if s := n.byName[name]; s != nil {
 		return s.gateway
@@ -248,7 +246,6 @@ func (s *pageLog) all(statuses []page.Status) {
 	s.states, s.incomplete = states, incomplete
 }
 
-// serverState is a state and why it is so.
 type serverState struct {
 	state  page.State
 	reason page.Reason

@@ -23,7 +23,6 @@ type variant struct {
 	concurrency int // of a burst; 0 is none
 }
 
-// variantOf is the variant that a result belongs to.
 func variantOf(r *result.Result) variant { return variant{r.Prefix, r.Concurrency} }
 
 // variantsOf lists what the runs of a module consist of; the first one is
@@ -42,7 +41,6 @@ func variantsOf(m *config.Module) []variant {
 	return []variant{{string(m.Prefix), 0}}
 }
 
-// id is that of the variant's series, given that of the task.
 func (v variant) id(of result.SeriesID) result.SeriesID {
 	of.Prefix = v.prefix
 	if v.concurrency > 0 {
@@ -68,7 +66,6 @@ type variantSeries struct {
 	asked uint64
 }
 
-// of returns the series that a result belongs to.
 func (s rungSeries) of(r *result.Result) *variantSeries {
 	return &s[slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })]
 }

@@ -64,7 +64,6 @@ func (s *spending) reserve() bool {
 	return true
 }
 
-// settle replaces what was set aside by what the results cost.
 func (s *spending) settle(results []*result.Result) {
 	var spent schedule.Cost
 	for _, r := range results {
@@ -96,7 +95,6 @@ func spentBy(r *result.Result, price *config.Price, most tokens) schedule.Cost {
 	return t.cost(price.At(r.Start), r.Tokens.Cached)
 }
 
-// tokens are those of one request, or of several.
 type tokens struct{ input, output int }
 
 // cost is what the tokens cost, so many of the prompt from the cache.
@@ -107,7 +105,6 @@ func (t tokens) cost(price *config.Price, cached int) schedule.Cost {
 // most is what the next run may cost at most, as far as that can be known before.
 func (s *spending) most() schedule.Cost { return s.run().cost(s.price.At(time.Now()), 0) }
 
-// run is what the requests of one run may have at most.
 func (s *spending) run() tokens {
 	var all tokens
 	for turn := range s.module.Requests() {
@@ -138,7 +135,6 @@ func (s *spending) request(turn int) tokens {
 	return t
 }
 
-// text is how many tokens a text of a prompt may be.
 func (s *spending) text(text string) int {
 	if s.likely {
 		return len(text) / usualBytesPerToken
@@ -146,7 +142,6 @@ func (s *spending) text(text string) int {
 	return len(text)/bytesPerToken + workload.TemplateTokens
 }
 
-// answerToLength is how long an answer may become.
 func (s *spending) answerToLength() int {
 	if s.likely && s.module.Traffic == nil {
 		return s.module.OutputTokens.Mean()
@@ -194,7 +189,6 @@ func (a allowance) reserve() bool {
 	return true
 }
 
-// settle counts what was spent; rungs without results spent nothing.
 func (a allowance) settle(all Results) {
 	for i, s := range a {
 		var results []*result.Result

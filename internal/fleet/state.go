@@ -65,7 +65,6 @@ type saved struct {
 	Learned *savedLearned `json:"learned,omitempty"`
 }
 
-// savedSeries is the history of a series.
 type savedSeries struct {
 	result.SeriesID
 	status.SavedSeries
@@ -275,7 +274,6 @@ func putAll(all []saved, put func(record any) error) error {
 	return nil
 }
 
-// saveLearned is saveEndpoints for what estimates learned.
 func (f *Fleet) saveLearned(put func(record any) error) error {
 	now := time.Now()
 	for _, e := range f.active.Load().endpoints {
@@ -309,7 +307,6 @@ func askedOf(t Target, module uint64) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d\x00%d", targetOf(t.Endpoint), module))
 }
 
-// saveLearned puts what the estimates of the endpoint learned.
 func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error {
 	of := saved{Endpoint: e.cfg.Name, Target: targetOf(e.cfg)}
 	for _, n := range e.findings {
@@ -342,7 +339,6 @@ func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error 
 	return nil
 }
 
-// restore takes up what was learned of the endpoint and module.
 func (f *findings) restore(p *past) {
 	saved := p.learnedOf(f.seriesID(), f.asked).Tracker
 	if saved == nil {

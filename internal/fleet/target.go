@@ -62,7 +62,6 @@ func (t Target) rungs() []Target {
 	return all
 }
 
-// id is what all series of the target have in common.
 func (t Target) id() result.SeriesID {
 	return result.SeriesID{Endpoint: t.Endpoint.Name, Module: t.Name, InputTokens: t.InputLabel, OutputTokens: t.OutputLabel}
 }

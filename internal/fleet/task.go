@@ -14,7 +14,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// task probes one target, a rung, whenever the scheduler starts it.
 type task struct {
 	lifecycle
 	Target
@@ -47,7 +46,6 @@ func (t *task) letGo() rungSeries {
 	return last
 }
 
-// probe runs once and hands the results to the observers.
 func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	ok := t.spending.reserve()
 	t.log.budget(ok)
@@ -82,7 +80,6 @@ func reportOf(results []*result.Result) schedule.Report {
 	return report
 }
 
-// publish hands the results of a run to the observers.
 func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation bool) {
 	t.publishSkip(skip)
 	disturbed := slices.ContainsFunc(results, t.endpoint.bursts.disturbed)
@@ -134,7 +131,6 @@ func (t *task) publishSkip(s *result.Skip) {
 	}
 }
 
-// skip counts a run that was left out.
 func (t *task) skip(reason result.SkipReason) {
 	now := time.Now()
 	t.unlessClosed(func() {
@@ -244,7 +240,6 @@ func (l *taskLog) run(results []*result.Result) {
 	l.outcome = r.Outcome
 }
 
-// success logs the first success, or that of bursts that failed before.
 func (l *taskLog) success(r *result.Result, before result.Outcome) {
 	message := "probe succeeds"
 	if before != "" {

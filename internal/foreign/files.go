@@ -46,7 +46,6 @@ func CheckFile(name string, limit int64) error {
 	return inTime(context.Background(), name, func() error { return checkFile(name, limit) })
 }
 
-// checkFile reads a file to its end, however long that takes.
 func checkFile(name string, limit int64) error {
 	f, err := openFile(name, limit)
 	if err != nil {
@@ -147,7 +146,6 @@ type fileGuard struct {
 	hanging int // checks that took too long and still run
 }
 
-// RoundTrip implements http.RoundTripper.
 func (g *fileGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 	for _, name := range g.names {
 		if err := g.inTime(r.Context(), name); err != nil {

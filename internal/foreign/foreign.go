@@ -91,7 +91,6 @@ func (l Limits) Dial(ctx context.Context, network, address string) (net.Conn, er
 // chunks add to each part of a body may be as long as the body.
 const overhead = MaxHead + 256<<10
 
-// conn is a connection of one exchange.
 type conn struct {
 	net.Conn
 	head  *HeadLimit // nil where it is not counted
@@ -99,7 +98,6 @@ type conn struct {
 	left  atomic.Int64
 }
 
-// Read reads as net.Conn does, up to the limits.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if c.head != nil {
@@ -137,13 +135,11 @@ func Gunzip(r io.Reader, limit int64) (io.Reader, error) {
 	return gzip.NewReader(&limited{r, limit, limit})
 }
 
-// limited reads at most limit bytes; one more is an error.
 type limited struct {
 	r           io.Reader
 	left, limit int64
 }
 
-// Read implements io.Reader.
 func (l *limited) Read(b []byte) (int, error) {
 	if l.left < 0 {
 		return 0, tooLarge(l.limit)

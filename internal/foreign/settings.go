@@ -56,13 +56,11 @@ func (l Limits) Client(h *promconfig.HTTPClientConfig, name string) (*http.Clien
 	return c, err
 }
 
-// headKey is that of the HeadLimit in the context of a request.
 type headKey struct{}
 
 // headBound bounds the heads of replies on connections of Limits.Dial.
 type headBound struct{ before }
 
-// RoundTrip counts from the connection to the end of the head.
 func (t headBound) RoundTrip(req *http.Request) (*http.Response, error) {
 	head := new(HeadLimit)
 	ctx := httptrace.WithClientTrace(context.WithValue(req.Context(), headKey{}, head), &httptrace.ClientTrace{
@@ -108,7 +106,6 @@ func secretReader(text promconfig.Secret, file string) promconfig.SecretReader {
 // hands it out as a body that heeds neither the context nor a limit.
 type noUpgrade struct{ before }
 
-// RoundTrip returns a reply with status 101 without a body.
 func (t noUpgrade) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
@@ -118,10 +115,8 @@ func (t noUpgrade) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// before is what stands before another RoundTripper.
 type before struct{ next http.RoundTripper }
 
-// CloseIdleConnections closes the connections that no request uses.
 func (b before) CloseIdleConnections() { CloseIdle(b.next) }
 
 // CloseIdle closes the connections that no request uses.
@@ -164,7 +159,6 @@ func newTokens(o *promconfig.OAuth2, next http.RoundTripper) (*tokens, error) {
 // jwtBearer is the grant type of RFC 7523; the others are those of client credentials.
 const jwtBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
-// RoundTrip sends a request with a token, and asks for a new one where none is valid.
 func (t *tokens) RoundTrip(req *http.Request) (*http.Response, error) {
 	secret, err := t.secret.Fetch(req.Context())
 	if err != nil {

@@ -256,7 +256,6 @@ func (e *Endpoint) pace(s *Series, o *series.Observation) {
 	}
 }
 
-// endClean ends what a clean run has ended.
 func (e *Endpoint) endClean(now time.Time) {
 	v := e.judge(now)
 	if e.failing != nil && v.failed == 0 && e.failing.isOver(e.last) {
@@ -339,7 +338,6 @@ func (e *Endpoint) refresh(now time.Time) {
 	}
 }
 
-// turnStale begins or ends a time without results.
 func (e *Endpoint) turnStale(v verdict, now time.Time) {
 	if e.stale == nil {
 		e.stale = &Incident{State: Stale, Begin: v.until, Text: "no result for 3 intervals and a timeout" + e.because()}
@@ -438,7 +436,6 @@ func (e *Endpoint) state(v verdict) (State, time.Time) {
 	return Up, e.up
 }
 
-// makeStatus returns the status of the moment.
 func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
 	s := &Status{Mute: e.mute}
 	s.Unmuted, s.UnmutedSince = e.state(v)

@@ -93,7 +93,6 @@ type Status struct {
 	Why string
 }
 
-// equal reports whether nothing has changed.
 func (s *Status) equal(o *Status) bool {
 	sameSeries := s.LastFailed == o.LastFailed || s.LastFailed != nil && o.LastFailed != nil && *s.LastFailed == *o.LastFailed
 	return s.State == o.State && s.Since.Equal(o.Since) && s.Unmuted == o.Unmuted && s.UnmutedSince.Equal(o.UnmutedSince) &&
@@ -130,7 +129,6 @@ func NewShared(now func() time.Time, logger *slog.Logger) *Shared {
 // MaxMute is the longest mute.
 const MaxMute = 7 * 24 * time.Hour
 
-// maxReason bounds the reason of a mute in bytes.
 const maxReason = 256
 
 // Errors of a mute. ErrNoEndpoint is for who mutes by name.
@@ -198,7 +196,6 @@ type Mutes struct {
 	revision uint64
 }
 
-// set sets the mute of an endpoint; nil is none.
 func (m *Mutes) set(name string, mute *Mute) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

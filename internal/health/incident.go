@@ -181,7 +181,6 @@ const (
 	outageAfter = 2 * time.Minute
 )
 
-// recurs reports whether the failures came back again and again.
 func (i *Incident) recurs() bool { return i.Joined >= flappingSpells-1 || i.Spells >= flappingSpells }
 
 // isFlapping reports whether the endpoint goes down and comes back again and again. Down

@@ -42,7 +42,6 @@ func (s *Saved) IsSane(now time.Time) bool {
 	return !s.Last.IsZero() && !s.Up.After(now) && !s.Last.After(now)
 }
 
-// savedMute is the mute of an endpoint.
 type savedMute struct {
 	Endpoint string `json:"endpoint"`
 	Mute
@@ -114,7 +113,6 @@ func copyOf(i *Incident) *Incident {
 	return new(*i)
 }
 
-// restore takes up the state of an earlier process.
 func (e *Endpoint) restore(s *Saved) {
 	e.restored = true
 	e.up, e.last, e.down, e.streak, e.cause = s.Up, s.Last, s.Down, s.Streak, s.Cause

@@ -113,7 +113,6 @@ func (s *Series) isValid() bool {
 	return s.counts && !s.start.IsZero() && (s.before == nil || !s.before.failedAt.After(s.start))
 }
 
-// isAwaited reports whether the series has no result yet.
 func (s *Series) isAwaited() bool { return s.counts && s.start.IsZero() && s.before == nil }
 
 // isOld reports whether the latest result is older than three intervals and a timeout,
@@ -162,7 +161,6 @@ func (p *pace) add(o *series.Observation) bool {
 	return over
 }
 
-// count returns how many of the latest answers exceeded an objective.
 func (p *pace) count() int { return bits.OnesCount8(p.over) }
 
 func (p *pace) isSlow() bool { return p.count() >= slowAnswers }

@@ -13,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
-// page is text in the making.
 type page struct {
 	buf   bytes.Buffer
 	width int
@@ -115,7 +114,6 @@ func Fold(text string, width int) []string {
 	return append(lines, line)
 }
 
-// color is the parameter of an ANSI escape sequence.
 type color string
 
 // The colours.

@@ -120,7 +120,6 @@ func asked(t result.Target, r *result.Result) string {
 	return strings.Join(parts, ", ")
 }
 
-// latency lists the durations that people compare.
 func (p *page) latency(r *result.Result) {
 	t := &r.Timing
 	title := "Latency"
@@ -143,7 +142,6 @@ func (p *page) latency(r *result.Result) {
 	p.section(title, rows)
 }
 
-// amounts lists what was asked and answered.
 func (p *page) amounts(r *result.Result) {
 	var rows []row
 	t := &r.Tokens
@@ -169,7 +167,6 @@ func (p *page) amounts(r *result.Result) {
 	p.section("Tokens", rows)
 }
 
-// cached returns what the prefix cache gave, where the server reports it.
 func cached(t *result.Tokens) string {
 	switch {
 	case t.Cached < 0:
@@ -190,7 +187,6 @@ func counted(s result.TokenSource) string {
 	return ""
 }
 
-// server lists what the reply reports beside the answer.
 func (p *page) server(r *result.Result) {
 	var rows []row
 	for _, part := range []struct {
@@ -284,7 +280,6 @@ func (p *page) answer(r *result.Result) {
 	p.section("Answer", rows)
 }
 
-// cost says what the run cost, where tokens have a price.
 func (p *page) cost(price *config.Price, results []*result.Result) {
 	total, counted := 0.0, 0
 	for _, r := range results {

@@ -53,7 +53,6 @@ func isPair(results []*result.Result) bool {
 		results[0].Prefix == string(config.PrefixCold) && results[1].Prefix == string(config.PrefixWarm)
 }
 
-// countBursts counts the results of the bursts of one run, which rise.
 func countBursts(results []*result.Result) int {
 	n := 1
 	for n < len(results) && results[n].Concurrency >= results[n-1].Concurrency {

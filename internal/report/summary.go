@@ -157,7 +157,6 @@ func (s *Summary) listVerdicts(p *page) {
 	}
 }
 
-// table writes a column for each metric that has samples.
 func (s *Summary) table(p *page) {
 	titles := []string{""}
 	var columns []distribution

@@ -35,7 +35,6 @@ type stall struct {
 	gap   time.Duration
 }
 
-// findStalls returns the median gap and the gaps that exceed it by far.
 func findStalls(events []result.Event) (median time.Duration, stalls []stall) {
 	median = medianGap(events)
 	for i := 1; i < len(events); i++ {
@@ -67,7 +66,6 @@ func medianGap(events []result.Event) time.Duration {
 	return measured[(len(measured)-1)/2]
 }
 
-// timeline draws the events to scale, from the first to the last.
 func (p *page) timeline(events []result.Event) {
 	if len(events) < 2 {
 		return
@@ -148,7 +146,6 @@ type glyph struct {
 	color color
 }
 
-// glyphs lists them in the order of the legend.
 func glyphs() []glyph {
 	return []glyph{
 		{glyphAnswer, "answer", green},
@@ -245,7 +242,6 @@ func phaseColor(ph result.Phase) color {
 	return yellow
 }
 
-// durationWidth is the column of durations.
 const durationWidth = 9
 
 // bar draws one phase; a short one is at least a line thick.

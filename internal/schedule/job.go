@@ -69,7 +69,6 @@ func (j *job) nextEvent() int64 {
 
 func (j *job) gone() bool { return j.index == unlisted }
 
-// restart forgets the past of the job, save a run in flight.
 func (j *job) restart(now int64) {
 	j.next = gridAfter(j.grid, j.Interval, now)
 	j.confirmAt, j.pauseEnd, j.confirms, j.failed, j.timeouts = 0, 0, 0, false, 0
@@ -228,7 +227,6 @@ func (j *job) roomToConfirm(at int64) bool {
 // unlisted is the index of a job that is not in the agenda.
 const unlisted = -1
 
-// agenda is a heap of jobs by their next event, for container/heap.
 type agenda []*job
 
 func (a agenda) Len() int           { return len(a) }
@@ -239,14 +237,12 @@ func (a agenda) Swap(i, j int) {
 	a[i].index, a[j].index = i, j
 }
 
-// Push is for container/heap.
 func (a *agenda) Push(x any) {
 	j := x.(*job)
 	j.index = len(*a)
 	*a = append(*a, j)
 }
 
-// Pop is for container/heap.
 func (a *agenda) Pop() any {
 	last := len(*a) - 1
 	j := (*a)[last]

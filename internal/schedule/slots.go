@@ -188,7 +188,6 @@ func (s *slots) leave(sl *slot, now int64) {
 	}
 }
 
-// line is a queue of starts by their order.
 type line []*slot
 
 // add puts a start in its place: those of several hosts do not come in order.

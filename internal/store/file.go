@@ -49,13 +49,11 @@ type header struct {
 // headerPrefix begins a header, and no record.
 var headerPrefix = []byte(`{"format":"` + format + `"`)
 
-// errTooLarge is of a file that would be, or is, too large.
 var errTooLarge = errors.New("too large")
 
 // sections are the latest whole sections of a file, by part.
 type sections map[string]section
 
-// section is a section of a file.
 type section struct {
 	header
 	index int // among those of the file
@@ -181,7 +179,6 @@ type extent struct {
 	appended int64 // bytes since then, not compressed
 }
 
-// isWorn reports whether the file is to be rewritten.
 func (w *extent) isWorn() bool { return w.end == 0 || w.appended > max(w.whole, leastWorn) }
 
 // replace writes all parts to a file beside the old one and puts it in its place once it
@@ -291,7 +288,6 @@ func (s *Store) write(f io.Writer, of *part, n *int64, p *pace) error {
 	return err
 }
 
-// counter counts what is written.
 type counter struct {
 	io.Writer
 	n int64
@@ -348,8 +344,6 @@ func (p *pace) rest(written int64) error {
 	return p.ctx.Err()
 }
 
-// work returns how long the save was busy.
 func (p *pace) work() time.Duration { return p.busy + max(0, p.now().Sub(p.began)) }
 
-// path returns the name of the file.
 func (s *Store) path() string { return filepath.Join(s.Dir, "state.jsonl.zst") }

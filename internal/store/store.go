@@ -90,7 +90,6 @@ type part struct {
 	at       time.Time // when it was last known to be up to date
 }
 
-// changed reports whether there is something new to save.
 func (p *part) changed() bool { return !p.saved || p.Revision() != p.revision }
 
 // Stats are about the saves of a Store.
@@ -258,7 +257,6 @@ func (s *Store) keep(ctx context.Context) {
 	}
 }
 
-// due returns the parts whose time has come.
 func (s *Store) due() (due []*part) {
 	now := s.Now()
 	for _, p := range s.parts {

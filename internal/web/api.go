@@ -238,7 +238,6 @@ func packFleet(f *status.Fleet) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// packJSON returns v in gzip.
 func packJSON(v any) ([]byte, error) {
 	page, err := json.Marshal(v)
 	if err != nil {
@@ -267,7 +266,6 @@ func (k *keptPage) get(produce func() ([]byte, error)) ([]byte, error) {
 	return page, nil
 }
 
-// drop forgets the page that was made then.
 func (k *keptPage) drop(made time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -168,7 +168,6 @@ func (p *packer) pack(text []byte) *event {
 	return &event{plain: text, packed: bytes.Clone(p.out.Bytes())}
 }
 
-// updateText is an event for the table of all endpoints.
 func updateText(u *status.Update) ([]byte, error) {
 	data, err := json.Marshal(u)
 	if err != nil {
@@ -177,7 +176,6 @@ func updateText(u *status.Update) ([]byte, error) {
 	return fmt.Appendf(nil, "id: %d\nevent: update\ndata: %s\n\n", u.Version, data), nil
 }
 
-// endpointText is an event for the page of one endpoint: it has changed.
 func endpointText(version uint64) []byte {
 	return fmt.Appendf(nil, "id: %d\nevent: endpoint\ndata: {\"version\":%d}\n\n", version, version)
 }

@@ -182,10 +182,8 @@ type deadlineWriter struct {
 	end time.Time // of all writing; the zero time before the first write
 }
 
-// Unwrap is for http.ResponseController.
 func (d *deadlineWriter) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
-// Write implements io.Writer.
 func (d *deadlineWriter) Write(p []byte) (int, error) {
 	d.extend()
 	return d.ResponseWriter.Write(p)

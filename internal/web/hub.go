@@ -115,7 +115,6 @@ func (h *hub) leave(w *watcher) {
 	}
 }
 
-// close drops all watchers and lets no more come.
 func (h *hub) close() {
 	h.mu.Lock()
 	h.closed = true

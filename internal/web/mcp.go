@@ -68,7 +68,6 @@ func (h *mcpHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r)
 }
 
-// requestContext is the key of the context of the HTTP request, in that of a call.
 type requestContext struct{}
 
 func (h *mcpHandler) server() *mcp.Server {

@@ -110,10 +110,8 @@ type heldPage struct {
 	cut func() // ends its writing
 }
 
-// Header implements http.ResponseWriter.
 func (p *heldPage) Header() http.Header { return p.header }
 
-// Write implements http.ResponseWriter.
 func (p *heldPage) Write(b []byte) (int, error) { return p.body.Write(b) }
 
 // WriteHeader implements http.ResponseWriter. A page that is made has status 200.
@@ -135,10 +133,8 @@ func (p *heldPage) reader(header http.Header) (io.Reader, int64, error) {
 // it grows, and take up to twice their room.
 type pieces [][]byte
 
-// pieceBytes is how large a piece is, but for the last.
 const pieceBytes = 64 << 10
 
-// Write implements io.Writer.
 func (p *pieces) Write(b []byte) (int, error) {
 	for left := b; len(left) > 0; {
 		last := len(*p) - 1
@@ -233,7 +229,6 @@ type heldWriter struct {
 	ended bool
 }
 
-// Write implements io.Writer.
 func (h *heldWriter) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	ended := h.ended
@@ -268,7 +263,6 @@ func newCompression() (compression, error) {
 	return wrap, nil
 }
 
-// compress wraps the handlers in the compression, with a limit on each write.
 func (c compression) compress(routes []route) {
 	for i, r := range routes {
 		routes[i].handler = withDeadlines(c(r.handler))

@@ -9,10 +9,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
-// mutePath is where an endpoint is muted.
 const mutePath = "/api/v1/endpoints/{name}/mute"
 
-// maxMuteBytes bounds the body of a request to mute.
 const maxMuteBytes = 4 << 10
 
 // Muter mutes endpoints, for alerts and pages; probes go on.

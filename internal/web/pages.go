@@ -133,7 +133,6 @@ type Links struct {
 	Trace string
 }
 
-// traceID stands for the id in Links.Trace.
 const traceID = "{trace_id}"
 
 // normalize checks the addresses, and ends those to which something is added with a

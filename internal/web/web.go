@@ -199,10 +199,8 @@ const (
 	reloadPath  = "/-/reload"
 )
 
-// mcpPath is where programs ask by the Model Context Protocol.
 const mcpPath = "/mcp"
 
-// serveReload answers /-/reload.
 func serveReload(reload func(context.Context) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if reload == nil {
