@@ -276,7 +276,7 @@ func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
 		}
 	}
 	checkQuantity := func(p path, q Quantity, here func(QuantityRow) bool) {
-		switch row := rowOf(q); {
+		switch row := rows()[q]; {
 		case slices.Contains(named(of, here), q):
 		case slices.ContainsFunc(Vocabulary(of), func(known QuantityRow) bool { return known.Quantity == row.Quantity }):
 			d.errorf(p, "quantity %s belongs under %s", quote(string(q)), sectionOf(q))

@@ -1,10 +1,8 @@
 package config
 
 import (
-	_ "embed"
 	"reflect"
 	"slices"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -283,16 +281,7 @@ type Preset struct {
 	Module yaml.Node
 }
 
-//go:embed presets.yml
-var presetsText []byte
-
-var presets = sync.OnceValue(func() []Preset {
-	var all []Preset
-	if err := yaml.Unmarshal(presetsText, &all); err != nil {
-		panic("config: presets.yml: " + err.Error())
-	}
-	return all
-})
+var presets = embedded[[]Preset]("presets.yml")
 
 // Presets lists the built-in modules.
 func Presets() []Preset { return slices.Clone(presets()) }

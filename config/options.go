@@ -439,7 +439,7 @@ var forms = sync.OnceValue(func() map[string]form {
 		"hours":          {is: isHours, want: "a part of the day in UTC such as 22:00-06:00"},
 		"day":            {is: isDay, want: "a day such as 2026-01-31"},
 		"GPU":            {is: gpuUUID.MatchString, want: "a UUID as inference_gpu_info shows it, such as GPU-..."},
-		"host":           {is: isHostPattern, want: "a host like vllm.internal, *.internal or 10.0.0.7:8000"},
+		"host":           {is: isHost, want: "a host like vllm.internal, *.internal or 10.0.0.7:8000"},
 		"body key":       {is: isBodyKey, want: "the name of a key, like stream_options.include_usage"},
 		"page":           {is: isPage, want: "a path like /metrics, or a port and a path like :8002/metrics", secret: true},
 		"path":           {is: isPath, want: "a path like /custom/chat, without query and fragment", secret: true},

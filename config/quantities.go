@@ -1,11 +1,8 @@
 package config
 
 import (
-	_ "embed"
 	"strings"
 	"sync"
-
-	"gopkg.in/yaml.v3"
 )
 
 // Quantity is something that servers and gateways report about themselves, in one vocabulary
@@ -53,33 +50,21 @@ const (
 	histogramKind = "histogram"
 )
 
-//go:embed quantities.yml
-var quantitiesText []byte
+var quantities = embedded[map[Software][]QuantityRow]("quantities.yml")
 
-// vocabulary is what quantities.yml has: the rows of some software, and one row of each quantity.
-var vocabulary = sync.OnceValues(func() (of map[Software][]QuantityRow, rows map[Quantity]QuantityRow) {
-	if err := yaml.Unmarshal(quantitiesText, &of); err != nil {
-		panic("config: quantities.yml: " + err.Error())
-	}
-	rows = map[Quantity]QuantityRow{}
-	for _, software := range of {
+// rows are the quantities by their names.
+var rows = sync.OnceValue(func() map[Quantity]QuantityRow {
+	rows := map[Quantity]QuantityRow{}
+	for _, software := range quantities() {
 		for _, row := range software {
 			rows[row.Quantity] = row
 		}
 	}
-	return of, rows
+	return rows
 })
 
 // Vocabulary returns the quantities of some software; it is not to be changed.
-func Vocabulary(of Software) []QuantityRow {
-	all, _ := vocabulary()
-	return all[of]
-}
-
-func rowOf(q Quantity) QuantityRow {
-	_, rows := vocabulary()
-	return rows[q]
-}
+func Vocabulary(of Software) []QuantityRow { return quantities()[of] }
 
 // named lists those quantities of some software that are wanted.
 func named(of Software, wanted func(row QuantityRow) bool) []Quantity {
@@ -108,11 +93,11 @@ func Quantities(of Software) []Quantity { return named(of, isAny) }
 
 // IsCounter reports whether a quantity grows until its server restarts. A
 // distribution is none, though its parts do the same.
-func IsCounter(q Quantity) bool { return rowOf(q).Kind == counterKind }
+func IsCounter(q Quantity) bool { return rows()[q].Kind == counterKind }
 
 // MetricName returns the name of the metric of a quantity, without its prefix.
 func (q Quantity) MetricName() string {
-	switch row := rowOf(q); {
+	switch row := rows()[q]; {
 	case row.Kind == counterKind:
 		return string(q) + "_total"
 	case row.Kind == histogramKind && row.Unit != "":
@@ -126,7 +111,7 @@ func IsRatio(q Quantity) bool { return strings.HasSuffix(string(q), "_ratio") &&
 
 // isLargest reports whether of several numbers of a quantity the largest counts and
 // not the sum.
-func isLargest(q Quantity) bool { return rowOf(q).Largest || IsRatio(q) }
+func isLargest(q Quantity) bool { return rows()[q].Largest || IsRatio(q) }
 
 // AddsUp reports whether of several servers of an endpoint, or replicas of a gateway, the
 // sum of a quantity counts, and not the largest number: replicas see the same backends.
@@ -134,7 +119,7 @@ func AddsUp(q Quantity) bool { return !isLargest(q) && q != Backends && q != Bac
 
 // sectionOf returns the key of a mapping that a quantity has its sources under.
 func sectionOf(q Quantity) string {
-	switch row := rowOf(q); {
+	switch row := rows()[q]; {
 	case row.Own != "":
 		return row.Own
 	case row.Kind == histogramKind:

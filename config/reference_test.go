@@ -35,7 +35,7 @@ func TestReference(t *testing.T) {
 		"doc":           ref.doc,
 		"httpKeys":      ref.httpKeys,
 		"reserved":      ref.reserved,
-		"delicate":      func() string { return codes(metadataNames()) + ", " + codes(addressTexts()) },
+		"delicate":      func() string { return codes(reserved().Hosts) + ", " + codes(addressTexts()) },
 		"apis":          ref.apis,
 		"presets":       presetTable,
 		"languages":     func() string { return codes(Languages()) },
@@ -378,12 +378,12 @@ func listKeys(b *strings.Builder, t reflect.Type, prefix string) {
 func (r *reference) apis() string { return codes(api.Names()) }
 
 // reserved lists the label names that are refused.
-func (r *reference) reserved() string { return codes(reservedLabels()) }
+func (r *reference) reserved() string { return codes(reserved().Labels) }
 
 // addressTexts lists the addresses that only a list of hosts allows.
 func addressTexts() []string {
 	var all []string
-	for _, n := range metadataAddresses() {
+	for _, n := range reserved().Addresses {
 		text := n.String()
 		if n.IsSingleIP() {
 			text = n.Addr().String()

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -129,8 +128,7 @@ func isModelQuery(query string) bool {
 	query = modelQuery(query)
 	escaped, ok := strings.CutPrefix(query, "model=")
 	name, err := url.QueryUnescape(escaped)
-	bad := name == "" || len(name) > maxModelBytes || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl)
-	return query == "" || ok && err == nil && !bad && !strings.ContainsAny(escaped, "&;=")
+	return query == "" || ok && err == nil && labelProblem(name, maxModelBytes) == "" && !strings.ContainsAny(escaped, "&;=")
 }
 
 // validateOpenURL refuses a user in a URL that others log: it belongs under the keys
@@ -185,82 +183,68 @@ type Probe struct {
 // Allows reports whether a URL's host is one of those that are listed.
 func (b *Probe) Allows(u *url.URL) bool {
 	return slices.ContainsFunc(b.Allow, func(s string) bool {
-		pattern, ok := parseHostPattern(s)
-		return ok && pattern.matches(u)
+		rule, ok := parseHost(s)
+		return ok && rule.allows(u)
 	})
 }
 
-func isHostPattern(s string) bool {
-	_, ok := parseHostPattern(s)
+func isHost(s string) bool {
+	_, ok := parseHost(s)
 	return ok
 }
 
-// hostPattern is a host as Probe lists it.
-type hostPattern struct {
-	host string // lower case; of a wildcard what follows the asterisk, ".internal"
-	port string // "" is any
-}
-
-func parseHostPattern(s string) (hostPattern, bool) {
-	u, err := url.Parse("http://" + s)
-	if err != nil || u.Host != s || !isPort(u) {
-		return hostPattern{}, false
-	}
-	h := hostPattern{host: foldHost(u), port: u.Port()}
-	if strings.HasPrefix(s, "[") {
-		return h, net.ParseIP(h.host) != nil
-	}
-	names := h.host
-	if rest, ok := strings.CutPrefix(h.host, "*."); ok {
-		h.host, names = "."+rest, rest
-	}
-	for name := range strings.SplitSeq(names, ".") {
-		if !isPlain(name) {
-			return hostPattern{}, false
-		}
-	}
-	return h, true
-}
-
-func (h hostPattern) matches(u *url.URL) bool {
-	return (h.port == "" || h.port == portOf(u)) && h.matchesHost(foldHost(u))
-}
-
-func (h hostPattern) matchesHost(host string) bool {
-	if strings.HasPrefix(h.host, ".") {
-		return len(host) > len(h.host) && strings.HasSuffix(host, h.host)
-	}
-	return host == h.host
-}
-
-// foldHost is the one spelling of a host: lower case, without final dots.
-func foldHost(u *url.URL) string {
-	return strings.TrimRight(strings.ToLower(u.Hostname()), ".")
-}
-
-// hostRule is an item of a discovery's list of hosts: a network, or else a
-// pattern.
+// hostRule is an item of a list of hosts: a network, or else a host.
 type hostRule struct {
 	network netip.Prefix
-	pattern hostPattern
+	host    string // lower case; of a wildcard what follows the asterisk, ".internal"
+	port    string // "" is any
 }
 
 func parseHostRule(s string) (hostRule, bool) {
 	if network, err := netip.ParsePrefix(s); err == nil {
 		return hostRule{network: network.Masked()}, true
 	}
-	pattern, ok := parseHostPattern(s)
-	return hostRule{pattern: pattern}, ok
+	return parseHost(s)
 }
 
-// port returns the port at which a rule allows the host of a URL, "" for any; ok is false
+func parseHost(s string) (hostRule, bool) {
+	u, err := url.Parse("http://" + s)
+	if err != nil || u.Host != s || !isPort(u) {
+		return hostRule{}, false
+	}
+	r := hostRule{host: foldHost(u), port: u.Port()}
+	if strings.HasPrefix(s, "[") {
+		return r, net.ParseIP(r.host) != nil
+	}
+	names, wildcard := strings.CutPrefix(r.host, "*.")
+	if wildcard {
+		r.host = "." + names
+	}
+	return r, !slices.ContainsFunc(strings.Split(names, "."), func(name string) bool { return !isPlain(name) })
+}
+
+// portOf returns the port at which a rule allows the host of a URL, "" for any; ok is false
 // where it does not allow the host.
-func (r hostRule) port(u *url.URL) (port string, ok bool) {
-	if r.network.IsValid() {
+func (r hostRule) portOf(u *url.URL) (port string, ok bool) {
+	host := foldHost(u)
+	switch {
+	case r.network.IsValid():
 		address, isAddress := addressOf(u)
 		return "", isAddress && r.network.Contains(address)
+	case strings.HasPrefix(r.host, "."):
+		return r.port, len(host) > len(r.host) && strings.HasSuffix(host, r.host)
 	}
-	return r.pattern.port, r.pattern.matchesHost(foldHost(u))
+	return r.port, host == r.host
+}
+
+func (r hostRule) allows(u *url.URL) bool {
+	port, ok := r.portOf(u)
+	return ok && (port == "" || port == portOf(u))
+}
+
+// foldHost is the one spelling of a host: lower case, without final dots.
+func foldHost(u *url.URL) string {
+	return strings.TrimRight(strings.ToLower(u.Hostname()), ".")
 }
 
 // Allows reports whether an endpoint may have a URL with this host. Names are not
@@ -270,10 +254,7 @@ func (d *Discovery) Allows(u *url.URL) bool {
 		address, _ := addressOf(u)
 		return !isDelicate(foldHost(u), address)
 	}
-	return slices.ContainsFunc(d.allow, func(rule hostRule) bool {
-		port, ok := rule.port(u)
-		return ok && (port == "" || port == portOf(u))
-	})
+	return slices.ContainsFunc(d.allow, func(rule hostRule) bool { return rule.allows(u) })
 }
 
 // pagePorts returns the ports of a URL's host that the list of hosts allows; nil
@@ -281,7 +262,7 @@ func (d *Discovery) Allows(u *url.URL) bool {
 func (d *Discovery) pagePorts(u *url.URL) []string {
 	var ports []string
 	for _, rule := range d.allow {
-		switch port, ok := rule.port(u); {
+		switch port, ok := rule.portOf(u); {
 		case ok && port == "":
 			return nil
 		case ok:
@@ -303,11 +284,11 @@ func isDelicate(host string, address netip.Addr) bool {
 	if address.IsValid() {
 		return slices.ContainsFunc(spellings(address), isDelicateAddress)
 	}
-	return slices.Contains(metadataNames(), host) || endsInNumber(host) || !isASCII(host)
+	return slices.Contains(reserved().Hosts, host) || endsInNumber(host) || !isASCII(host)
 }
 
 func isDelicateAddress(a netip.Addr) bool {
-	return a.IsLinkLocalUnicast() || slices.ContainsFunc(metadataAddresses(), func(n netip.Prefix) bool { return n.Contains(a) })
+	return a.IsLinkLocalUnicast() || slices.ContainsFunc(reserved().Addresses, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
 // spellings returns an address and, for IPv6, the IPv4 addresses that gateways
@@ -318,36 +299,16 @@ func spellings(a netip.Addr) []netip.Addr {
 		return all
 	}
 	b := a.As16()
-	for _, e := range embeddings() {
-		if e.network.Contains(a) {
+	for _, e := range reserved().Embeddings {
+		if e.Network.Contains(a) {
 			var v4 [4]byte
-			for i, at := range e.at {
+			for i, at := range e.At {
 				v4[i] = b[at]
 			}
 			all = append(all, netip.AddrFrom4(v4))
 		}
 	}
 	return all
-}
-
-// embedding is a network of IPv6 whose addresses contain one of IPv4.
-type embedding struct {
-	network netip.Prefix
-	at      [4]int // its bytes
-}
-
-func embeddings() []embedding {
-	last := [4]int{12, 13, 14, 15}
-	return []embedding{
-		{netip.MustParsePrefix("::/96"), last},                           // IPv4-compatible, RFC 4291
-		{netip.MustParsePrefix("::ffff:0:0:0/96"), last},                 // IPv4-translated, RFC 2765
-		{netip.MustParsePrefix("64:ff9b::/96"), last},                    // NAT64, RFC 6052
-		{netip.MustParsePrefix("64:ff9b:1::/48"), last},                  // NAT64 of a site, RFC 8215, with a prefix of 96 bits
-		{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{9, 10, 11, 12}}, // of 64 bits
-		{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{7, 9, 10, 11}},  // of 56 bits
-		{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{6, 7, 9, 10}},   // of 48 bits
-		{netip.MustParsePrefix("2002::/16"), [4]int{2, 3, 4, 5}},         // 6to4, RFC 3056
-	}
 }
 
 // isASCII is false for a host that a resolver may change: 169。254。169。254, with
@@ -365,25 +326,4 @@ func endsInNumber(host string) bool {
 		return err == nil
 	}
 	return last != "" && strings.Trim(last, "0123456789") == ""
-}
-
-// metadataNames are the names of the metadata services of clouds.
-func metadataNames() []string {
-	return []string{
-		"instance-data", "instance-data.ec2.internal",
-		"metadata", "metadata.google.internal", "metadata.goog",
-		"metadata.azure.internal", "metadata.tencentyun.com", "api.metadata.cloud.ibm.com",
-	}
-}
-
-// metadataAddresses are those of their addresses that are not link-local: of
-// Alibaba, Azure, Oracle, AWS (instances and pods) and Google.
-func metadataAddresses() []netip.Prefix {
-	return []netip.Prefix{
-		netip.MustParsePrefix("100.100.100.200/32"),
-		netip.MustParsePrefix("168.63.129.16/32"),
-		netip.MustParsePrefix("192.0.0.192/32"),
-		netip.MustParsePrefix("fd00:ec2::/32"),
-		netip.MustParsePrefix("fd20:ce::254/128"),
-	}
 }

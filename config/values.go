@@ -1,12 +1,15 @@
 package config
 
 import (
+	"embed"
 	"maps"
 	"math"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -16,17 +19,31 @@ import (
 // maxLabelBytes bounds a label value.
 const maxLabelBytes = 256
 
-// reservedLabels are the label names of the exporter's own series, now or as
-// planned, and those that Prometheus sets.
-func reservedLabels() []string {
-	return []string{
-		"affinity", "api", "cause", "compute_precision", "concurrency", "currency", "disaggregation_role", "endpoint", "engine", "finding", "finish", "gpu",
-		"gpu_instance_id", "input_tokens", "instance", "job", "kind", "le",
-		"metric", "mig_profile", "mig_uuid", "model", "module", "outcome",
-		"output_tokens", "part", "phase", "plan", "prefix", "prefix_cache_unit", "quantile",
-		"quantity", "reason", "resource", "server", "slo", "source", "stat",
-		"state", "turn", "unit", "url", "uuid", "verdict", "weights_precision",
+// reserved is what reserved.yml has.
+var reserved = embedded[struct {
+	Labels, Hosts []string
+	Addresses     []netip.Prefix
+	Embeddings    []struct {
+		Network netip.Prefix
+		At      [4]int
 	}
+}]("reserved.yml")
+
+//go:embed *.yml
+var files embed.FS
+
+// embedded returns how to get what a YAML file of the program has, which is read once.
+func embedded[T any](name string) func() T {
+	return sync.OnceValue(func() (v T) {
+		text, err := files.ReadFile(name)
+		if err == nil {
+			err = yaml.Unmarshal(text, &v)
+		}
+		if err != nil {
+			panic("config: " + name + ": " + err.Error())
+		}
+		return v
+	})
 }
 
 func validateLabels(r *report, p path, labels map[string]string) {
@@ -35,7 +52,7 @@ func validateLabels(r *report, p path, labels map[string]string) {
 		switch {
 		case !model.LegacyValidation.IsValidLabelName(name):
 			r.errorf(at, "must be of the form [a-zA-Z_][a-zA-Z0-9_]*, got %s", quote(name))
-		case strings.HasPrefix(name, "__") || slices.Contains(reservedLabels(), name):
+		case strings.HasPrefix(name, "__") || slices.Contains(reserved().Labels, name):
 			r.errorf(at, "label name %s is reserved", quote(name))
 		case len(value) > maxLabelBytes:
 			r.errorf(at, "must have at most %d bytes, got %d", maxLabelBytes, len(value))
