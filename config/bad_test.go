@@ -229,6 +229,8 @@ func sample(o option, f reflect.Value) string {
 		return "[a]"
 	case f.Kind() == reflect.Map:
 		return "{a: stop}"
+	case f.Kind() == reflect.Pointer:
+		return "{}"
 	case f.Kind() == reflect.Int && o.interval != nil:
 		return cmp.Or(o.interval.to, o.interval.from)
 	case f.Kind() != reflect.String:

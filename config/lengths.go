@@ -218,31 +218,6 @@ func (m *Module) MaxOutput() int {
 	return max(m.OutputTokens.Max(), m.Traffic.MaxOutputTokens)
 }
 
-// validateTraffic rejects keys that say other lengths than those of users.
-func (m *Module) validateTraffic(r *report, p path) {
-	if m.Traffic == nil {
-		return
-	}
-	at := p.key("traffic")
-	if a := m.Ask(); !a.ToLength() {
-		r.errorf(at, "traffic and %s are mutually exclusive", a.Key)
-	} else if m.Prefix != PrefixCold {
-		r.errorf(at, "traffic and prefix: %s are mutually exclusive", m.Prefix)
-	}
-	if len(m.Concurrency) > 0 {
-		r.errorf(at, "traffic and concurrency are mutually exclusive")
-	}
-	if several(m.InputTokens) {
-		r.errorf(p.key("input_tokens"), "several lengths beside traffic; want the one to ask until the traffic is known")
-	}
-	if several(m.OutputTokens) {
-		r.errorf(p.key("output_tokens"), "several lengths beside traffic; want the one to ask until the traffic is known")
-	}
-}
-
-// MaxTurns is the largest number of turns of a conversation.
-const MaxTurns = 8
-
 // turnTokens is more tokens than a turn adds to the prompt of the next one beside
 // its answer: the text of the user and the template around both messages.
 const turnTokens = 128

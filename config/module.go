@@ -65,7 +65,7 @@ type Module struct {
 	// metrics pages of the servers count them, instead of asking `input_tokens`
 	// and `output_tokens`, which are asked until the requests of users are known.
 	// Default: no such draw.
-	Traffic *Traffic `yaml:"traffic,omitempty"`
+	Traffic *Traffic `yaml:"traffic,omitempty" excludes:"prompt,prompts_file,questions,reference_logprob,track_model,reference_texts,tool_call,structured,prefix: warm,prefix: paired,prefix: conversation,concurrency"`
 	// BatchSize is how many texts one probe sends to an endpoint that embeds or
 	// ranks.
 	BatchSize int `yaml:"batch_size,omitempty" default:"8" range:"[1,2048]"`
@@ -174,7 +174,6 @@ func (m *Module) check(r *report, p path) {
 	m.validateConcurrency(r, p)
 	m.validateArrivals(r, p)
 	m.validateLengths(r, p)
-	m.validateTraffic(r, p)
 	m.validateAsk(r, p)
 	m.validateAnswers(r, p)
 	m.SLO.checkCounted(r, p.key("slo"), []*Module{m}, "has no effect with %s")
@@ -223,26 +222,27 @@ func textProblem(text string) string {
 	return ""
 }
 
-// several reports whether there is more than one length.
-func several(l Lengths) bool { return len(l.Ladder) > 1 || len(l.Mix) > 1 }
-
 // validateLengths rejects several lengths where estimates would mix them.
 func (m *Module) validateLengths(r *report, p path) {
-	beside := ""
+	beside, want := "", "give each a module of its own"
 	switch {
 	case len(m.Concurrency) > 0:
 		beside = "concurrency"
 	case m.Prefix.IsRelated():
 		beside = "prefix: " + string(m.Prefix)
+	case m.Traffic != nil:
+		beside, want = "traffic", "want the one to ask until the traffic is known"
 	default:
 		return
 	}
-	const hint = "several lengths beside %s; give each a module of its own"
-	if several(m.InputTokens) {
-		r.errorf(p.key("input_tokens"), hint, beside)
+	wantOne := func(key string, l Lengths) {
+		if len(l.Ladder) > 1 || len(l.Mix) > 1 {
+			r.errorf(p.key(key), "several lengths beside %s; %s", beside, want)
+		}
 	}
-	if several(m.OutputTokens) && m.Prefix != PrefixPaired {
-		r.errorf(p.key("output_tokens"), hint, beside)
+	wantOne("input_tokens", m.InputTokens)
+	if m.Prefix != PrefixPaired {
+		wantOne("output_tokens", m.OutputTokens)
 	}
 }
 
