@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -112,22 +113,10 @@ func (d *Discovery) check(r *report, p path) {
 	if r.written(p.key("url")) {
 		r.errorf(p.key("url"), "each endpoint has its own: it is made from __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs")
 	}
-	d.checkSources(r, p)
-	d.checkAllow(r, p)
-}
-
-func (d *Discovery) checkSources(r *report, p path) {
-	for _, key := range sourceKeys() {
-		if r.failed[p.key(key)] {
-			return // one that is written wrongly
-		}
-	}
-	if len(d.Sources()) == 0 {
+	writtenWrongly := slices.ContainsFunc(sourceKeys(), func(key string) bool { return r.failed[p.key(key)] })
+	if len(d.Sources()) == 0 && !writtenWrongly {
 		r.errorf(p, "no source of targets; want at least one of %s", strings.Join(sourceKeys(), ", "))
 	}
-}
-
-func (d *Discovery) checkAllow(r *report, p path) {
 	at := p.key("allow")
 	for i, s := range d.Allow {
 		rule, ok := parseHostRule(s)
@@ -182,35 +171,27 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	e := d.Template
 	e.URL.URL = targetURL(r, target)
 	if e.URL.URL != nil {
-		e.Name = e.URL.nameWithPath()
-		if name := target.Get(labelEndpoint); name != "" {
-			e.Name = name
-		}
+		e.Name = cmp.Or(target.Get(labelEndpoint), e.URL.nameWithPath())
 		checkText(r, labelEndpoint, e.Name, maxNameBytes)
 		checkEndpointName(r, labelEndpoint, e.Name)
 	}
-	if model := target.Get(labelModel); model != "" {
-		e.Model = model
-		checkText(r, labelModel, model, maxModelBytes)
+	if e.Model = cmp.Or(target.Get(labelModel), e.Model); e.Model != "" {
+		checkText(r, labelModel, e.Model, maxModelBytes)
 	}
-	if name := target.Get(labelAPI); name != "" {
-		e.API = name
-		if problem := formOf("protocol").problem(name); problem != "" {
+	if e.API = cmp.Or(target.Get(labelAPI), e.API); e.API != "" {
+		if problem := formOf("protocol").problem(e.API); problem != "" {
 			r.errorf(labelAPI, "%s", problem)
 		}
 	}
-	if engine := target.Get(labelEngine); engine != "" {
-		e.Servers.Engine = engine
-		checkText(r, labelEngine, engine, maxNameBytes)
+	if e.Servers.Engine = cmp.Or(target.Get(labelEngine), e.Servers.Engine); e.Servers.Engine != "" {
+		checkText(r, labelEngine, e.Servers.Engine, maxNameBytes)
 	}
 	if names := target.Get(labelModules); names != "" {
 		e.Modules = strings.Split(strings.ReplaceAll(names, " ", ""), ",")
 		e.checkModules(r, labelModules, d.modules)
 	}
-	if name := target.Get(labelGateway); name != "" {
-		e.Gateway = name
-		checkGateway(r, labelGateway, name, d.gateways)
-	}
+	e.Gateway = cmp.Or(target.Get(labelGateway), e.Gateway)
+	checkGateway(r, labelGateway, e.Gateway, d.gateways)
 	e.addLabels(r, target)
 	if len(r.errs) > 0 {
 		return nil, errors.New(r.joined())
@@ -223,12 +204,9 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 }
 
 func (e *Endpoint) addLabels(r *report, target labels.Labels) {
-	var own map[string]string
+	own := map[string]string{}
 	target.Range(func(l labels.Label) {
 		if !strings.HasPrefix(l.Name, "__") {
-			if own == nil {
-				own = map[string]string{}
-			}
 			own[l.Name] = l.Value
 		}
 	})
@@ -237,9 +215,7 @@ func (e *Endpoint) addLabels(r *report, target labels.Labels) {
 		return
 	}
 	validateLabels(r, "labels", own)
-	if own != nil {
-		e.Labels = mergeLabels(e.Labels, own)
-	}
+	e.Labels = mergeLabels(e.Labels, own)
 }
 
 // targetURL is the URL of a target; nil with a mistake.
@@ -259,11 +235,7 @@ func targetURL(r *report, target labels.Labels) *url.URL {
 			r.errorf(LabelPath, "want a path like /custom, without query and fragment")
 			return nil
 		}
-		scheme := target.Get(labelScheme)
-		if scheme == "" {
-			scheme = "http"
-		}
-		text = scheme + "://" + address + rest
+		text = cmp.Or(target.Get(labelScheme), "http") + "://" + address + rest
 	}
 	if len(text) > maxURLBytes {
 		r.errorf(at, "URL of %d bytes, more than %d", len(text), maxURLBytes)

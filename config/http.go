@@ -100,19 +100,9 @@ func printableProxy(u promconfig.URL) promconfig.URL {
 	return promconfig.URL{URL: &own}
 }
 
-// MarshalJSON renders what MarshalYAML does; the JSON form of the embedded
+// MarshalJSON writes the settings as a text, as Format does; the JSON form of the embedded
 // type would show the password in a proxy's URL.
-func (h HTTPClient) MarshalJSON() ([]byte, error) {
-	text, err := yaml.Marshal(h)
-	if err != nil {
-		return nil, fmt.Errorf("render http settings: %w", err)
-	}
-	var v any
-	if err := yaml.Unmarshal(text, &v); err != nil {
-		return nil, fmt.Errorf("render http settings: %w", err)
-	}
-	return json.Marshal(v)
-}
+func (h HTTPClient) MarshalJSON() ([]byte, error) { return json.Marshal(fmt.Sprint(h)) }
 
 // Format writes the settings as printYAML does.
 func (h HTTPClient) Format(f fmt.State, _ rune) { printYAML(f, h) }

@@ -64,8 +64,8 @@ func validateLabels(r *report, p path, labels map[string]string) {
 
 // mergeLabels adds own to shared; own ones win.
 func mergeLabels(shared, own map[string]string) map[string]string {
-	if len(shared)+len(own) == 0 {
-		return nil
+	if len(own) == 0 {
+		return shared
 	}
 	out := make(map[string]string, len(shared)+len(own))
 	maps.Copy(out, shared)
