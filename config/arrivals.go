@@ -114,7 +114,6 @@ func (m *Module) validateSpan(r *report, p path, last float64) {
 
 // Bounds of a file with recorded arrivals.
 const (
-	maxProfileBytes    = 64 << 20 // as files with prompts: traces have lines of several kB
 	maxProfileArrivals = 100_000
 	maxProfileSpan     = 366 * 24 * time.Hour
 )
@@ -124,7 +123,7 @@ func (a *Arrivals) loadProfile(r *report, p path) {
 	if a == nil {
 		return
 	}
-	r.loadLines(p, a.ProfileFile, maxProfileBytes, func(data []byte) []lineError {
+	r.loadLines(p, a.ProfileFile, func(data []byte) []lineError {
 		profile, mistake := parseProfile(data)
 		if mistake != nil {
 			return []lineError{*mistake}

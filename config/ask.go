@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -276,7 +275,11 @@ type Expect struct {
 }
 
 func (e *Expect) check(r *report, p path) {
-	if !r.writtenUnder(p, keysOf(reflect.TypeFor[Expect]())) {
+	written := false
+	for at := range r.lines {
+		written = written || strings.HasPrefix(string(at), string(p)+".")
+	}
+	if !written {
 		r.errorf(p, "expects nothing; want at least one of equals, matches, json_schema, min_length, max_length, language and finish_reason")
 	}
 	if equals := p.key("equals"); r.written(equals) && strings.TrimSpace(e.Equals) == "" {

@@ -67,7 +67,7 @@ func Load(name string, checks ...Check) (*Config, error) { return load(newReport
 // is no mistake but its MissingSecret, whatever Global.MissingSecrets says.
 func LoadForOne(name string, checks ...Check) (*Config, error) {
 	r := newReport(name)
-	r.skipSecrets = true
+	r.missingSecrets = missingSkip
 	return load(r, checks)
 }
 
@@ -75,7 +75,7 @@ func LoadForOne(name string, checks ...Check) (*Config, error) {
 // what depends on one is not checked.
 func LoadWithoutSecrets(name string, checks ...Check) (*Config, error) {
 	r := newReport(name)
-	r.noSecrets = true
+	r.missingSecrets = missingIgnore
 	return load(r, checks)
 }
 

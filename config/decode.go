@@ -180,9 +180,12 @@ func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
 			m.usePreset(d, e.key)
 		}
 		d.hideName(p, i, e, item.Kind())
-		if d.secret && item.Kind() != reflect.Interface && isNull(target(e.value)) {
+		switch none := isNull(target(e.value)); {
+		case none && d.secret && item.Kind() != reflect.Interface:
 			d.errorAt(e.line, p.key(e.key), "missing; want a value")
 			continue
+		case none && item.Kind() == reflect.Slice:
+			continue // counts as left out: a built-in mapping supplies it
 		}
 		d.entry(e, p.key(e.key), item)
 		v.SetMapIndex(reflect.ValueOf(e.key).Convert(v.Type().Key()), item)

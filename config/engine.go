@@ -211,10 +211,8 @@ func ParseMapping(data []byte, name string, of Software) (*Mapping, error) {
 	return m, nil
 }
 
-// complete sets how several samples make one number, by what it is a number of. A key
-// without a value counts as left out: a built-in mapping of the same name supplies it.
+// complete sets how several samples make one number, by what it is a number of.
 func (m *Mapping) complete(r *report, p path) {
-	dropUnwritten(r, p.key("values"), m.Values)
 	for q, sources := range m.Values {
 		for i := range sources {
 			if isLargest(q) {
@@ -222,12 +220,6 @@ func (m *Mapping) complete(r *report, p path) {
 			}
 		}
 	}
-	dropUnwritten(r, p.key("histograms"), m.Histograms)
-}
-
-// dropUnwritten removes the keys without a value. It keeps keys with an empty list.
-func dropUnwritten[T any](r *report, p path, m map[Quantity][]T) {
-	maps.DeleteFunc(m, func(q Quantity, _ []T) bool { return !r.written(p.key(string(q))) })
 }
 
 func (s *MappingSource) complete(r *report, p path) {

@@ -31,15 +31,14 @@ type Error struct {
 
 // Error returns "file:line: path: message", without the parts that are unknown.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
+	at := e.File
 	if e.Line > 0 {
-		b.WriteString(":" + strconv.Itoa(e.Line))
+		at += ":" + strconv.Itoa(e.Line)
 	}
 	if e.Path != "" {
-		b.WriteString(": " + e.Path)
+		at += ": " + e.Path
 	}
-	return b.String() + ": " + e.Msg
+	return at + ": " + e.Msg
 }
 
 type path string
@@ -81,13 +80,12 @@ type report struct {
 	hidden map[path]path // those that messages do not repeat; see hide
 	errs   []*Error
 
-	missingSecrets map[*Error]bool // those of errs that the file may allow; see Global.MissingSecrets
-	skipSecrets    bool            // allow those of endpoints, whatever the file says
-	noSecrets      bool            // allow all of them
+	missing        map[*Error]bool // those of errs that are a missing secret
+	missingSecrets string          // takes the place of Global.MissingSecrets, unless it is ""
 }
 
 func newReport(file string) *report {
-	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}, missingSecrets: map[*Error]bool{}}
+	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}, missing: map[*Error]bool{}}
 }
 
 // written reports whether the file gives p a value of the right type. What is
@@ -96,17 +94,6 @@ func newReport(file string) *report {
 func (r *report) written(p path) bool {
 	_, ok := r.lines[p]
 	return ok && !r.failed[p]
-}
-
-// writtenUnder reports whether the file gives p one of these keys, with a valid
-// value or not.
-func (r *report) writtenUnder(p path, keys map[string][]int) bool {
-	for key := range keys {
-		if _, ok := r.lines[p.key(key)]; ok {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *report) failedUnder(p path) bool {
@@ -136,7 +123,7 @@ func (r *report) missingSecretf(p path, format string, args ...any) {
 	before := len(r.errs)
 	r.errorf(p, format, args...)
 	for _, e := range r.errs[before:] {
-		r.missingSecrets[e] = true
+		r.missing[e] = true
 	}
 }
 

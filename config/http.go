@@ -235,13 +235,6 @@ func (d *decoder) tlsVersion(n *yaml.Node, p path, out *promconfig.TLSVersion) {
 	*out = v
 }
 
-// The environment variables of the keys, as AWS names them.
-const (
-	envAccessKeyID     = "AWS_ACCESS_KEY_ID"
-	envSecretAccessKey = "AWS_SECRET_ACCESS_KEY"
-	envSessionToken    = "AWS_SESSION_TOKEN"
-)
-
 // SigV4 signs requests with AWS Signature Version 4. It excludes the
 // credentials under `http`. In a value of type secret, `${NAME}` is replaced by an
 // environment variable, as under `http`.
@@ -278,9 +271,9 @@ func (s *SigV4) complete(r *report, p path) {
 	if s.DefaultCredentials || r.written(p.key("access_key_id")) || r.written(p.key("secret_access_key")) {
 		return
 	}
-	s.AccessKeyID = os.Getenv(envAccessKeyID)
-	s.SecretAccessKey = promconfig.Secret(os.Getenv(envSecretAccessKey))
-	orDefault(r, p.key("session_token"), &s.SessionToken, promconfig.Secret(os.Getenv(envSessionToken)))
+	s.AccessKeyID = os.Getenv("AWS_ACCESS_KEY_ID")
+	s.SecretAccessKey = promconfig.Secret(os.Getenv("AWS_SECRET_ACCESS_KEY"))
+	orDefault(r, p.key("session_token"), &s.SessionToken, promconfig.Secret(os.Getenv("AWS_SESSION_TOKEN")))
 }
 
 // roleARN is how AWS names a role (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html).
@@ -294,7 +287,8 @@ func (s *SigV4) check(r *report, p path) {
 		r.errorf(id, "want letters and digits; leave both keys out for those of the environment")
 	case r.written(id) || r.written(secret):
 	case !isPlain(s.AccessKeyID) || s.SecretAccessKey == "":
-		r.missingSecretf(p, "no keys: want access_key_id and secret_access_key, or %s and %s in the environment, or default_credentials", envAccessKeyID, envSecretAccessKey)
+		r.missingSecretf(p, "no keys: want access_key_id and secret_access_key, "+
+			"or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or default_credentials")
 	}
 	r.checkHeader(p.key("session_token"), string(s.SessionToken))
 	if s.DefaultCredentials {

@@ -218,25 +218,22 @@ func (i *interval) contains(v float64) bool {
 
 // String returns the interval in words that follow "must be".
 func (i *interval) String() string {
-	if i.from != "" && i.to != "" && !i.openLow && !i.openHigh {
-		return "between " + i.from + " and " + i.to
+	low, high := "at least ", "at most "
+	if i.openLow {
+		low = "above "
 	}
-	var words []string
+	if i.openHigh {
+		high = "below "
+	}
 	switch {
 	case i.from == "":
-	case i.openLow:
-		words = append(words, "above "+i.from)
-	default:
-		words = append(words, "at least "+i.from)
-	}
-	switch {
+		return high + i.to
 	case i.to == "":
-	case i.openHigh:
-		words = append(words, "below "+i.to)
-	default:
-		words = append(words, "at most "+i.to)
+		return low + i.from
+	case i.openLow || i.openHigh:
+		return low + i.from + " and " + high + i.to
 	}
-	return strings.Join(words, " and ")
+	return "between " + i.from + " and " + i.to
 }
 
 // finish checks what was decoded by the tags of its options and by the methods check, the

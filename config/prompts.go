@@ -15,7 +15,6 @@ import (
 
 // Bounds of a file with prompts.
 const (
-	maxPromptsBytes    = 64 << 20
 	maxPromptsLines    = 100_000
 	maxPromptsMistakes = 10 // that are reported
 )
@@ -45,18 +44,18 @@ func (m *Module) hasExpected() bool {
 
 // loadPrompts reads PromptsFile, which is known to be a regular file.
 func (m *Module) loadPrompts(r *report, p path) {
-	r.loadLines(p, m.PromptsFile, maxPromptsBytes, func(data []byte) (mistakes []lineError) {
+	r.loadLines(p, m.PromptsFile, func(data []byte) (mistakes []lineError) {
 		m.Prompts, mistakes = parsePrompts(data)
 		return mistakes
 	})
 }
 
 // loadLines reads a file that the option at p names, "" is none, and reports its mistakes.
-func (r *report) loadLines(p path, name string, limit int64, parse func(data []byte) []lineError) {
+func (r *report) loadLines(p path, name string, parse func(data []byte) []lineError) {
 	if name == "" || r.failed[p] {
 		return
 	}
-	data, err := foreign.ReadFile(name, limit)
+	data, err := foreign.ReadFile(name, maxRecordsBytes)
 	if err != nil {
 		r.errorf(p, "cannot read: %v", err)
 		return

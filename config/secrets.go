@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -185,8 +186,12 @@ func expandEnv(s string) (string, error) {
 	}
 }
 
-// maxSecretBytes bounds a file with a secret or certificates.
-const maxSecretBytes = 1 << 20
+// Bounds of a file with a secret or certificates, and of one with prompts or arrivals: traces
+// have lines of several kB.
+const (
+	maxSecretBytes  = 1 << 20
+	maxRecordsBytes = 64 << 20
+)
 
 // isFileKey reports whether a key names one or several files.
 func isFileKey(key string) bool { return key == "files" || strings.HasSuffix(key, "_file") }
@@ -195,11 +200,8 @@ func isFileKey(key string) bool { return key == "files" || strings.HasSuffix(key
 // be read, so that a missing secret shows at start and not in the first probe.
 func (d *decoder) files(key string, p path, v reflect.Value) {
 	limit := maxSecretBytes
-	switch key {
-	case "prompts_file":
-		limit = maxPromptsBytes
-	case "profile_file":
-		limit = maxProfileBytes
+	if key == "prompts_file" || key == "profile_file" {
+		limit = maxRecordsBytes
 	}
 	if v.Kind() == reflect.String {
 		v.SetString(d.file(p, v.String(), limit))
@@ -255,39 +257,34 @@ func (h *HTTPClient) UseFiles() error {
 	return err
 }
 
-// The values of Global.MissingSecrets.
+// What a missing secret means: a value of Global.MissingSecrets, or nothing.
 const (
 	missingRefuse = "refuse"
 	missingSkip   = "skip_endpoint"
+	missingIgnore = "ignore"
 )
 
-// skipWithoutSecrets takes back the mistakes that are a missing secret of an endpoint,
-// where the file or the caller allows it, and marks the endpoint instead; and all that
-// are a missing secret where the caller needs none.
+// skipWithoutSecrets takes back the mistakes that are a missing secret, where the file or the
+// caller allows it, and marks the endpoint that it is of.
 func (c *Config) skipWithoutSecrets(r *report) {
-	if r.noSecrets {
-		r.errs = slices.DeleteFunc(r.errs, func(e *Error) bool { return r.missingSecrets[e] })
-		return
-	}
-	if c.Global.MissingSecrets != missingSkip && !r.skipSecrets {
-		return
-	}
-	r.errs = slices.DeleteFunc(r.errs, func(e *Error) bool { return r.missingSecrets[e] && c.skipOwner(e) })
+	meaning := cmp.Or(r.missingSecrets, c.Global.MissingSecrets)
+	r.errs = slices.DeleteFunc(r.errs, func(e *Error) bool {
+		return r.missing[e] && (meaning == missingIgnore || meaning == missingSkip && c.skipOwner(e))
+	})
 }
 
 // skipOwner marks the endpoint whose secret is missing; false if it is of something
 // that endpoints share.
 func (c *Config) skipOwner(e *Error) bool {
 	for i, own := range c.Endpoints {
-		if !path(e.Path).isUnder(path("endpoints").index(i)) {
-			continue
+		if path(e.Path).isUnder(path("endpoints").index(i)) {
+			_, key, _ := strings.Cut(e.Path, "].")
+			if own.MissingSecret != "" {
+				own.MissingSecret += missingSeparator
+			}
+			own.MissingSecret += key + ": " + e.Msg
+			return true
 		}
-		_, key, _ := strings.Cut(e.Path, "].")
-		if own.MissingSecret != "" {
-			own.MissingSecret += missingSeparator
-		}
-		own.MissingSecret += key + ": " + e.Msg
-		return true
 	}
 	return false
 }
