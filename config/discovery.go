@@ -13,7 +13,6 @@ import (
 	promdiscovery "github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
-	"gopkg.in/yaml.v3"
 )
 
 // Discovery finds endpoints with the service discovery of Prometheus. In
@@ -56,23 +55,6 @@ type Discovery struct {
 
 // Format writes the discovery as printYAML does.
 func (d Discovery) Format(f fmt.State, _ rune) { printYAML(f, d) }
-
-// MarshalYAML renders the discovery without the keys that only an endpoint has.
-func (d Discovery) MarshalYAML() (any, error) {
-	type fields Discovery
-	var n yaml.Node
-	if err := n.Encode(fields(d)); err != nil {
-		return nil, fmt.Errorf("render discovery: %w", err)
-	}
-	var kept []*yaml.Node
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if !slices.Contains([]string{"name", "url"}, n.Content[i].Value) {
-			kept = append(kept, n.Content[i], n.Content[i+1])
-		}
-	}
-	n.Content = kept
-	return &n, nil
-}
 
 // Sources returns all sources of targets.
 func (d *Discovery) Sources() Sources {

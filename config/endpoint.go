@@ -21,11 +21,11 @@ const (
 type Endpoint struct {
 	// Name is the label `endpoint`, unique in the file.
 	// Default: host and port of the URL, the scheme's own port left out.
-	Name string `yaml:"name" text:"128"`
+	Name string `yaml:"name,omitempty" text:"128"`
 	// URL is the base URL, http or https, with or without the version segment
 	// (`/v1`), without user and fragment, and without a query but Azure's
 	// `api-version`. Required.
-	URL URL `yaml:"url"`
+	URL URL `yaml:"url,omitempty"`
 	// API is the wire protocol that the endpoint speaks, one of the list below.
 	// Default: detected by asking the endpoint.
 	API string `yaml:"api,omitempty" form:"protocol"`

@@ -65,57 +65,44 @@ func (l *list) parse(text []byte, isYAML bool) ([]*targetgroup.Group, error) {
 	if most := maxValues + maxValuesPerTarget*l.limits.DiscoveryTargets; values > most {
 		return nil, fmt.Errorf("list has more than %d values", most)
 	}
-	read := l.parseJSON
+	read := readJSON
 	if isYAML {
-		read = l.parseYAML
+		read = readYAML
 	}
-	if err := read(text); err != nil {
+	groups, err := read(text)
+	if err != nil {
 		return nil, err
+	}
+	for _, g := range groups {
+		if err := l.add(g); err != nil {
+			return nil, err
+		}
 	}
 	return l.groups, nil
 }
 
-func (l *list) parseYAML(text []byte) error {
+func readYAML(text []byte) (groups []*listed, err error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
-	var all []*listed
-	if err := dec.Decode(&all); err != nil && !errors.Is(err, io.EOF) { // an empty file has no targets
-		return err
+	if err := dec.Decode(&groups); err != nil && !errors.Is(err, io.EOF) { // an empty file has no targets
+		return nil, err
 	}
-	for _, g := range all {
-		if err := l.add(g); err != nil {
-			return err
-		}
-	}
-	return nil
+	return groups, nil
 }
 
-// parseJSON reads group by group, so that a list of too many is not read to its
-// end.
-func (l *list) parseJSON(text []byte) error {
+func readJSON(text []byte) (groups []*listed, err error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		return nil, errors.New("want a list of groups of targets")
+	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
-	if begin, err := dec.Token(); err != nil {
-		return err
-	} else if begin != json.Delim('[') {
-		return errors.New("want a list of groups of targets")
-	}
-	for dec.More() {
-		var g *listed
-		if err := dec.Decode(&g); err != nil {
-			return err
-		}
-		if err := l.add(g); err != nil {
-			return err
-		}
-	}
-	if _, err := dec.Token(); err != nil {
-		return err
+	if err := dec.Decode(&groups); err != nil {
+		return nil, err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("unexpected data after the list of target groups")
+		return nil, errors.New("unexpected data after the list of target groups")
 	}
-	return nil
+	return groups, nil
 }
 
 // add adds a group, unless the list then holds too much.
