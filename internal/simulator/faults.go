@@ -251,8 +251,6 @@ func (f *Fault) ownShape(x *exchange, next sink) sink {
 			}
 			return next(e)
 		}
-	case "many_tokens_per_event":
-		return grouped(next, func() int { return 4 })
 	case "empty_stream":
 		return func(e *event) error {
 			switch {

@@ -46,11 +46,7 @@ func (x *exchange) streamReply(produce func(sink) error) error {
 	if x.fault.Frame != "" && x.isSSE() {
 		x.frame = framings()[x.fault.Frame].frame
 	}
-	out := x.fault.shape(x, x.put)
-	if x.s.o.TokensPerEvent > 1 {
-		out = x.speculate(out)
-	}
-	err := produce(out)
+	err := produce(x.fault.shape(x, x.put))
 	if errors.Is(err, errOver) {
 		err = x.closeBody()
 	}
@@ -143,45 +139,24 @@ func (x *exchange) tokens(out sink) error {
 	if err := out(&event{kind: open}); err != nil {
 		return err
 	}
-	var p progress
+	p, err := x.await(0)
+	if err != nil {
+		return err
+	}
+	if err := out(&event{kind: Role, usage: new(x.usage(p, 0))}); err != nil {
+		return err
+	}
 	var e event
-	for sent := 0; p.finish == ""; {
-		var err error
-		if p, err = x.await(sent); err != nil {
-			return err
-		}
-		for ; sent < p.tokens; sent++ {
-			if sent == 0 {
-				if err := out(&event{kind: Role, usage: new(x.usage(p, 0))}); err != nil {
-					return err
-				}
-			}
-			e = event{kind: Answer, text: x.appendToken(e.text[:0], sent), tokens: 1}
-			switch {
-			case sent < x.reasoning:
-				e.kind = Reasoning
-			case x.call != "":
-				e.kind = Call
-				if sent == x.reasoning {
-					e.name = x.call
-				}
-			}
-			if x.request.continuousUsage {
-				e.usage = &usage{Prompt: len(x.request.prompt), Output: sent + 1, Cached: -1, Reasoning: -1}
-			}
-			e.top = nil
-			if sent == 0 {
-				e.top = x.top
-			}
-			if sent+1 == p.tokens {
-				e.finish = p.finish
-				if x.call != "" && p.finish == finishStop {
-					e.finish = finishCall
-				}
-			}
-			if err := out(&e); err != nil {
+	for sent := 0; e.finish == ""; sent += e.tokens {
+		n := x.eventSize(sent)
+		for p.tokens < sent+n && p.finish == "" {
+			if p, err = x.await(p.tokens); err != nil {
 				return err
 			}
+		}
+		e = x.material(e.text[:0], p, sent, min(sent+n, p.tokens))
+		if err := out(&e); err != nil {
+			return err
 		}
 	}
 	if x.request.usage {
@@ -190,6 +165,68 @@ func (x *exchange) tokens(out sink) error {
 		}
 	}
 	return emit(out, event{kind: Done}, event{kind: end})
+}
+
+// material returns the event with some of the output tokens.
+func (x *exchange) material(text []byte, p progress, from, to int) event {
+	e := event{kind: Answer, tokens: to - from}
+	for i := from; i < to; i++ {
+		text = x.appendToken(text, i)
+	}
+	e.text = text
+	switch {
+	case from < x.reasoning:
+		e.kind = Reasoning
+	case x.call != "":
+		e.kind = Call
+		if from == x.reasoning {
+			e.name = x.call
+		}
+	}
+	if x.request.continuousUsage {
+		e.usage = &usage{Prompt: len(x.request.prompt), Output: to, Cached: -1, Reasoning: -1}
+	}
+	if from == 0 {
+		e.top = x.top
+	}
+	if to == p.tokens {
+		e.finish = p.finish
+		if x.call != "" && p.finish == finishStop {
+			e.finish = finishCall
+		}
+	}
+	return e
+}
+
+// drafts is how many tokens are proposed for each step with Options.TokensPerEvent, and maxTokensPerEvent the most that it
+// can be: all drafts accepted.
+const (
+	drafts            = 4
+	maxTokensPerEvent = drafts + 1
+)
+
+// eventSize returns how many tokens the next event has. With speculative decoding the first one, which comes from the
+// prompt, is alone; each further event has one token and those of the drafts that were accepted, each as likely as the
+// others. Those of a channel are not put together with those of another.
+func (x *exchange) eventSize(sent int) int {
+	n := 1
+	if x.fault.Name == "many_tokens_per_event" {
+		n = 4
+	}
+	if accept := (x.s.o.TokensPerEvent - 1) / drafts; accept > 0 && sent > 0 {
+		for range drafts {
+			if x.s.rng.Float64() < accept {
+				n++
+			}
+		}
+	}
+	switch {
+	case sent < x.reasoning:
+		return min(n, x.reasoning-sent)
+	case sent == x.reasoning && x.call != "": // its name
+		return 1
+	}
+	return n
 }
 
 // put is the last sink: it encodes, frames and writes.
@@ -292,62 +329,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// drafts is how many tokens are proposed for each step with Options.TokensPerEvent.
-const drafts = 4
-
-// maxTokensPerEvent is the most that Options.TokensPerEvent can be: all drafts accepted.
-const maxTokensPerEvent = drafts + 1
-
-// speculate puts tokens together as a server with speculative decoding does: the first one,
-// which comes from the prompt, is alone; each further event has one token and those
-// of the drafts that were accepted, each as likely as the others.
-func (x *exchange) speculate(next sink) sink {
-	accept, begun := (x.s.o.TokensPerEvent-1)/drafts, false
-	return grouped(next, func() int {
-		if !begun {
-			begun = true
-			return 1
-		}
-		n := 1
-		for range drafts {
-			if x.s.rng.Float64() < accept {
-				n++
-			}
-		}
-		return n
-	})
-}
-
-// grouped sends the tokens of as many events as size returns in one event; those of a
-// channel are not put together with those of another.
-func grouped(next sink, size func() int) sink {
-	held, want := event{}, size()
-	send := func() error {
-		err := next(&held)
-		held, want = event{text: held.text[:0]}, size()
-		return err
-	}
-	return func(e *event) error {
-		if e.tokens == 0 {
-			return next(e)
-		}
-		if held.tokens > 0 && held.kind != e.kind { // the answer starts
-			if err := send(); err != nil {
-				return err
-			}
-		}
-		text, tokens := append(held.text, e.text...), held.tokens+e.tokens
-		held = *e
-		held.text, held.tokens = text, tokens
-		if e.usage != nil {
-			held.usage = new(*e.usage)
-		}
-		if held.tokens < want && e.finish == "" {
-			return nil
-		}
-		return send()
 	}
 }
