@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/valyala/fastjson"
 
@@ -66,35 +67,30 @@ func (s *Server) answerOf(i int, v result.Verdict) string {
 // wrongAnswer is the answer to one of the next questions, in the form that question i wants.
 func (s *Server) wrongAnswer(i int) string {
 	q := s.questions[i]
-	for n := range s.questions {
-		other := s.questions[(i+1+n)%len(s.questions)].Answers[0]
-		if slices.Contains(q.Answers, other) {
-			continue
-		}
-		if q.Key != "" {
+	for _, next := range slices.Concat(s.questions[i:], s.questions) {
+		switch other := next.Answers[0]; {
+		case slices.Contains(q.Answers, other):
+		case q.Key != "":
 			return fmt.Sprintf("{%q: %q}", q.Key, other)
+		default:
+			return other
 		}
-		return other
 	}
 	return "" // cannot happen: questions have several answers
 }
 
 // vocabulary is the words of the simulated model: the numbers from zero to ninety-nine, one word per token.
-type vocabulary []string
-
-func newVocabulary() vocabulary {
-	small := strings.Fields(`zero one two three four five six seven eight nine ten eleven twelve
+var vocabulary = sync.OnceValue(func() []string {
+	words := strings.Fields(`zero one two three four five six seven eight nine ten eleven twelve
 		thirteen fourteen fifteen sixteen seventeen eighteen nineteen`)
-	tens := strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety")
-	v := vocabulary(small)
-	for _, ten := range tens {
-		v = append(v, ten)
-		for _, one := range small[1:10] {
-			v = append(v, ten+"-"+one)
+	for _, ten := range strings.Fields("twenty thirty forty fifty sixty seventy eighty ninety") {
+		words = append(words, ten)
+		for _, one := range words[1:10] {
+			words = append(words, ten+"-"+one)
 		}
 	}
-	return v
-}
+	return words
+})
 
 // answerText is the text of one answer, a word a token. The zero value counts from zero, again and again.
 type answerText struct {
@@ -110,14 +106,14 @@ type answerText struct {
 }
 
 // append appends word i, after the space that separates it.
-func (p *answerText) append(dst []byte, v vocabulary, i int) []byte {
+func (p *answerText) append(dst []byte, i int) []byte {
 	if i > 0 && !p.tight {
 		dst = append(dst, ' ')
 	}
 	if i < len(p.fixed) {
 		return append(dst, p.fixed[i]...)
 	}
-	word := i
+	v, word := vocabulary(), i
 	if p.order != 0 {
 		word = int(mix(p.order, uint64(i)) % uint64(len(v)))
 	}
@@ -139,16 +135,14 @@ func (q *reading) formOf(v *fastjson.Value) *form {
 	if schema := at(tool, q.Parameters); schema != nil {
 		return &form{string(tool.GetStringBytes("name")), jsonOf(sampleOf(schema))}
 	}
-	for _, path := range q.Schema {
-		schema := at(v, path)
-		if schema != nil && schema.Type() == fastjson.TypeString { // a schema as a text
-			schema, _ = fastjson.ParseBytes(schema.GetStringBytes())
-		}
-		if schema.GetObject("properties") != nil {
-			return &form{"", jsonOf(sampleOf(schema))}
-		}
+	schema := at(v, q.Schema)
+	if text := schema.GetStringBytes(); text != nil {
+		schema, _ = fastjson.ParseBytes(text)
 	}
-	return nil
+	if schema.GetObject("properties") == nil {
+		return nil
+	}
+	return &form{"", jsonOf(sampleOf(schema))}
 }
 
 // sampleOf returns a value that meets a schema of objects, strings and numbers.

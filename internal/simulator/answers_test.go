@@ -234,13 +234,12 @@ func TestOtherPromptsAreNoQuestions(t *testing.T) {
 }
 
 func TestVocabulary(t *testing.T) {
-	v := newVocabulary()
-	if len(v) != 100 {
-		t.Fatalf("%d words, want 100", len(v))
+	if n := len(vocabulary()); n != 100 {
+		t.Fatalf("%d words, want 100", n)
 	}
 	f := func(p answerText, i int, want string) {
 		t.Helper()
-		if got := string(p.append(nil, v, i)); got != want {
+		if got := string(p.append(nil, i)); got != want {
 			t.Errorf("word %d of %+v: %q, want %q", i, p, got, want)
 		}
 	}
@@ -259,11 +258,10 @@ func TestVocabulary(t *testing.T) {
 
 // Two orders say other things, and each always the same.
 func TestVoices(t *testing.T) {
-	v := newVocabulary()
 	say := func(p answerText) string {
 		var text []byte
 		for i := range 16 {
-			text = p.append(text, v, i)
+			text = p.append(text, i)
 		}
 		return string(text)
 	}

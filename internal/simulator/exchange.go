@@ -205,9 +205,9 @@ func (x *exchange) wholeReply() error {
 func (x *exchange) appendToken(dst []byte, i int) []byte {
 	if i < x.reasoning {
 		thoughts := answerText{offset: x.text.offset, order: x.text.order}
-		return thoughts.append(dst, x.s.words, i)
+		return thoughts.append(dst, i)
 	}
-	return x.text.append(dst, x.s.words, i-x.reasoning)
+	return x.text.append(dst, i-x.reasoning)
 }
 
 // usage returns the counts after n output tokens.

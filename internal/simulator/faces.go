@@ -30,7 +30,7 @@ type protocol struct {
 	Header map[string]string // templates of headers of a reply about inputs
 	// Events are templates by the part of a reply that they write, and templates that those use. A line of what one
 	// writes is a payload, with its name in the framing before it. Of a stream: role, then open, reasoning, answer or
-	// call, and close of each block of material, stop with the finish reason, alone where that is without a token,
+	// call, and close of each block of material, stop with the finish reason, finish where that is without a token,
 	// usage, end with the usage or at the end, done, broken in the place of what failed. Else: whole, failure. A part
 	// without a template is not written.
 	Events map[string]string
@@ -149,7 +149,7 @@ func (r *reply) take(e *event) {
 	if e.name != "" {
 		r.Name = jsonText(e.name)
 	}
-	if r.Finish == "" || e.kind == Finish && r.p.Events["alone"] != "" { // where a second one is seen
+	if r.Finish == "" || e.kind == Finish && r.p.Events["finish"] != "" { // where a second one is seen
 		r.Finish = r.p.nameOf(e.finish)
 	}
 	if e.usage != nil {
@@ -195,14 +195,10 @@ func (r *reply) appendEvent(dst []byte, e *event, frame frameFunc) []byte {
 			name = "failure"
 		}
 		return r.fail(dst, name, refusal{500, "InternalServerError", string(e.text)}, frame)
-	case Role:
-		dst = r.add(dst, "role", frame)
 	case Reasoning, Answer, Call:
 		dst = r.appendMaterial(dst, e, frame)
-	case Finish:
-		dst = r.add(dst, "alone", frame)
-	case Usage:
-		dst = r.add(dst, "usage", frame)
+	case Role, Finish, Usage:
+		dst = r.add(dst, string(e.kind), frame)
 	}
 	if e.finish != "" {
 		dst = r.add(r.closeBlock(dst, frame), "stop", frame)

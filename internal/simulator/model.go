@@ -257,7 +257,7 @@ func (x *exchange) drawFirst() {
 		}
 		logprob := min(0, p+moved+x.s.scoreNoise())
 		word := answerText{order: mix(order, uint64(i)+2_000)}
-		text := string(word.append(nil, x.s.words, 0))
+		text := string(word.append(nil, 0))
 		top = append(top, tokenScore{ID: tokenID(hashText(text)), Text: text, Logprob: &logprob})
 		p += firstSpread * logOf(h) // an exponential step down
 	}

@@ -95,9 +95,9 @@ type reading struct {
 	// From is the first token of a prompt that is scored, Top how many of the likeliest first tokens to stream. Texts
 	// are to be embedded, or ranked by Query.
 	From, Top, Texts, Query string
-	// Tool is a function that may be called, Parameters where under it its schema is, Schema that of an answer in JSON.
-	Tool, Parameters string
-	Schema           []string
+	// Tool is a function that may be called, Parameters where under it its schema is, Schema that of an answer in JSON,
+	// which may be a text.
+	Tool, Parameters, Schema string
 	// The switches: stream, report the usage at the end, in each event, draw the answer where no temperature is given
 	// (without a path: yes), return the log-probabilities of the output, and of the prompt, go on to the limit.
 	Stream, Usage, Counting, Sample, Logprobs, Echo string
@@ -277,9 +277,14 @@ func (x *exchange) answerInputs() error {
 	})
 }
 
-// versionPart is how much of a vector or of a score is the version's alone. Those of
-// two versions then have a cosine of about 0.96.
-const versionPart = 0.2
+// versionPart is how much of a vector or of a score is the version's alone, 0 without a version. Those of two versions
+// then have a cosine of about 0.96.
+func (in *inputs) versionPart() float64 {
+	if in.version == "" {
+		return 0
+	}
+	return 0.2
+}
 
 // Vectors returns the embeddings of the texts: of norm 1, each decided by its tokens and the version alone.
 func (in *inputs) Vectors() [][]float32 {
@@ -290,10 +295,7 @@ func (in *inputs) Vectors() [][]float32 {
 		var wide [dimensions]float64
 		sum := 0.0
 		for i := range wide {
-			wide[i] = rng.NormFloat64()
-			if in.version != "" {
-				wide[i] += versionPart * own.NormFloat64()
-			}
+			wide[i] = rng.NormFloat64() + in.versionPart()*own.NormFloat64()
 			sum += wide[i] * wide[i]
 		}
 		for _, v := range wide {
@@ -328,11 +330,8 @@ func (in *inputs) Scores() []score {
 				found++
 			}
 		}
-		scores[i] = score{i, float64(found) / float64(len(text))}
-		if in.version != "" {
-			own := rand.New(rand.NewPCG(hashTokens(text), hashText("score", in.version)))
-			scores[i].Value += versionPart * own.Float64()
-		}
+		own := rand.New(rand.NewPCG(hashTokens(text), hashText("score", in.version)))
+		scores[i] = score{i, float64(found)/float64(len(text)) + in.versionPart()*own.Float64()}
 	}
 	slices.SortStableFunc(scores, func(a, b score) int { return cmp.Compare(b.Value, a.Value) })
 	return scores

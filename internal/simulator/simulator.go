@@ -36,7 +36,6 @@ type Server struct {
 	records  latest[record]
 	// questions are those that the model may know the answers to; constant.
 	questions []answers.Question
-	words     vocabulary
 	weights   atomic.Pointer[weights]
 	routed    atomic.Uint64 // requests that took their turn
 	started   time.Time
@@ -49,7 +48,6 @@ func New(o Options) *Server {
 	s := &Server{
 		o:         o.withDefaults(),
 		questions: answers.Questions(),
-		words:     newVocabulary(),
 		started:   time.Now(),
 		rng:       newRand(o.Seed, 0),
 	}
