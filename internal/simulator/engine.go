@@ -3,9 +3,7 @@ package simulator
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,9 +15,8 @@ type finish string
 const (
 	finishStop   finish = "stop"
 	finishLength finish = "length"
-	// finishCall is finishStop as the protocols report it after a call.
-	finishCall  finish = "tool_calls"
-	finishAbort finish = "abort"
+	finishCall   finish = "tool_calls" // finishStop as the protocols report it after a call
+	finishAbort  finish = "abort"
 )
 
 // sequence is one request inside a replica.
@@ -68,9 +65,10 @@ func (q *sequence) progress() progress {
 	return q.now
 }
 
-func (q *sequence) wake() {
+// wake puts a value into a channel that has room for one.
+func wake(ready chan struct{}) {
 	select {
-	case q.ready <- struct{}{}:
+	case ready <- struct{}{}:
 	default:
 	}
 }
@@ -93,8 +91,7 @@ type replica struct {
 	count   State // what it has done; the rest of it is set by state
 	looping bool
 	step    step // the one in progress, its memory reused
-	// emptied holds a value when the last sequence left by an abort, so that
-	// the loop ends at once and not at the end of its step.
+	// emptied holds a value when the last sequence left by an abort, so that the loop ends at once.
 	emptied chan struct{}
 }
 
@@ -141,10 +138,7 @@ func (r *replica) abort(q *sequence) {
 	}
 	r.end(q, finishAbort)
 	if len(r.running)+len(r.waiting) == 0 {
-		select {
-		case r.emptied <- struct{}{}:
-		default:
-		}
+		wake(r.emptied)
 	}
 }
 
@@ -157,11 +151,10 @@ func (r *replica) end(q *sequence, reason finish) {
 	q.blocks = nil
 	q.now.finish = reason
 	r.countEnd(q, reason)
-	q.wake()
+	wake(q.ready)
 }
 
-// maxLag is how far behind its clock a loop may fall before it gives up
-// catching up: longer pauses are the machine's, not the model's.
+// maxLag is how far a loop catches up with its clock: longer pauses are the machine's, not the model's.
 const maxLag = time.Second
 
 // loop runs step after step, each ending at an instant computed from the start of the one before, so that late timers
@@ -215,35 +208,18 @@ func (r *replica) wait(timer *time.Timer) {
 
 // The ways by which a request finds its replica.
 const (
-	// LeastLoaded is to the replica with the fewest requests, of equal ones the
-	// first: on an idle server always the first.
-	LeastLoaded = "least-loaded"
-	// RoundRobin is to each replica in turn.
-	RoundRobin = "round-robin"
-	// Sticky is by the value of a header: equal values meet at one replica. A request without it takes its turn.
-	Sticky = "sticky"
-	// Random is to any replica, each as likely as another.
-	Random = "random"
-	// PrefixAware is to the replica whose cache holds most of the prompt, of equal ones to the least loaded.
-	PrefixAware = "prefix-aware"
+	LeastLoaded = "least-loaded" // the one with the fewest requests, of equal ones the first
+	RoundRobin  = "round-robin"
+	Sticky      = "sticky" // by the value of a header; a request without it takes its turn
+	Random      = "random"
+	PrefixAware = "prefix-aware" // the one whose cache holds most of the prompt, of equal ones the least loaded
 )
 
 // Routings lists the values of Options.Routing, the default first.
 func Routings() []string { return []string{LeastLoaded, RoundRobin, Sticky, Random, PrefixAware} }
 
-// replicaHeader names the replica in the replies of a server that has several.
-const replicaHeader = "X-Served-By"
-
-// route returns the replica that a request with this prompt goes to, and names it in the header.
-func (s *Server) route(r *http.Request, prompt []token, h http.Header) *replica {
-	to := s.pick(r.Header.Get(s.o.StickyHeader), prompt)
-	if len(s.replicas) > 1 {
-		h.Set(replicaHeader, "replica-"+strconv.Itoa(to.index))
-	}
-	return to
-}
-
-func (s *Server) pick(session string, prompt []token) *replica {
+// route returns the replica that a request goes to.
+func (s *Server) route(session string, prompt []token) *replica {
 	n := uint64(len(s.replicas))
 	switch {
 	case s.o.Routing == Random:

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -244,12 +245,16 @@ func (x *exchange) submit() error {
 	x.drawFirst()
 	x.seq = newSequence(a.prompt, output, reason)
 	x.seq.scored, x.seq.stream, x.seq.pace = a.echo, a.stream, x.s.pace()
-	if !x.s.route(x.r, a.prompt, x.w.Header()).submit(x.seq) {
+	to := x.s.route(x.r.Header.Get(o.StickyHeader), a.prompt)
+	if o.Replicas > 1 {
+		x.w.Header().Set("X-Served-By", "replica-"+strconv.Itoa(to.index))
+	}
+	if !to.submit(x.seq) {
 		x.seq = nil
 		return refusal{http.StatusServiceUnavailable, "ServiceUnavailableError", "the queue is full"}
 	}
 	x.rec.update(func(r *Record) {
-		r.PromptTokens, r.Replica, r.Verdict = len(a.prompt), x.seq.replica.index, x.verdict
+		r.PromptTokens, r.Replica, r.Verdict = len(a.prompt), to.index, x.verdict
 	})
 	return nil
 }

@@ -22,6 +22,7 @@ type Fault struct {
 	Description string // says in one line what the server does
 
 	effect `yaml:",inline"`
+	More   []effect // on events, after those of the first
 }
 
 // effect is what the server does, as far as it is no function of its own.
@@ -35,27 +36,28 @@ type effect struct {
 	Type, Body, Raw, Answer string
 	Delay                   time.Duration
 	Spoilt                  result.Verdict
-	// Frame is one of framings, Cut how the pieces end that events are written in: their length, or rune or crlf,
-	// inside of which they end. Pause is between them.
+	// Frame is one of framings, from the events At on if set, Cut how the pieces end that events are written in: their
+	// length, or rune or crlf, inside of which they end. Pause is between them.
 	Frame, Cut string
 	Pause      time.Duration
 	// At are the events that change: those of a Kind, token, which have one, text, which is a token of the answer,
-	// last, which has the finish reason, or any. Of tokens that is the one of the number Token, those of From on,
-	// counted from 1, or each of Every.
+	// last, which has the finish reason, final, after which no JSON comes, or any. Of tokens that is the one of the number
+	// Token, those of From on, counted from 1, or each of Every.
 	At                 string
 	Token, From, Every int
 	// The changes: a Pause before the event; what is written before (or After) it, verbatim or as Payloads, of the kind
-	// Writes, with so many times 64 kB to Fill what is between; other Counts of prompt, output, cached and reasoning
-	// tokens; another text, of Replace one after the other; no finish reason. Then the end of the stream, or the last of
-	// all again and again.
-	Write, Payloads         []string
-	Writes                  Kind
-	Fill                    int
-	Counts                  []int
-	Prepend, Append, Then   string
-	Replace                 []string
-	After, Skip, Unfinished bool
-	Repeat                  time.Duration
+	// Writes, with so many times 64 kB to Fill what is between; the usage as it is (Counted), other Counts of prompt,
+	// output, cached and reasoning tokens; another text, of Replace one after the other; no finish reason. Then the end of
+	// the stream, or the last of all again and again.
+	Write, Payloads       []string
+	Writes                Kind
+	Fill                  int
+	Counts                []*int // nil are as they are
+	Prepend, Append, Then string
+	Replace               []string
+	Repeat                time.Duration
+
+	After, Skip, Unfinished, Counted bool
 }
 
 var allFaults = sync.OnceValue(func() (all []Fault) {
@@ -94,6 +96,8 @@ func (x *exchange) end(how string, next sink) error {
 		return x.ctx().Err()
 	case "finish":
 		return next(&event{kind: Finish, finish: finishStop})
+	case "role":
+		return cmp.Or(next(&event{kind: Role}), sleep(x.ctx(), time.Second))
 	case "fail": // as vLLM does
 		return cmp.Or(emit(next, event{kind: Failure, text: []byte("EngineCore encountered an issue")}, event{kind: Done}), errOver)
 	}
@@ -154,8 +158,8 @@ func (x *exchange) answerEarly() error {
 	return x.generate()
 }
 
-// is reports whether an event is one that the fault is at; n counts the tokens so far, with its own.
-func (f *Fault) is(e *event, n int) bool {
+// is reports whether an event is one that the effect is at; n counts the tokens so far, with its own.
+func (f *effect) is(x *exchange, e *event, n int) bool {
 	switch f.At {
 	case "any":
 		return e.kind != open && e.kind != end
@@ -164,39 +168,55 @@ func (f *Fault) is(e *event, n int) bool {
 			(f.Token == 0 || n == f.Token) && (f.Every == 0 || n%f.Every == 0)
 	case "last":
 		return e.finish != ""
+	case "final":
+		return e.kind == Usage || e.finish != "" && !x.request.usage
 	}
 	return string(e.kind) == f.At
 }
 
 // shape returns the sink that shows what the fault does to the events.
 func (f *Fault) shape(x *exchange, next sink) sink {
-	if f.Name == "" {
-		return next
+	for _, e := range slices.Backward(f.More) {
+		next = e.shape(x, next)
 	}
-	if s := f.ownShape(x, next); s != nil {
-		return s
+	return f.effect.shape(x, next)
+}
+
+func (f *effect) shape(x *exchange, next sink) sink {
+	if f.At == "" {
+		return next
 	}
 	n := 0
 	return func(e *event) error {
 		if e.tokens > 0 && (f.At != "text" || e.kind == Answer) {
 			n++
 		}
-		if !f.is(e, n) {
+		if !f.is(x, e, n) {
 			return next(e)
 		}
 		return f.change(x, e, n, next)
 	}
 }
 
-func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
+func (f *effect) change(x *exchange, e *event, n int, next sink) error {
 	if f.Pause > 0 && f.Cut == "" {
 		if err := sleep(x.ctx(), f.Pause); err != nil {
 			return err
 		}
 	}
 	changed := *e
-	if f.Counts != nil {
-		changed.usage = &usage{Prompt: f.Counts[0], Output: f.Counts[1], Cached: f.Counts[2], Reasoning: f.Counts[3]}
+	if f.Frame != "" && x.isSSE() {
+		x.frame = framings()[f.Frame].frame
+	}
+	if f.Counted || f.Counts != nil {
+		p := x.seq.progress()
+		u := x.usage(p, p.tokens)
+		for i, to := range []*int{&u.Prompt, &u.Output, &u.Cached, &u.Reasoning} {
+			if f.Counts != nil && f.Counts[i] != nil {
+				*to = *f.Counts[i]
+			}
+		}
+		changed.usage = &u
 	}
 	if len(f.Replace) > 0 {
 		changed.text = []byte(f.Replace[(n-1)%len(f.Replace)])
@@ -235,56 +255,6 @@ func (f *Fault) change(x *exchange, e *event, n int, next sink) error {
 		return err
 	}
 	return next(&changed)
-}
-
-// ownShape returns the shape of a fault that is a function of its own; nil is none.
-func (f *Fault) ownShape(x *exchange, next sink) sink {
-	switch f.Name {
-	case "usage_on_finish":
-		return func(e *event) error {
-			if e.kind == Usage {
-				return nil
-			}
-			if e.finish != "" {
-				p := x.seq.progress()
-				e.usage = new(x.usage(p, p.tokens))
-			}
-			return next(e)
-		}
-	case "empty_stream":
-		return func(e *event) error {
-			switch {
-			case e.kind == Usage:
-				e.usage.Output = 0
-			case e.finish != "":
-				return next(&event{kind: Finish, finish: finishStop})
-			case e.tokens > 0:
-				return nil
-			}
-			return next(e)
-		}
-	case "early_role":
-		return func(e *event) error {
-			switch e.kind {
-			case Role:
-				return nil // it came already
-			case open:
-				return cmp.Or(emit(next, *e, event{kind: Role}), sleep(x.ctx(), time.Second))
-			}
-			return next(e)
-		}
-	case "event_without_blank_line_at_eof":
-		return func(e *event) error {
-			if e.kind == Done {
-				return nil
-			}
-			if (e.kind == Usage || e.finish != "" && !x.request.usage) && x.isSSE() {
-				x.frame = framings()["sse open"].frame
-			}
-			return next(e)
-		}
-	}
-	return nil
 }
 
 // cutAt returns the length of the next piece of b; the rest is one piece if it returns 0 or too much.

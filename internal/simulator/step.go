@@ -177,7 +177,7 @@ func (r *replica) sample(q *sequence, now time.Time) {
 	case q.generated() == q.output:
 		r.end(q, q.reason) // the finish reason goes out with the last token
 	case !q.quiet:
-		q.wake()
+		wake(q.ready)
 	}
 }
 

@@ -43,7 +43,7 @@ var (
 // streamReply streams what produce makes.
 func (x *exchange) streamReply(produce func(sink) error) error {
 	x.frame = framings()[x.p.Framing].frame
-	if x.fault.Frame != "" && x.isSSE() {
+	if x.fault.Frame != "" && x.fault.At == "" && x.isSSE() {
 		x.frame = framings()[x.fault.Frame].frame
 	}
 	err := produce(x.fault.shape(x, x.put))
