@@ -36,7 +36,7 @@ func scorer(t *testing.T, status int, contentType, body string) *config.Endpoint
 			Prompt string
 			Stream bool
 		}
-		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Prompt != drift.ReferencePassage || asked.Stream {
+		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || asked.Prompt != drift.Reference().Passage || asked.Stream {
 			t.Errorf("asked %.80q, stream %t: %v", asked.Prompt, asked.Stream, err)
 		}
 		if accept := r.Header.Get("Accept"); accept != "application/json" {

@@ -26,7 +26,7 @@ func newReferenceTexts() *config.Module {
 
 // Each vector is that of its text, in whichever order and form the server has them.
 func TestReferenceTextsAreEmbedded(t *testing.T) {
-	texts := drift.ReferenceTexts()
+	texts := drift.Reference().Texts
 	want := make([][]float32, len(texts))
 	for i, text := range texts {
 		want[i] = []float32{float32(len(text)), 1}

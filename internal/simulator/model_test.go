@@ -270,7 +270,7 @@ func TestShift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := serve(t, Options{}, false)
 		defer v.stop()
-		mean := func() float64 { return meanOf(v.echo(drift.ReferencePassage, `,"max_tokens":1`)) }
+		mean := func() float64 { return meanOf(v.echo(drift.Reference().Passage, `,"max_tokens":1`)) }
 		base := mean()
 		if math.Abs(base+2.3) > 0.4 {
 			t.Errorf("mean %v, want about -2.3", base)
@@ -285,7 +285,7 @@ func TestShift(t *testing.T) {
 			}
 		}
 		v.SetWeights("", 1, 1)
-		for _, p := range v.echo(drift.ReferencePassage, "").Choices[0].Logprobs.TokenLogprobs {
+		for _, p := range v.echo(drift.Reference().Passage, "").Choices[0].Logprobs.TokenLogprobs {
 			if p != nil && *p > 0 {
 				t.Errorf("a log-probability of %v", *p)
 			}
@@ -363,7 +363,7 @@ func TestScoringAtEveryFace(t *testing.T) {
 					defer v.stop()
 					p, _ := api.Lookup(name)
 					p, _ = p.Scored()
-					body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: drift.ReferencePassage})
+					body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: drift.Reference().Passage})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -226,6 +229,16 @@ func LengthsOf(l config.Lengths) []Length {
 		return []Length{{Tokens: l.Max()}}
 	}
 	return l.Mix
+}
+
+// Decoded returns what decodes an embedded YAML file, once. It panics where that cannot be.
+func Decoded[T any](name string, file []byte) func() T {
+	return sync.OnceValue(func() (v T) {
+		if err := yaml.Unmarshal(file, &v); err != nil {
+			panic("decode " + name + ": " + err.Error())
+		}
+		return v
+	})
 }
 
 // NewRand returns a generator for what one prober draws.

@@ -50,55 +50,44 @@ func longest(m *config.Module, count func(text string) int) int {
 	return most
 }
 
-// promptSource asks the one prompt of a module, whose answer may have to be as
-// expected.
-type promptSource struct {
-	workload.Question
+// source asks questions with answers of some lengths.
+type source struct {
+	next    func() workload.Question // without a cap
 	outputs []workload.Length
 	rng     *rand.Rand
 }
 
-func newPromptSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
-	a := &promptSource{
-		Question: workload.Question{Texts: []string{m.Prompt}, ID: workload.Hash(m.Prompt), Scripts: ScriptsOf(m.Prompt)},
-		outputs:  workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(),
-	}
-	if m.Expect == nil {
-		return a, nil
-	}
-	expected, err := newExpectation(m.Expect)
-	if err != nil {
-		return nil, fmt.Errorf("expect: %w", err)
-	}
-	a.Must = true
-	a.Judge = expected.Judge
-	return a, nil
-}
-
-func (a *promptSource) Next(int, int) workload.Question {
-	q := a.Question
-	q.Output = workload.Draw(a.outputs, a.rng)
+func (s *source) Next(int, int) workload.Question {
+	q := s.next()
+	q.Output = workload.Draw(s.outputs, s.rng)
 	return q
 }
 
-// deckSource asks questions of a list, each by its weight. An answer that is not
+// newOneSource asks the one prompt of a question.
+func newOneSource(m *config.Module, q workload.Question) *source {
+	q.ID, q.Scripts = workload.Hash(q.Texts[0]), ScriptsOf(q.Texts[0])
+	return &source{func() workload.Question { return q }, workload.LengthsOf(m.OutputTokens), workload.NewRand()}
+}
+
+// newDeckSource asks questions of a list, each by its weight. An answer that is not
 // the expected one counts as such and is no failure: a small model may be wrong.
-type deckSource struct {
-	deck    *Deck
-	outputs []workload.Length
-	rng     *rand.Rand
-	at      func(i int) workload.Question // without a cap
-}
-
-func newDeckSource(m *config.Module, n int, weight func(i int) float64, at func(i int) workload.Question) *deckSource {
+func newDeckSource(m *config.Module, n int, weight func(i int) float64, at func(i int) workload.Question) *source {
 	rng := workload.NewRand()
-	return &deckSource{deck: NewDeck(n, weight, rng), outputs: workload.LengthsOf(m.OutputTokens), rng: rng, at: at}
+	deck := NewDeck(n, weight, rng)
+	return &source{func() workload.Question { return at(deck.Next()) }, workload.LengthsOf(m.OutputTokens), rng}
 }
 
-func (d *deckSource) Next(int, int) workload.Question {
-	q := d.at(d.deck.Next())
-	q.Output = workload.Draw(d.outputs, d.rng)
-	return q
+// newPromptSource asks the one prompt of a module, whose answer may have to be as expected.
+func newPromptSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
+	q := workload.Question{Texts: []string{m.Prompt}}
+	if m.Expect != nil {
+		expected, err := newExpectation(m.Expect)
+		if err != nil {
+			return nil, fmt.Errorf("expect: %w", err)
+		}
+		q.Must, q.Judge = true, expected.Judge
+	}
+	return newOneSource(m, q), nil
 }
 
 func newFileSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
@@ -145,21 +134,16 @@ func newToolSource(_ *config.Endpoint, m *config.Module) (workload.Source, error
 	if err != nil {
 		return nil, err
 	}
-	return newFormSource(m, workload.Question{Texts: []string{ToolQuestion}, Tool: &tool, Judge: expected.Judge}), nil
+	return newOneSource(m, workload.Question{Texts: []string{ToolQuestion}, Tool: &tool, Judge: expected.Judge}), nil
 }
 
 // newStructuredSource returns a source of the question that asks for an answer in
 // JSON, likewise.
 func newStructuredSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	schema := StructuredSchema()
-	expected, err := NewSchemaCheck(schema)
+	judge, err := bySchema(schema)
 	if err != nil {
 		return nil, err
 	}
-	return newFormSource(m, workload.Question{Texts: []string{StructuredQuestion}, Schema: schema, Judge: expected.Judge}), nil
-}
-
-func newFormSource(m *config.Module, q workload.Question) *promptSource {
-	q.ID, q.Scripts = workload.Hash(q.Texts[0]), ScriptsOf(q.Texts[0])
-	return &promptSource{Question: q, outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand()}
+	return newOneSource(m, workload.Question{Texts: []string{StructuredQuestion}, Schema: schema, Judge: judge}), nil
 }

@@ -24,22 +24,15 @@ const languageBytes = 4096
 // Expectation is what an answer must be. It never changes and serves any number
 // of probes at once.
 type Expectation struct {
-	equals   string
-	matches  *regexp.Regexp
-	schema   *jsonschema.Schema
-	fewest   int // characters
-	most     int // characters; 0 is no limit
-	language string
-	finish   []string
+	*config.Expect
+	matches *regexp.Regexp
+	schema  *jsonschema.Schema
 }
 
 // newExpectation returns the expectation that the configuration writes down. The error is
 // that of a regular expression or a schema that is none.
 func newExpectation(c *config.Expect) (*Expectation, error) {
-	e := &Expectation{
-		equals: strings.TrimSpace(c.Equals), fewest: c.MinLength, most: c.MaxLength,
-		language: c.Language, finish: slices.Clone(c.FinishReason),
-	}
+	e := &Expectation{Expect: c}
 	var err error
 	if c.Matches != "" {
 		if e.matches, err = regexp.Compile(c.Matches); err != nil {
@@ -78,7 +71,7 @@ func (e *Expectation) compare(a workload.Answer) (verdict result.Verdict, reason
 		}
 	}
 	switch {
-	case e.equals != "" && strings.TrimSpace(a.Text) != e.equals:
+	case e.Equals != "" && strings.TrimSpace(a.Text) != strings.TrimSpace(e.Equals):
 		return result.VerdictWrong, "the answer is not what is expected"
 	case e.matches != nil && !e.matches.MatchString(a.Text):
 		return result.VerdictWrong, "the answer does not match the expected pattern"
@@ -87,37 +80,33 @@ func (e *Expectation) compare(a workload.Answer) (verdict result.Verdict, reason
 }
 
 func (e *Expectation) finishFault(a workload.Answer) string {
-	if len(e.finish) == 0 || slices.Contains(e.finish, a.Finish) {
+	if len(e.FinishReason) == 0 || slices.Contains(e.FinishReason, a.Finish) {
 		return ""
 	}
-	return fmt.Sprintf("the finish reason is %.20q, want %s", a.Finish, strings.Join(e.finish, " or "))
+	return fmt.Sprintf("the finish reason is %.20q, want %s", a.Finish, strings.Join(e.FinishReason, " or "))
 }
 
 func (e *Expectation) lengthFault(a workload.Answer) string {
-	if e.fewest == 0 && e.most == 0 {
-		return ""
-	}
-	n := utf8.RuneCountInString(a.Text)
-	switch {
-	case n < e.fewest:
-		return fmt.Sprintf("the answer has %d characters, want at least %d", n, e.fewest)
-	case e.most > 0 && n > e.most:
-		return fmt.Sprintf("the answer has %d characters, want at most %d", n, e.most)
+	switch n := utf8.RuneCountInString(a.Text); {
+	case n < e.MinLength:
+		return fmt.Sprintf("the answer has %d characters, want at least %d", n, e.MinLength)
+	case e.MaxLength > 0 && n > e.MaxLength:
+		return fmt.Sprintf("the answer has %d characters, want at most %d", n, e.MaxLength)
 	}
 	return ""
 }
 
 func (e *Expectation) languageFault(a workload.Answer) string {
-	if e.language == "" {
+	if e.Language == "" {
 		return ""
 	}
 	switch found := config.LanguageOf(a.Text[:min(len(a.Text), languageBytes)]); found {
 	case "":
-		return "the language of the answer is not recognised, want " + e.language
-	case e.language:
+		return "the language of the answer is not recognised, want " + e.Language
+	case e.Language:
 		return ""
 	default:
-		return fmt.Sprintf("the language of the answer is %s, want %s", found, e.language)
+		return fmt.Sprintf("the language of the answer is %s, want %s", found, e.Language)
 	}
 }
 
@@ -168,15 +157,6 @@ func firstUnmet(err *jsonschema.ValidationError) string {
 // it does.
 const refusalWithin = 16
 
-// refusals are what declines to answer, as words has them. An apology alone is
-// none: "Sorry, it is 41" is only wrong.
-var refusals = []string{
-	"i cant", "i cannot", "i can not", "i am unable", "im unable", "i am not able", "im not able", "i wont", "i will not",
-	"i must decline", "i have to decline", "i must refuse", "i decline to", "i refuse to",
-	"im not allowed", "i am not allowed", "im not permitted", "i am not permitted", "not comfortable with", "dont feel comfortable",
-	"cant help with", "cannot help with", "cant assist", "cannot assist", "unable to assist", "unable to help",
-}
-
 // refuses reports whether an answer, given as its words, declines to answer. The
 // phrases are common ones: to be asked only of an answer that is not right.
 func refuses(said string) bool {
@@ -189,12 +169,7 @@ func refuses(said string) bool {
 			start = said[:i]
 		}
 	}
-	for _, phrase := range refusals {
-		if within(start, phrase) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(phrases().Refusals, func(phrase string) bool { return within(start, phrase) })
 }
 
 // A text runs in a loop when its end is one phrase at least turns times in a row. The bounds

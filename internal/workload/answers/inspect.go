@@ -28,7 +28,7 @@ func Inspect(a workload.Answer, fits workload.Scripts) []result.Sign {
 	if leaks(prose) {
 		found = append(found, result.SignToken)
 	}
-	if containsAny(prose, reasoningTags) {
+	if containsAny(prose, phrases().ReasoningTags) {
 		found = append(found, result.SignReasoning)
 	}
 	return found
@@ -122,32 +122,12 @@ func garbled(a workload.Answer) bool {
 	return false
 }
 
-// Texts of models that no user should see, as they are in chat templates and
-// vocabularies. Tokens of the form <|name|> are recognised by their form.
-var (
-	angleTokens = []string{
-		"<<SYS>>", "<</SYS>>", "<start_of_turn>", "<end_of_turn>", "<bos>", "<eos>", "<pad>", "<unk>", "<sop>", "<eop>", "</s><s>",
-		"<tool_call>", "</tool_call>", "<channel|>", "<|channel>", "<turn|>", "<|turn>", "<extra_id_", "<unused", "<reserved_", "<0x",
-	}
-	squareTokens = []string{
-		"[INST]", "[/INST]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
-		"[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[gMASK]", "[BOS]", "[EOS]", "[PAD]", "[UNK]", "[UNUSED_TOKEN_",
-	}
-	reasoningTags = []string{
-		"<think>", "</think>", "<thinking>", "</thinking>", "<thought>", "</thought>", "<reasoning>", "</reasoning>",
-		"<seed:think>", "</seed:think>", "[THINK]", "[/THINK]", "◁think▷", "◁/think▷",
-	}
-	// rawTexts are headings of templates, and bytes of common punctuation as the
-	// vocabularies of byte-level tokenizers have them.
-	rawTexts = []string{"### Instruction:", "assistantfinal", "assistantcommentary", "âĢ", "ãĢ", "ï¼Į"}
-)
-
 // leaks reports whether a text has a special token, a part of a template or pieces
 // that were not decoded in it.
 func leaks(text string) bool {
-	return strings.Contains(text, "<") && (containsAny(text, angleTokens) || named(text, "<|", "|>") || named(text, "<｜", "｜>") || sentenceToken(text)) ||
-		strings.Contains(text, "[") && containsAny(text, squareTokens) ||
-		containsAny(text, rawTexts) || roleLeft(text) || undecoded(text)
+	return strings.Contains(text, "<") && (containsAny(text, phrases().AngleTokens) || named(text, "<|", "|>") || named(text, "<｜", "｜>") || sentenceToken(text)) ||
+		strings.Contains(text, "[") && containsAny(text, phrases().SquareTokens) ||
+		containsAny(text, phrases().RawTexts) || roleLeft(text) || undecoded(text)
 }
 
 func containsAny(text string, parts []string) bool {

@@ -8,11 +8,9 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -102,18 +100,10 @@ func onlyValue(text, key string) (value string, ok bool) {
 	return "", false
 }
 
-// openings are the words before an answer that change nothing about it, longer
-// ones before shorter ones that they begin with.
-var openings = []string{
-	"the final answer is ", "the correct answer is ", "the answer is ", "the answer would be ", "final answer ", "answer is ", "answer ",
-	"the result is ", "result ", "it is ", "its ", "it would be ", "that is ", "thats ", "that would be ", "there are ", "there is ",
-	"the number is ", "the word is ", "sure ", "certainly ", "of course ", "okay ", "ok ", "here is the answer ", "heres the answer ", "so ",
-}
-
 // withoutOpening cuts openings off: "Sure! The answer is" is two of them.
 func withoutOpening(said string) string {
 	for range 3 {
-		for _, o := range openings {
+		for _, o := range phrases().Openings {
 			if rest, ok := strings.CutPrefix(said, o); ok {
 				said = rest
 				break
@@ -159,13 +149,19 @@ var questionsFile []byte
 // Questions returns the built-in questions, which are not to be changed.
 func Questions() []Question { return questions() }
 
-// questions is questions.yml, which a test decodes.
-var questions = sync.OnceValue(func() (all []Question) {
-	if err := yaml.Unmarshal(questionsFile, &all); err != nil {
-		panic("decode questions.yml: " + err.Error())
-	}
-	return all
-})
+var questions = workload.Decoded[[]Question]("questions.yml", questionsFile)
+
+//go:embed phrases.yml
+var phrasesFile []byte
+
+// phrases returns what models say, as phrases.yml has it.
+var phrases = workload.Decoded[struct {
+	Openings, Refusals []string
+	AngleTokens        []string `yaml:"angle_tokens"`
+	SquareTokens       []string `yaml:"square_tokens"`
+	ReasoningTags      []string `yaml:"reasoning_tags"`
+	RawTexts           []string `yaml:"raw_texts"`
+}]("phrases.yml", phrasesFile)
 
 const (
 	// MaxDeck is the most entries of a Deck.

@@ -86,27 +86,19 @@ func (t *ToolCheck) judgeCall(c workload.Call) (result.Verdict, string) {
 // finishLength is the finish reason of an answer that reached its limit.
 const finishLength = "length"
 
-// SchemaCheck judges whether an answer is the JSON that was asked for. It never
-// changes and serves any number of probes at once.
-type SchemaCheck struct{ schema *jsonschema.Schema }
-
-// NewSchemaCheck returns the check of answers by a schema. The error is that of a
-// schema that is none.
-func NewSchemaCheck(schema json.RawMessage) (*SchemaCheck, error) {
-	compiled, err := compile(schema)
+// bySchema returns what says whether an answer is the JSON of a schema and, where it is not Valid,
+// why: shortly and without a word of the answer. The error is that of a schema that is none.
+func bySchema(text json.RawMessage) (func(workload.Answer) (result.Verdict, string), error) {
+	schema, err := compile(text)
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of answers: %w", err)
 	}
-	return &SchemaCheck{compiled}, nil
-}
-
-// Judge says what an answer is worth and, where it is not Valid, why: shortly and
-// without a word of the answer.
-func (s *SchemaCheck) Judge(a workload.Answer) (result.Verdict, string) {
-	if strings.TrimSpace(a.Text) == "" && a.Finish == finishLength {
-		return result.VerdictTruncated, "the answer reached the limit of output tokens before its JSON"
-	}
-	return judgeJSON(s.schema, a.Text, "the answer")
+	return func(a workload.Answer) (result.Verdict, string) {
+		if strings.TrimSpace(a.Text) == "" && a.Finish == finishLength {
+			return result.VerdictTruncated, "the answer reached the limit of output tokens before its JSON"
+		}
+		return judgeJSON(schema, a.Text, "the answer")
+	}, nil
 }
 
 // judgeJSON judges a text that should be JSON of a schema; what names it.

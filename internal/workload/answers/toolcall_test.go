@@ -198,15 +198,15 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestSchemaCheck judges answers that are to be JSON.
-func TestSchemaCheck(t *testing.T) {
-	check, err := NewSchemaCheck(StructuredSchema())
+// TestBySchema judges answers that are to be JSON.
+func TestBySchema(t *testing.T) {
+	judge, err := bySchema(StructuredSchema())
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := func(text, finish string, want result.Verdict) {
 		t.Helper()
-		if got, reason := check.Judge(workload.Answer{Text: text, Finish: finish}); got != want {
+		if got, reason := judge(workload.Answer{Text: text, Finish: finish}); got != want {
 			t.Errorf("%s: %s (%s), want %s", text, got, reason, want)
 		}
 	}

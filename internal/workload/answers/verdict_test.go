@@ -12,7 +12,7 @@ import (
 
 // prose are ordinary texts, some with as much repetition as ordinary texts have.
 var prose = []string{
-	drift.ReferencePassage,
+	drift.Reference().Passage,
 	`A probe asks one question and waits for the answer. While it waits it does nothing else, so that the time it measures is the time of the
 server and not its own. When the answer is there, it is put beside the ones that came before. One slow answer means little. Ten slow answers in a
 row mean that somebody should look, and an hour of slow answers means that somebody should have looked already.`,
@@ -77,7 +77,7 @@ func TestLoops(t *testing.T) {
 	sentence := "The train to the north leaves at seven in the morning from here. "
 	f(repeat(sentence, 3)+"The train", false)
 	f(repeat(sentence, 4)+"The", true)
-	paragraph := strings.Join(strings.Fields(drift.ReferencePassage)[:120], " ") + " "
+	paragraph := strings.Join(strings.Fields(drift.Reference().Passage)[:120], " ") + " "
 	f(repeat(paragraph, 3)+"The old", false)
 	f(repeat(paragraph, 4)+"The", true)
 	f("First of all: "+repeat("we will see. ", 20), true)

@@ -20,8 +20,7 @@ func Workload() workload.Workload {
 	return workload.Workload{
 		Kinds: []workload.Kind{
 			{
-				Key: "reference_logprob", New: func(*config.Endpoint, *config.Module) (workload.Source, error) { return referenceSource{}, nil },
-				Answers: true, Scores: true, Tokens: workload.Short,
+				Key: "reference_logprob", New: newReferenceSource, Answers: true, Scores: true, Tokens: workload.Short,
 			},
 			{
 				Key: "track_model", New: func(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
@@ -30,10 +29,9 @@ func Workload() workload.Workload {
 				Answers: true, Tokens: func(*config.Module, func(string) int) int { return 1 + workload.TemplateTokens },
 			},
 			{
-				Key: "reference_texts", New: func(*config.Endpoint, *config.Module) (workload.Source, error) { return textsSource{}, nil },
-				Texts: true, Tokens: func(_ *config.Module, count func(string) int) (n int) {
-					for _, text := range ReferenceTexts() {
-						n += count(ReferenceQuery + text)
+				Key: "reference_texts", New: newTextsSource, Texts: true, Tokens: func(_ *config.Module, count func(string) int) (n int) {
+					for _, text := range Reference().Texts {
+						n += count(Reference().Query + text)
 					}
 					return n
 				},

@@ -5,22 +5,25 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// referenceSource has the reference passage scored, which never changes.
-type referenceSource struct{}
+// fixedSource always asks the same.
+type fixedSource struct{ question workload.Question }
 
-func (referenceSource) Next(int, int) workload.Question {
-	return workload.Question{Texts: []string{ReferencePassage}, ID: workload.Hash(ReferencePassage)}
+func (f fixedSource) Next(int, int) workload.Question { return f.question }
+
+// newReferenceSource has the reference passage scored.
+func newReferenceSource(*config.Endpoint, *config.Module) (workload.Source, error) {
+	passage := Reference().Passage
+	return fixedSource{workload.Question{Texts: []string{passage}, ID: workload.Hash(passage)}}, nil
 }
 
-// textsSource has the reference texts embedded or ranked, which never change.
-type textsSource struct{}
-
-func (textsSource) Next(int, int) workload.Question {
-	return workload.Question{Texts: ReferenceTexts(), Query: ReferenceQuery}
+// newTextsSource has the reference texts embedded or ranked.
+func newTextsSource(*config.Endpoint, *config.Module) (workload.Source, error) {
+	return fixedSource{workload.Question{Texts: Reference().Texts, Query: Reference().Query}}, nil
 }
 
 const (
@@ -147,40 +150,20 @@ var trackWords = sync.OnceValue(func() (all []string) {
 	return all
 })
 
-// ReferencePassage is the text whose log-probability is watched. It never
-// changes: a change would look like one of the model.
-const ReferencePassage = `The old mill at the bend of the river has not ground any flour for sixty years, yet people still come to look at it. ` +
-	`Its wheel is stuck, half of the roof is gone, and a young birch has taken root where the miller used to keep his sacks. ` +
-	`On Sundays the path along the bank is full of families from the town. ` +
-	`Children throw stones into the deep water below the weir and argue about how far down it goes, while their parents spread blankets on the grass and open baskets with bread, cheese and cold tea.
-
-` +
-	`Nobody remembers exactly why the mill was closed. Some say that the railway made it cheaper to bring flour from the coast. ` +
-	`Others tell of a flood that broke the gates one night in March, after a week of rain, and left a layer of mud as high as a table in every room. ` +
-	`The records of the parish mention both, but they also mention a quarrel between two brothers, and in a village a quarrel often explains more than the weather does.
-
-` +
-	`Last autumn a group of engineers measured the fall of the stream and wrote a short report. ` +
-	`A small turbine, they found, could supply forty houses with electricity for most of the year, provided that fish were given a way around it. ` +
-	`The council has asked for a second opinion and will vote before the end of June. ` +
-	`Until then the mill stays what it has been for so long: a quiet place with thick walls, where swallows nest and where, if you stand still for a minute, you can hear the water do its patient work.`
-
-// ReferenceQuery is what an endpoint that ranks compares ReferenceTexts with. It never
-// changes either.
-const ReferenceQuery = "How do I keep bread from going stale?"
-
-// ReferenceTexts returns the texts whose embeddings or scores are watched: of several
-// languages and kinds, from an answer to ReferenceQuery to what has nothing to do with
-// it. They never change: a change would look like one of the model.
-func ReferenceTexts() []string {
-	return []string{
-		"Keep bread in a paper bag inside a closed box at room temperature, with the cut side down. In the refrigerator it goes stale sooner, in the freezer it keeps for months.",
-		"Brot bleibt im Steinguttopf oder in einem Leinenbeutel mehrere Tage frisch. Im Kühlschrank wird es schneller altbacken.",
-		"Starch recrystallises as a loaf cools and ages. Heating it to 60 degrees reverses that for a while, which is why old rolls are good again from the oven.",
-		"The bakery in the station opens at half past five and sells rolls, pretzels and coffee to commuters.",
-		"The committee postponed its vote on the harbour bridge until the noise measurements of both summers have been compared.",
-		"今年的雨季比往年来得晚,农民们担心水稻的收成。",
-		"func sum(values []float64) (total float64) {\n\tfor _, v := range values {\n\t\ttotal += v\n\t}\n\treturn total\n}",
-		"2026-03-14 09:26:53 42.195 km 3:59:08 +1.7 % EUR 1,204.50",
-	}
+// References are the texts of reference_logprob and reference_texts.
+type References struct {
+	// Passage is the text whose log-probability is watched.
+	Passage string
+	// Texts are those whose embeddings or scores are watched, and Query what an endpoint that
+	// ranks compares them with.
+	Texts []string
+	Query string
 }
+
+//go:embed reference.yml
+var referenceFile []byte
+
+// Reference returns the texts, which never change.
+func Reference() References { return reference() }
+
+var reference = workload.Decoded[References]("reference.yml", referenceFile)

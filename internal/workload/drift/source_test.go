@@ -101,25 +101,25 @@ func TestScoredPrompts(t *testing.T) {
 // months and between versions.
 func TestReferencePassageNeverChanges(t *testing.T) {
 	const want = "911a27abda830b991aed35aae46704dc064c7e3916311c0026420ac6a90f7f00"
-	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(ReferencePassage))); got != want {
+	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(Reference().Passage))); got != want {
 		t.Errorf("SHA-256 %s, want %s", got, want)
 	}
-	if n := len(strings.Fields(ReferencePassage)); n < 200 || n > 300 {
+	if n := len(strings.Fields(Reference().Passage)); n < 200 || n > 300 {
 		t.Errorf("%d words", n)
 	}
-	if ReferencePassage != strings.TrimSpace(ReferencePassage) {
+	if Reference().Passage != strings.TrimSpace(Reference().Passage) {
 		t.Error("white space at an end, which servers cut off")
 	}
 }
 
 // So must the reference texts: their embeddings are compared over months.
 func TestReferenceTextsNeverChange(t *testing.T) {
-	texts := ReferenceTexts()
+	texts := Reference().Texts
 	const want = "b31af06e4ebab198fa85635acd98ea95dae8dd4439aad806928ffbf86334943e"
-	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(ReferenceQuery+"\n"+strings.Join(texts, "\n---\n")))); got != want {
+	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(Reference().Query+"\n"+strings.Join(texts, "\n---\n")))); got != want {
 		t.Errorf("SHA-256 %s, want %s", got, want)
 	}
-	for _, text := range append(texts, ReferenceQuery) {
+	for _, text := range append(texts, Reference().Query) {
 		if len(text) < 20 || len(text) > 240 || text != strings.TrimSpace(text) {
 			t.Errorf("%d bytes: %q", len(text), text)
 		}
