@@ -137,17 +137,12 @@ func (s *SLO) templated() templated {
 	}
 }
 
-// Sloth returns SLOs for Sloth, by its specification prometheus/v1.
-func Sloth(slos []SLO) ([]byte, error) { return documents("sloth", slos) }
+// SLOFormats lists the formats of SLOs: for Sloth, by its specification prometheus/v1, for Pyrra,
+// an object each, and by the specification OpenSLO v1, with the service that they belong to.
+func SLOFormats() []string { return []string{"sloth", "pyrra", "openslo"} }
 
-// Pyrra returns SLOs for Pyrra, an object each.
-func Pyrra(slos []SLO) ([]byte, error) { return documents("pyrra", slos) }
-
-// OpenSLO returns SLOs by the specification OpenSLO v1, and the service that they
-// belong to.
-func OpenSLO(slos []SLO) ([]byte, error) { return documents("openslo", slos) }
-
-func documents(format string, slos []SLO) ([]byte, error) {
+// SLOs returns SLOs in one of SLOFormats.
+func SLOs(format string, slos []SLO) ([]byte, error) {
 	var b bytes.Buffer
 	comment(&b, "Format: "+format+". The rules of the format prometheus ask for more bad probes than chance explains; those made of this do not.")
 	all := make([]templated, len(slos))

@@ -175,7 +175,7 @@ func TestSLONames(t *testing.T) {
 // TestSloth checks the specification by the schema of Sloth's object in Kubernetes,
 // whose keys are the same but for how they are spelled.
 func TestSloth(t *testing.T) {
-	text, err := Sloth(someSLOs())
+	text, err := SLOs("sloth", someSLOs())
 	spec := read(t, text, err)[0]
 	// The version is how Sloth knows the file: slok/sloth, internal/storage/io/sloth.go.
 	if !regexp.MustCompile(`(?m)^version: +['"]?prometheus/v1['"]?\r?\n? *$`).Match(text) {
@@ -221,7 +221,7 @@ func camelCase(v any) any {
 }
 
 func TestPyrra(t *testing.T) {
-	text, err := Pyrra(someSLOs())
+	text, err := SLOs("pyrra", someSLOs())
 	documents := read(t, text, err)
 	wantValid(t, crdSchema(t, "pyrra.yaml"), "indicator", documents...)
 	others := map[string]string{
@@ -245,7 +245,7 @@ func TestPyrra(t *testing.T) {
 }
 
 func TestOpenSLO(t *testing.T) {
-	text, err := OpenSLO(someSLOs())
+	text, err := SLOs("openslo", someSLOs())
 	documents := read(t, text, err)
 	const parts = "https://openslo.com/schemas/v1/parts/"
 	schemas := map[string]any{}

@@ -205,7 +205,7 @@ func TestObjectivesStay(t *testing.T) {
 // TestObjectivesForPyrra checks that what is printed for Pyrra, which selects an
 // objective by excluding the others, knows all of them.
 func TestObjectivesForPyrra(t *testing.T) {
-	text, err := alerts.Pyrra([]alerts.SLO{{Endpoint: "a", Module: "b", SLO: "other", Objective: 0.9}})
+	text, err := alerts.SLOs("pyrra", []alerts.SLO{{Endpoint: "a", Module: "b", SLO: "other", Objective: 0.9}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,8 +224,8 @@ func withScheme(ctx context.Context, target string, stderr io.Writer) string {
 	return url
 }
 
-// schemeTimeout is how long one attempt to find out the scheme may take.
-const schemeTimeout = 3 * time.Second
+// schemeLimits are those of one attempt to find out the scheme.
+func schemeLimits() foreign.Limits { return foreign.Limits{Time: 3 * time.Second, Bytes: 1} }
 
 // schemeAt returns https if a server speaks TLS and no plain HTTP, else http: also where
 // nothing answers, which the probe then reports. It sends no key.
@@ -239,14 +239,12 @@ func schemeAt(ctx context.Context, hostPort string) string {
 // speaksHTTP reports whether a server answers plain HTTP. Status 400 does not count: servers
 // answer it to plain HTTP where they want TLS.
 func speaksHTTP(ctx context.Context, hostPort string) bool {
-	ctx, cancel := context.WithTimeout(ctx, schemeTimeout)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+hostPort+"/", nil)
 	if err != nil {
 		return false
 	}
 	req.Header.Set("User-Agent", fleet.UserAgent())
-	transport := foreign.NewTransport(foreign.Limits{Time: schemeTimeout, Bytes: 1})
+	transport := foreign.NewTransport(schemeLimits())
 	transport.Proxy = nil // as probes go
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
@@ -259,9 +257,7 @@ func speaksHTTP(ctx context.Context, hostPort string) bool {
 // speaksTLS reports whether a server completes a TLS handshake. Its certificate is left to the
 // probe to verify: nothing is sent on this connection.
 func speaksTLS(ctx context.Context, hostPort string) bool {
-	ctx, cancel := context.WithTimeout(ctx, schemeTimeout)
-	defer cancel()
-	conn, err := foreign.Limits{Time: schemeTimeout, Bytes: 1}.Dial(ctx, "tcp", hostPort)
+	conn, err := schemeLimits().Dial(ctx, "tcp", hostPort)
 	if err != nil {
 		return false
 	}

@@ -189,7 +189,7 @@ func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
 	r := new(rulesCommand)
 	c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").StringVar(&r.file)
 	c.Flag("format", "What to print: rules for Prometheus, the same for mimirtool, routes and inhibitions for Alertmanager, or the objectives of the file for tools that make rules of them: sloth, pyrra, openslo.").
-		Default("prometheus").EnumVar(&r.format, "prometheus", "mimir", "alertmanager", "sloth", "pyrra", "openslo")
+		Default("prometheus").EnumVar(&r.format, append([]string{"prometheus", "mimir", "alertmanager"}, alerts.SLOFormats()...)...)
 	c.Flag("keep-label", "Label that Prometheus adds to all metrics of an exporter and that distinguishes endpoints of the same name, such as cluster. Repeatable.").StringsVar(&r.options.Keep)
 	c.Flag("job", "Regular expression for the names of the scrape jobs of exporters.").Default(alerts.DefaultJob).StringVar(&r.options.Job)
 	c.Flag("grafana-url", "URL of Grafana, put before the links to dashboards.").StringVar(&r.options.GrafanaURL)
@@ -218,8 +218,8 @@ func (c *rulesCommand) text() ([]byte, error) {
 		}
 		of = ruleOptions(cfg)
 	}
-	if slos := sloFormats()[c.format]; slos != nil {
-		return c.slosText(cfg, slos)
+	if slices.Contains(alerts.SLOFormats(), c.format) {
+		return c.slosText(cfg)
 	}
 	options := c.options
 	options.Labels, options.Modules = of.Labels, of.Modules
@@ -266,16 +266,9 @@ func ruleOptions(cfg *config.Config) alerts.Options {
 	return alerts.Options{Labels: slices.Sorted(maps.Keys(labels)), Modules: modules}
 }
 
-// sloFormats are the formats of the command rules for tools that make rules of objectives.
-func sloFormats() map[string]func([]alerts.SLO) ([]byte, error) {
-	return map[string]func([]alerts.SLO) ([]byte, error){
-		"sloth": alerts.Sloth, "pyrra": alerts.Pyrra, "openslo": alerts.OpenSLO,
-	}
-}
-
-// slosText returns the objectives of a configuration in a format. An SLO there names its
+// slosText returns the objectives of a configuration in the format. An SLO there names its
 // endpoint, so that it needs one to be known, and knows no labels beside.
-func (c *rulesCommand) slosText(cfg *config.Config, render func([]alerts.SLO) ([]byte, error)) ([]byte, error) {
+func (c *rulesCommand) slosText(cfg *config.Config) ([]byte, error) {
 	switch {
 	case cfg == nil:
 		return nil, usageError{fmt.Errorf("--format=%s: requires --config.file", c.format)}
@@ -286,7 +279,7 @@ func (c *rulesCommand) slosText(cfg *config.Config, render func([]alerts.SLO) ([
 	if len(slos) == 0 {
 		return nil, usageError{errors.New("the file has no endpoint with an objective; discovered endpoints are not known here")}
 	}
-	return render(slos)
+	return alerts.SLOs(c.format, slos)
 }
 
 // slosOf lists the objectives of the endpoints that a configuration names.

@@ -45,17 +45,17 @@ func newHardware(env environment, in collectors, hasPages bool, r prometheus.Reg
 // newSources returns what reads the GPUs of this machine. Where they are required, because
 // nothing else is read, they are those of NVIDIA, unless the PCI bus lists AMD's alone.
 func newSources(env environment, in collectors, required bool) []*gpu.Poller {
+	o := gpu.Options{Required: required, Logger: env.logger, Secrets: env.secrets.Secrets()}
 	if in.simulated {
-		return []*gpu.Poller{gpu.New(gpu.Simulated(), gpu.Options{Required: required, Logger: env.logger, Secrets: env.secrets.Secrets()})}
+		return []*gpu.Poller{gpu.New(gpu.Simulated(), o)}
 	}
 	hasAMD, hasNVIDIA := gpu.VendorsPresent(in.sysfs)
-	sources := []*gpu.Poller{gpu.New(gpu.NVML(""), gpu.Options{
-		Required: required && (hasNVIDIA || !hasAMD), Processes: in.processes, Logger: env.logger, Secrets: env.secrets.Secrets(),
-	})}
+	ofAMD := o
+	ofAMD.Required = required && !hasNVIDIA
+	o.Required, o.Processes = required && (hasNVIDIA || !hasAMD), in.processes
+	sources := []*gpu.Poller{gpu.New(gpu.NVML(""), o)}
 	if hasAMD {
-		sources = append(sources, gpu.NewAMD(in.sysfs, gpu.Options{
-			Required: required && !hasNVIDIA, Logger: env.logger, Secrets: env.secrets.Secrets(),
-		}))
+		sources = append(sources, gpu.NewAMD(in.sysfs, ofAMD))
 	}
 	return sources
 }

@@ -57,7 +57,7 @@ func TestRulesInOtherFormats(t *testing.T) {
 	f("mimir", "\nnamespace: inference_exporter\n", 1)
 	f("mimir", `"long" (5m)`, 1) // which the rules cannot detect
 	none := writeFile(t, "none.yml", "discovery: [{static_configs: [{targets: [a]}]}]\n")
-	for format := range sloFormats() {
+	for _, format := range alerts.SLOFormats() {
 		refuse := func(pattern string, args ...string) {
 			t.Helper()
 			refused(t, cli.ExitUsage, []string{"inference_exporter: " + fmt.Sprintf(pattern, format)}, append([]string{"rules", "--format=" + format}, args...)...)

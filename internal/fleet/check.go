@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 
@@ -26,18 +25,6 @@ func Checks() []config.Check {
 type section struct {
 	path string
 	*config.Endpoint
-}
-
-// modules returns the modules of the section by their place in its list, but for
-// those without a sound definition.
-func (s section) modules(cfg *config.Config) iter.Seq2[int, *config.Module] {
-	return func(yield func(int, *config.Module) bool) {
-		for i, name := range s.Modules {
-			if m := cfg.Modules[name]; m != nil && !yield(i, m) {
-				return
-			}
-		}
-	}
 }
 
 // isOfTexts reports whether the section names a wire protocol without answers in
@@ -104,9 +91,11 @@ func unknownSoftware(section, what string, pages map[string]*config.MetricsPages
 func checkModules(cfg *config.Config) []*config.Error {
 	var mistakes []*config.Error
 	for _, e := range sections(cfg) {
-		for j, m := range e.modules(cfg) {
-			if err := prober.Suits(e.API, m); err != nil {
-				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v", e.Modules[j], err))
+		for j, name := range e.Modules {
+			if m := cfg.Modules[name]; m == nil { // without a sound definition
+				continue
+			} else if err := prober.Suits(e.API, m); err != nil {
+				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v", name, err))
 			}
 		}
 	}
@@ -156,9 +145,13 @@ func checkBudgets(cfg *config.Config) []*config.Error {
 	each, rest := shares(cfg.Global.Budget, cfg.Endpoints, cfg.Modules)
 	var mistakes []*config.Error
 	for i, e := range sections(cfg) {
-		for j, m := range e.modules(cfg) {
+		for j, name := range e.Modules {
+			m := cfg.Modules[name]
+			if m == nil {
+				continue
+			}
 			mistake := func(err error, whose string) {
-				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v that %s allows", e.Modules[j], err, whose))
+				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v that %s allows", name, err, whose))
 			}
 			if err := checkBudget(e.Endpoint, m, e.Budget); err != nil {
 				mistake(err, "the endpoint's budget")

@@ -177,7 +177,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 	}
 	defer pages.Close()
 	began := time.Now()
-	m := &once{memory: explain.NewMemory(t.Endpoint), identity: identity{known: page.Known{Model: t.Endpoint.Model}}, byID: map[result.SeriesID]*explain.Series{}}
+	m := &once{memory: explain.NewMemory(t.Endpoint), identity: identity{known: page.Known{Model: t.Endpoint.Model}}}
 	for range times {
 		stop := m.watch(ctx, pages)
 		results := p.Run(ctx, 0)
@@ -197,26 +197,20 @@ type once struct {
 	memory   *explain.Memory
 	identity identity
 	series   []*explain.Series
-	byID     map[result.SeriesID]*explain.Series
 }
 
 // watch reads pages every second until stop is called, and once then.
 func (o *once) watch(ctx context.Context, pages Reader) (stop func()) {
-	read := func() {
-		statuses := pages.Scrape(ctx, o.identity.get())
-		o.memory.Read(present(statuses))
-	}
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for tick := time.Tick(time.Second); ; {
+		for tick, last := time.Tick(time.Second), false; !last; {
 			select {
 			case <-tick:
-				read()
 			case <-ended:
-				read()
-				return
+				last = true
 			}
+			o.memory.Read(present(pages.Scrape(ctx, o.identity.get())))
 		}
 	}()
 	return func() {
@@ -235,15 +229,15 @@ func (o *once) take(all Results) {
 			if r.Concurrency > 0 {
 				continue
 			}
-			id := variantOf(r).id(rung.Target.id())
-			of := o.byID[id]
-			if of == nil {
-				of = &explain.Series{Title: titleOf(id, rung.Module), Objectives: rung.objectives(), Log: new(series.Log)}
-				o.byID[id], o.series = of, append(o.series, of)
+			title := titleOf(variantOf(r).id(rung.Target.id()), rung.Module)
+			i := slices.IndexFunc(o.series, func(s *explain.Series) bool { return s.Title == title })
+			if i < 0 {
+				i = len(o.series)
+				o.series = append(o.series, &explain.Series{Title: title, Objectives: rung.objectives(), Log: new(series.Log)})
 			}
 			seen := observe(rung.Target, r, false, false)
-			of.Log.Add(&seen.Observation)
-			o.memory.Observe(&seen.Observation, of.Title)
+			o.series[i].Log.Add(&seen.Observation)
+			o.memory.Observe(&seen.Observation, title)
 		}
 	}
 }

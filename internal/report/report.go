@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -56,16 +57,11 @@ func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.S
 
 func (p *page) texts(results []*result.Result) {
 	for _, r := range results {
-		if r.Outcome != result.Success || r.Kind != api.Generation {
-			continue
-		}
-		p.title("Text of the answer")
-		if r.Answer.Text == "" {
-			p.note("none: it has no token that a user would see")
-			continue
-		}
-		for line := range strings.SplitSeq(r.Answer.Text, "\n") {
-			p.note(line)
+		if r.Outcome == result.Success && r.Kind == api.Generation {
+			p.title("Text of the answer")
+			for line := range strings.SplitSeq(cmp.Or(r.Answer.Text, "none: it has no token that a user would see"), "\n") {
+				p.note(line)
+			}
 		}
 	}
 }
@@ -218,39 +214,27 @@ func (p *page) server(r *result.Result) {
 // measurement says how far the numbers can be trusted.
 func (p *page) measurement(r *result.Result) {
 	var rows []row
-	if r.Timing.Phases[result.PhaseFirstByte] >= 0 {
-		rows = append(rows, row{"clock", map[result.Clock]string{
-			result.ClockKernel:  "receive stamps of the kernel",
-			result.ClockProcess: "of the process, after each read",
-		}[r.Clock]})
-	}
-	if n := r.MergedEvents(); n > 0 {
-		rows = append(rows, row{"merged", fmt.Sprintf(
-			"%d of %d events were read together with later data: their arrival is an upper bound", n, len(r.Events))})
-	}
-	if r.Buffered {
-		rows = append(rows, row{"buffered", "the whole answer came in one burst, so something between held it back: " +
-			"TTFT is that of the burst, TPOT and gaps cannot be measured"})
-	}
-	if r.MoreEvents {
-		text := fmt.Sprintf("%d for %d tokens: some are pieces of tokens, or none, such as text of a gateway", len(r.Events), r.Tokens.Output)
-		if r.Timing.TTFT < 0 {
-			text += "; TTFT, TPOT and gaps cannot be measured"
+	add := func(is bool, label, format string, args ...any) {
+		if is {
+			rows = append(rows, row{label, fmt.Sprintf(format, args...)})
 		}
-		rows = append(rows, row{"events", text})
 	}
-	if r.MaxTokensIgnored {
-		rows = append(rows, row{"max_tokens", fmt.Sprintf("max_tokens ignored: the answer has %d tokens, more than the request allowed, so probes cost more than the module says", r.Tokens.Output)})
+	add(r.Timing.Phases[result.PhaseFirstByte] >= 0, "clock", "%s", map[result.Clock]string{
+		result.ClockKernel:  "receive stamps of the kernel",
+		result.ClockProcess: "of the process, after each read",
+	}[r.Clock])
+	merged := r.MergedEvents()
+	add(merged > 0, "merged", "%d of %d events were read together with later data: their arrival is an upper bound", merged, len(r.Events))
+	add(r.Buffered, "buffered", "the whole answer came in one burst, so something between held it back: TTFT is that of the burst, TPOT and gaps cannot be measured")
+	unmeasured := ""
+	if r.Timing.TTFT < 0 {
+		unmeasured = "; TTFT, TPOT and gaps cannot be measured"
 	}
-	if r.Imprecise {
-		rows = append(rows, row{"imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies"})
-	}
-	if r.NoFinish && r.Outcome == result.Success {
-		rows = append(rows, row{"no finish", "the reply gave no finish reason: whether the answer is whole is not certain"})
-	}
-	if r.NoEndMarker {
-		rows = append(rows, row{"no end", "the reply ended without the protocol's end marker"})
-	}
+	add(r.MoreEvents, "events", "%d for %d tokens: some are pieces of tokens, or none, such as text of a gateway%s", len(r.Events), r.Tokens.Output, unmeasured)
+	add(r.MaxTokensIgnored, "max_tokens", "max_tokens ignored: the answer has %d tokens, more than the request allowed, so probes cost more than the module says", r.Tokens.Output)
+	add(r.Imprecise, "imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies")
+	add(r.NoFinish && r.Outcome == result.Success, "no finish", "the reply gave no finish reason: whether the answer is whole is not certain")
+	add(r.NoEndMarker, "no end", "the reply ended without the protocol's end marker")
 	p.section("Measurement", rows)
 }
 

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -44,11 +45,7 @@ func newShell(o *Options) (*shell, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the status page: %w", err)
 	}
-	metrics := strings.TrimPrefix(o.MetricsPath, "/")
-	if metrics == "" {
-		metrics = "."
-	}
-	data := shellData{Metrics: metrics, Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil, ConfigFile: o.Info().ConfigFile}
+	data := shellData{Metrics: cmp.Or(strings.TrimPrefix(o.MetricsPath, "/"), "."), Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil, ConfigFile: o.Info().ConfigFile}
 	return &shell{t, data}, nil
 }
 
@@ -75,17 +72,8 @@ var assets embed.FS
 
 // assetType returns the media type of a file, whatever the machine believes.
 func assetType(name string) string {
-	switch path.Ext(name) {
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	case ".png":
-		return "image/png"
-	}
-	return "text/plain; charset=utf-8"
+	known := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png"}
+	return cmp.Or(known[path.Ext(name)], "text/plain; charset=utf-8")
 }
 
 // assetRoutes lists the files, so that nothing else is below /assets/.
