@@ -36,13 +36,14 @@ type textScoring struct {
 // where p has no way.
 func (p *Protocol) Scored() (*Protocol, bool) {
 	how, scored := p.scoring, *p
+	scored.Kind = Scoring
 	if how == nil {
 		return &scored, false
 	}
 	if how.url != nil {
 		scored.URL = how.url
 	}
-	scored.Kind, scored.Framing, scored.body = Scoring, stream.Whole, how.body
+	scored.Framing, scored.body = stream.Whole, how.body
 	scored.NewDecoder = func() Decoder { return how }
 	return &scored, true
 }
