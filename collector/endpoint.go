@@ -136,7 +136,7 @@ func hardwareFamilies() []*hardwareFamily {
 		hardwareGauge("decode_ceiling_tokens_per_second", "tokens_per_second",
 			"Upper limit of the output tokens per second of one sequence without speculative decoding, of which 60 to 85 % is achievable: the memory bandwidth of the endpoint's GPUs divided by the bytes of weights read for each token. Absent unless both are known.",
 			func(v hardwareValues) float64 {
-				return positive(gpu.DecodeCeiling(v.bandwidth, float64(v.ReadBytes())))
+				return positive(v.bandwidth / positive(float64(v.ReadBytes())))
 			}),
 		hardwareGauge("gpus", "",
 			"GPUs that work on one token of the endpoint at the same time, as configured.",

@@ -19,20 +19,6 @@ const (
 // "GRID A100D-40C" or "NVIDIA L40S-24Q". Its share of the bandwidth is unknown.
 var virtualName = regexp.MustCompile(`\bGRID\b|-\d+[ABCQ](ME)?$`)
 
-// DecodeCeiling returns how many tokens per second one sequence can be given at
-// most when each token takes a read of bytesPerToken from memory: the weights
-// that are active, in the type they are stored in, and the KV cache of the
-// sequence. bandwidth, in bytes per second, is that of all GPUs of the tensor
-// parallel group together. Servers reach 60 to 85 % of it at best; a batch
-// shares the reads of the weights and gets more tokens in sum. It is 0,
-// unknown, unless both are positive.
-func DecodeCeiling(bandwidth, bytesPerToken float64) float64 {
-	if !(bandwidth > 0 && bytesPerToken > 0) {
-		return 0
-	}
-	return bandwidth / bytesPerToken
-}
-
 // ProductBandwidth returns the memory bandwidth that the data sheet of a
 // product gives. The name is that of the driver or as people write it:
 // "NVIDIA H100 80GB HBM3", "H100 SXM", "a100-80gb". It is not ok for a name

@@ -129,18 +129,6 @@ func TestBandwidth(t *testing.T) {
 	}
 }
 
-func TestDecodeCeiling(t *testing.T) {
-	// 8e9 parameters of 2 bytes on an H100: 3350 / 16 = 209.375 tokens a second.
-	if got := DecodeCeiling(3350e9, 16e9); got != 209.375 {
-		t.Errorf("%v", got)
-	}
-	for _, pair := range [][2]float64{{0, 1}, {1, 0}, {-1, 1}, {1, -1}} {
-		if got := DecodeCeiling(pair[0], pair[1]); got != 0 {
-			t.Errorf("%v: %v", pair, got)
-		}
-	}
-}
-
 func FuzzProductBandwidth(f *testing.F) {
 	for _, name := range Products() {
 		f.Add(name)

@@ -236,7 +236,7 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 	var out readings
 	configured := *d.settings.bandwidth.Load()
 	value, source, ok := bandwidth(configured, d.identity.UUID, d.identity.Name, d.memoryClock, d.memoryWidth)
-	if ok && (source == sourceConfig || d.platform.virtualization != VirtualizationGuest) { // a vGPU has a share that is unknown
+	if ok && (source == sourceConfig || d.platform.virtualization != virtualizationGuest) { // a vGPU has a share that is unknown
 		out.add(MemoryBandwidth, source, value)
 	}
 	d.platform.read(&out)

@@ -197,7 +197,8 @@ func TestProcesses(t *testing.T) {
 	device.samples = []Sample{
 		{ID: 41, Timestamp: 2000, SM: 75}, {ID: 41, Timestamp: 1000, SM: 5}, {ID: 42, Timestamp: 3000}, {ID: 99, Timestamp: 2500, SM: 1},
 	}
-	s := newTestSession(t, newFake(device), Options{Processes: true, Proc: proc})
+	s := newTestSession(t, newFake(device), Options{Processes: true})
+	s.settings.proc = proc
 	want := []ProcessReading{
 		{PID: 41, Name: "vllm", Container: id, PodUID: "11111111-2222-3333-4444-555555555555", MemoryUsed: 7000, SMUtilization: 0.75},
 		{PID: 42, Name: "bad\xffname", MemoryUsed: 110, SMUtilization: 0},
@@ -235,7 +236,8 @@ func TestProcessesAreBounded(t *testing.T) {
 	for pid := range 1000 {
 		device.processes = append(device.processes, Process{PID: 100000 + pid, MemoryUsed: float64(pid)})
 	}
-	s := newTestSession(t, newFake(device), Options{Processes: true, Proc: t.TempDir()})
+	s := newTestSession(t, newFake(device), Options{Processes: true})
+	s.settings.proc = t.TempDir()
 	list := s.must(t).Devices[0].Processes
 	if len(list) != 128 || list[0].MemoryUsed != 999 {
 		t.Errorf("%d processes, the first has %v", len(list), list[0])

@@ -31,18 +31,18 @@ func (d *nvmlDevice) Text(question string) (string, error) {
 	case "addressing mode":
 		mode, r := d.handle.GetAddressingMode()
 		return oneOf("nvmlDeviceGetAddressingMode", map[nvml.DeviceAddressingModeType]string{
-			nvml.DEVICE_ADDRESSING_MODE_NONE: AddressingNone,
-			nvml.DEVICE_ADDRESSING_MODE_HMM:  AddressingHMM,
-			nvml.DEVICE_ADDRESSING_MODE_ATS:  AddressingATS,
+			nvml.DEVICE_ADDRESSING_MODE_NONE: "none",
+			nvml.DEVICE_ADDRESSING_MODE_HMM:  "hmm",
+			nvml.DEVICE_ADDRESSING_MODE_ATS:  "ats",
 		}, nvml.DeviceAddressingModeType(mode.Value), r)
 	case "virtualization mode":
 		mode, r := d.handle.GetVirtualizationMode()
 		return oneOf("nvmlDeviceGetVirtualizationMode", map[nvml.GpuVirtualizationMode]string{
-			nvml.GPU_VIRTUALIZATION_MODE_NONE:        VirtualizationNone,
-			nvml.GPU_VIRTUALIZATION_MODE_PASSTHROUGH: VirtualizationPassthrough,
-			nvml.GPU_VIRTUALIZATION_MODE_VGPU:        VirtualizationGuest,
-			nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU:   VirtualizationHost,
-			nvml.GPU_VIRTUALIZATION_MODE_HOST_VSGA:   VirtualizationShared,
+			nvml.GPU_VIRTUALIZATION_MODE_NONE:        "none",
+			nvml.GPU_VIRTUALIZATION_MODE_PASSTHROUGH: "passthrough",
+			nvml.GPU_VIRTUALIZATION_MODE_VGPU:        virtualizationGuest,
+			nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU:   virtualizationHost,
+			nvml.GPU_VIRTUALIZATION_MODE_HOST_VSGA:   "host_vsga",
 		}, mode, r)
 	}
 	return "", call(question).unsupported()

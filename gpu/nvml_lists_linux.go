@@ -145,42 +145,29 @@ func (d *nvmlDevice) ProcessUtilization(since uint64) ([]Sample, error) {
 }
 
 // nvmlSample is a sample in memory of the library.
-type nvmlSample struct {
-	sample nvml.GpmSample // nil once freed
-}
+type nvmlSample struct{ nvml.GpmSample }
 
-func (s *nvmlSample) Free() {
-	if s.sample != nil {
-		_ = s.sample.Free()
-		s.sample = nil
-	}
-}
+func (s nvmlSample) Free() { _ = s.GpmSample.Free() }
 
 func (d *nvmlDevice) GPMSample() (GPMSample, error) {
 	sample, r := d.library.binding.GpmSampleAlloc()
 	if err := call("nvmlGpmSampleAlloc").result(r); err != nil {
 		return nil, err
 	}
-	s := &nvmlSample{sample: sample}
 	if err := call("nvmlGpmSampleGet").result(sample.Get(d.handle)); err != nil {
-		s.Free()
+		_ = sample.Free()
 		return nil, err
 	}
-	return s, nil
+	return nvmlSample{sample}, nil
 }
 
 func (d *nvmlDevice) GPMMetrics(older, newer GPMSample, ids []int) (map[int]float64, error) {
-	const name = call("nvmlGpmMetricsGet")
-	first, last := heldSample(older), heldSample(newer)
-	if first == nil || last == nil {
-		return nil, &Error{Call: string(name), Code: CodeNoData, Detail: "no two samples"}
-	}
-	request := nvml.GpmMetricsGetType{Sample1: first, Sample2: last}
+	request := nvml.GpmMetricsGetType{Sample1: older.(nvmlSample).GpmSample, Sample2: newer.(nvmlSample).GpmSample}
 	request.NumMetrics = uint32(min(len(ids), len(request.Metrics)))
 	for i := range request.NumMetrics {
 		request.Metrics[i].MetricId = uint32(ids[i])
 	}
-	if err := name.result(d.library.binding.GpmMetricsGet(&request)); err != nil {
+	if err := call("nvmlGpmMetricsGet").result(d.library.binding.GpmMetricsGet(&request)); err != nil {
 		return nil, err
 	}
 	metrics := make(map[int]float64, request.NumMetrics)
@@ -190,15 +177,6 @@ func (d *nvmlDevice) GPMMetrics(older, newer GPMSample, ids []int) (map[int]floa
 		}
 	}
 	return metrics, nil
-}
-
-// heldSample returns the library's sample, nil if there is none.
-func heldSample(s GPMSample) nvml.GpmSample {
-	held, ok := s.(*nvmlSample)
-	if !ok || held == nil {
-		return nil
-	}
-	return held.sample
 }
 
 func (d *nvmlDevice) VGPUs() ([]VGPU, error) {

@@ -2,20 +2,10 @@ package gpu
 
 import "errors"
 
-// How a GPU and its CPU address each other's memory.
+// What a GPU is to a virtual machine, as far as it matters to what is asked of it.
 const (
-	AddressingNone = "none"
-	AddressingHMM  = "hmm" // heterogeneous memory management: by software
-	AddressingATS  = "ats" // address translation services: by hardware, as with Grace
-)
-
-// What a GPU is to a virtual machine.
-const (
-	VirtualizationNone        = "none" // bare metal
-	VirtualizationPassthrough = "passthrough"
-	VirtualizationGuest       = "vgpu"      // a vGPU, seen from its virtual machine
-	VirtualizationHost        = "host_vgpu" // a GPU that is divided into vGPUs
-	VirtualizationShared      = "host_vsga"
+	virtualizationGuest = "vgpu"      // a vGPU, seen from its virtual machine
+	virtualizationHost  = "host_vgpu" // a GPU that is divided into vGPUs
 )
 
 // maxVGPUs bounds the vGPUs of a GPU; the driver's own bound is 32.
@@ -33,7 +23,7 @@ func (d *device) learnPlatform() error {
 	p := &d.platform
 	err := errors.Join(d.text("addressing mode", d, &p.addressing), d.text("virtualization mode", d, &p.virtualization))
 	p.license = nil
-	if err != nil || p.virtualization != VirtualizationGuest {
+	if err != nil || p.virtualization != virtualizationGuest {
 		return err
 	}
 	return d.ask("vGPU license", func() (err error) {
@@ -45,10 +35,10 @@ func (d *device) learnPlatform() error {
 // read adds the readings of the platform. The usual one, memory of its own on
 // bare metal, has none.
 func (p *platform) read(out *readings) {
-	if p.addressing != "" && p.addressing != AddressingNone {
+	if p.addressing != "" && p.addressing != "none" {
 		out.add(MemoryAddressing, p.addressing, 1)
 	}
-	if p.virtualization != "" && p.virtualization != VirtualizationNone {
+	if p.virtualization != "" && p.virtualization != "none" {
 		out.add(Virtualization, p.virtualization, 1)
 	}
 	if p.license != nil {
@@ -59,7 +49,7 @@ func (p *platform) read(out *readings) {
 
 // readVGPUs reads the vGPUs that run on a GPU.
 func (d *device) readVGPUs() ([]VGPUSnapshot, error) {
-	if d.platform.virtualization != VirtualizationHost {
+	if d.platform.virtualization != virtualizationHost {
 		return nil, nil
 	}
 	var found []VGPU

@@ -31,8 +31,6 @@ type Options struct {
 	Required bool
 	// Processes asks for the compute processes too.
 	Processes bool
-	// Proc is where the process file system is; "" is /proc.
-	Proc string
 	// Logger logs changes; nil discards.
 	Logger *slog.Logger
 	// Secrets are what no text of a snapshot repeats.

@@ -46,7 +46,7 @@ func TestReadingsOfDevices(t *testing.T) {
 		table[r.Kind] = r
 	}
 	grace, guest := b200("GPU-4"), rtx4090("GPU-5")
-	grace.texts["addressing mode"] = AddressingATS
+	grace.texts["addressing mode"] = "ats"
 	grace.gpm = func(time.Time, time.Time) map[int]float64 { return map[int]float64{1: 1, 2: 1, 3: 1, 5: 1, 10: 1} }
 	for _, id := range []int{201, 203, 220, 240} {
 		for link := range uint32(18) {
@@ -56,7 +56,7 @@ func TestReadingsOfDevices(t *testing.T) {
 	for _, f := range []Field{{185, 1}, {190, 1}, {185, 2}} {
 		grace.fields[f] = 1000
 	}
-	guest.texts["virtualization mode"], guest.numbers["vGPU license"] = VirtualizationGuest, []float64{1, 1}
+	guest.texts["virtualization mode"], guest.numbers["vGPU license"] = virtualizationGuest, []float64{1, 1}
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3"), grace, guest), Options{})
 		s.must(t)

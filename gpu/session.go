@@ -45,7 +45,7 @@ func newSession(lib Library, p *Poller) *session {
 	return &session{
 		roster: newRoster(p.log), poller: p, lib: lib,
 		settings: &settings{
-			processes: p.options.Processes, proc: cmp.Or(p.options.Proc, "/proc"), log: newOnceLog(p.log), asked: p.asked, bandwidth: p.bandwidth,
+			processes: p.options.Processes, proc: "/proc", log: newOnceLog(p.log), asked: p.asked, bandwidth: p.bandwidth,
 		},
 	}
 }

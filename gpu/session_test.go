@@ -178,7 +178,9 @@ func newLossySession(t *testing.T, split bool) testSession {
 	device := splitH100("MIG-a", "MIG-b")
 	device.numbers["MIG mode"] = []float64{flag(split)}
 	device.processes = []Process{{PID: 1}}
-	return newTestSession(t, newFake(device), Options{Processes: true, Proc: t.TempDir()})
+	s := newTestSession(t, newFake(device), Options{Processes: true})
+	s.settings.proc = t.TempDir()
+	return s
 }
 
 // lossAt lets one call fail, where it is made in a poll at all.

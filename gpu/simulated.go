@@ -83,7 +83,7 @@ func (d *simulatedDevice) Text(question string) (string, error) {
 	case "compute capability":
 		return "9.0", nil
 	case "virtualization mode":
-		return VirtualizationNone, nil
+		return "none", nil
 	}
 	return "", noSuch()
 }

@@ -125,12 +125,9 @@ type Snapshot struct {
 
 // FailuresWith returns the failures with one more of a state.
 func (s *Snapshot) FailuresWith(of State) map[State]uint64 {
-	failures := map[State]uint64{of: s.Failures[of] + 1}
-	for state, n := range s.Failures {
-		if state != of {
-			failures[state] = n
-		}
-	}
+	failures := map[State]uint64{}
+	maps.Copy(failures, s.Failures)
+	failures[of]++
 	return failures
 }
 
@@ -263,9 +260,11 @@ func (r *roster) list(found map[string]DeviceSnapshot, lost map[string]error) (d
 			r.log.Info("a GPU is back", "uuid", uuid, "gpu", now.Index)
 		}
 		r.know(uuid, now)
+		if now.Up {
+			up++
+		}
 	}
-	devices = r.all()
-	return devices, upCount(devices)
+	return r.all(), up
 }
 
 // all returns what is known of all GPUs, with their critical errors.
@@ -314,17 +313,6 @@ func withoutReadings(d DeviceSnapshot, up bool) DeviceSnapshot {
 		d.MIG[i].Readings = nil
 	}
 	return d
-}
-
-// upCount returns how many of the GPUs answer.
-func upCount(devices []DeviceSnapshot) int {
-	up := 0
-	for _, d := range devices {
-		if d.Up {
-			up++
-		}
-	}
-	return up
 }
 
 // maxTextBytes bounds a text of a driver, a file or a page.
