@@ -18,8 +18,8 @@ const (
 	vendorNVIDIA = "0x10de"
 )
 
-// VendorsPresent reports which GPUs the PCI bus lists, whether they have a driver or not. sys is
-// the directory of sysfs.
+// VendorsPresent reports which GPUs the PCI bus lists, whether they have a driver or not. sys is the directory of
+// sysfs.
 func VendorsPresent(sys string) (amd, nvidia bool) {
 	devices, _ := filepath.Glob(filepath.Join(sys, "bus/pci/devices/*")) // the pattern is well-formed
 	for _, device := range devices {
@@ -39,8 +39,8 @@ func VendorsPresent(sys string) (amd, nvidia bool) {
 	return amd, nvidia
 }
 
-// NewAMD returns a Poller of AMD's GPUs by the files of the kernel's driver amdgpu: sysfs and hwmon, without a library. It
-// needs no device and no permission. sys is the directory of sysfs, which is /sys.
+// NewAMD returns a Poller of AMD's GPUs by the files of the kernel's driver amdgpu: sysfs and hwmon, without a library.
+// It needs no device and no permission. sys is the directory of sysfs, which is /sys.
 func NewAMD(sys string, o Options) *Poller {
 	return newScanning("amdgpu", o, (&amdgpu{sys: sys}).scan)
 }
@@ -84,8 +84,8 @@ func generic(name string) string { return hwmonNumber.ReplaceAllString(name, "hw
 
 var hwmonNumber = regexp.MustCompile(`hwmon\d+`)
 
-// cards returns the directories of the cards of the driver, by their PCI address. Parts of
-// a card that is split have no files of their own and are left out.
+// cards returns the directories of the cards of the driver, by their PCI address. Parts of a card that is split have no
+// files of their own and are left out.
 func (s *amdgpu) cards() map[string]string {
 	class := newDirectory(filepath.Join(s.sys, "class/drm"), nil)
 	found := map[string]string{}
@@ -154,8 +154,8 @@ func (c *amdCard) add(kind Kind, label string, value float64) {
 	}
 }
 
-// identify sets the identity. The UUID is that of rocminfo; integrated GPUs and older cards
-// have none, and are identified by their PCI address.
+// identify sets the identity. The UUID is that of rocminfo; integrated GPUs and older cards have none, and are
+// identified by their PCI address.
 func (c *amdCard) identify() {
 	c.UUID = "PCI-" + c.PCIBusID
 	if id := c.text("unique_id"); id != "" && strings.Trim(id, "0") != "" {
@@ -169,8 +169,8 @@ func (c *amdCard) identify() {
 	c.Name = cmp.Or(c.text("product_name"), amd().Names[device+" "+strings.TrimPrefix(c.text("revision"), "0x")], "AMD 1002:"+device)
 }
 
-// readAll adds all readings and returns the residencies of gpu_metrics. A GPU of which no
-// file can be read, while they are there, is lost.
+// readAll adds all readings and returns the residencies of gpu_metrics. A GPU of which no file can be read, while they
+// are there, is lost.
 func (c *amdCard) readAll(before map[int]uint32) map[int]uint32 {
 	c.read = 0
 	m, hasMetrics := parseMetrics(c.bytes("gpu_metrics"))
@@ -205,9 +205,8 @@ func (c *amdCard) readAll(before map[int]uint32) map[int]uint32 {
 	return residencies
 }
 
-// readMemory adds the memory that programs on the GPU can have: of a card its own, of an
-// integrated GPU the part of the machine's memory that is set aside for it and what it may
-// take besides (GTT), as servers use both.
+// readMemory adds the memory that programs on the GPU can have: of a card its own, of an integrated GPU the part of the
+// machine's memory that is set aside for it and what it may take besides (GTT), as servers use both.
 func (c *amdCard) readMemory(integrated bool) {
 	total, known := c.number("mem_info_vram_total")
 	used, knownUsed := c.number("mem_info_vram_used")
@@ -228,8 +227,8 @@ func (c *amdCard) readMemory(integrated bool) {
 	}
 }
 
-// readSensors adds what needs more than one file of hwmon: temperatures, clocks, the fan. The
-// temperature of the chip is that of its edge or, on a GPU that has none, that of its hottest point.
+// readSensors adds what needs more than one file of hwmon: temperatures, clocks, the fan. The temperature of the chip
+// is that of its edge or, on a GPU that has none, that of its hottest point.
 func (c *amdCard) readSensors(hwmon string) {
 	in := func(name string) string { return filepath.Join(hwmon, name) }
 	found := map[string]float64{}
@@ -261,8 +260,7 @@ func (c *amdCard) readSensors(hwmon string) {
 // clockLine is a line of pp_dpm_sclk, as in "1: 2219Mhz *", where * is the current one.
 var clockLine = regexp.MustCompile(`(?i)^\s*\d+:\s*(\d+)\s*Mhz\s*(\*?)`)
 
-// readClockTable adds the highest clock of a table and, where hwmon does not have it, the
-// current one.
+// readClockTable adds the highest clock of a table and, where hwmon does not have it, the current one.
 func (c *amdCard) readClockTable(file, domain string) {
 	most, current := 0.0, 0.0
 	for line := range strings.Lines(c.text(file)) {
@@ -302,8 +300,8 @@ func (c *amdCard) readLink() {
 	}
 }
 
-// readErrors adds the errors that the driver counts by block of the GPU (RAS), as in
-// "ue: 0" and "ce: 12": those of the XGMI links, and those of all others as of memory.
+// readErrors adds the errors that the driver counts by block of the GPU (RAS), as in "ue: 0" and "ce: 12": those of the
+// XGMI links, and those of all others as of memory.
 func (c *amdCard) readErrors() {
 	sums := map[Reading]float64{}
 	for _, file := range c.names("ras/*_err_count") {

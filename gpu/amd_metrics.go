@@ -37,8 +37,8 @@ type metrics struct {
 	layout layout // zero where the version is not read
 }
 
-// parseMetrics reads the header: structure_size, format_revision, content_revision. It is
-// not ok for what is no such file.
+// parseMetrics reads the header: structure_size, format_revision, content_revision. It is not ok for what is no such
+// file.
 func parseMetrics(data []byte) (metrics, bool) {
 	if len(data) < 4 || len(data) < int(binary.LittleEndian.Uint16(data)) {
 		return metrics{}, false
@@ -62,8 +62,8 @@ func (m *metrics) u64(offset int) (uint64, bool) {
 	return v, v != math.MaxUint64
 }
 
-// readings returns what is read of gpu_metrics alone. before are the residencies of the
-// poll before, without which it is unknown what grows; the new ones are returned.
+// readings returns what is read of gpu_metrics alone. before are the residencies of the poll before, without which it
+// is unknown what grows; the new ones are returned.
 func (m *metrics) readings(before map[int]uint32) (list []Reading, residencies map[int]uint32) {
 	if v, ok := m.u64(m.layout.Energy); ok {
 		list = append(list, Reading{Kind: Energy, Value: float64(v) * energyUnit})
@@ -110,9 +110,8 @@ func (m *metrics) xgmi(offset int, kind Kind) []Reading {
 }
 
 // throttleBits are the bits of indep_throttle_status, by SMU_THROTTLER_*_BIT of
-// drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h: power from bit 0 on, currents from 16,
-// temperatures from 32 to 45, and PROCHOT, the signal of an overheated processor or power
-// supply, 46 and 47.
+// drivers/gpu/drm/amd/pm/swsmu/inc/amdgpu_smu.h: power from bit 0 on, currents from 16, temperatures from 32 to 45, and
+// PROCHOT, the signal of an overheated processor or power supply, 46 and 47.
 func throttleBits() map[string]uint64 {
 	return map[string]uint64{"sw_power_cap": 0xff, "current_limit": 0xff << 16, "hw_thermal": 0x3fff << 32, "hw_power_brake": 3 << 46}
 }
@@ -120,8 +119,8 @@ func throttleBits() map[string]uint64 {
 // maxFile bounds a file of sysfs: one page of memory, of which gpu_metrics is a part.
 const maxFile = 4096
 
-// readFile reads a file of sysfs by one system call. os.ReadFile waits without end for drivers that answer EAGAIN, as files
-// of sysfs can be polled.
+// readFile reads a file of sysfs by one system call. os.ReadFile waits without end for drivers that answer EAGAIN, as
+// files of sysfs can be polled.
 func readFile(name string) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -142,8 +141,8 @@ type directory struct {
 	path string
 	// asking is called before a file is read, which may hang.
 	asking func(name string)
-	// failed are the errors of files that exist, by name. A driver that resets the GPU or
-	// lets it sleep refuses to answer for a while.
+	// failed are the errors of files that exist, by name. A driver that resets the GPU or lets it sleep refuses to
+	// answer for a while.
 	failed map[string]error
 	read   int // how many files were read
 }

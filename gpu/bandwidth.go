@@ -15,14 +15,13 @@ const (
 	sourceFormula = "formula"
 )
 
-// virtualName is how the driver calls a vGPU: by the name of its profile, as in
-// "GRID A100D-40C" or "NVIDIA L40S-24Q". Its share of the bandwidth is unknown.
+// virtualName is how the driver calls a vGPU: by the name of its profile, as in "GRID A100D-40C" or "NVIDIA L40S-24Q".
+// Its share of the bandwidth is unknown.
 var virtualName = regexp.MustCompile(`\bGRID\b|-\d+[ABCQ](ME)?$`)
 
-// ProductBandwidth returns the memory bandwidth that the data sheet of a
-// product gives. The name is that of the driver or as people write it:
-// "NVIDIA H100 80GB HBM3", "H100 SXM", "a100-80gb". It is not ok for a name
-// that no product has or that leaves open which one it is.
+// ProductBandwidth returns the memory bandwidth that the data sheet of a product gives. The name is that of the driver
+// or as people write it: "NVIDIA H100 80GB HBM3", "H100 SXM", "a100-80gb". It is not ok for a name that no product has
+// or that leaves open which one it is.
 func ProductBandwidth(name string) (bytesPerSecond float64, ok bool) {
 	words := nameWords(name)
 	for _, p := range products() {
@@ -49,8 +48,7 @@ func Products() []string {
 	return names
 }
 
-// nameWords returns the words of the name of a product in lower case, without
-// those that do not distinguish products.
+// nameWords returns the words of the name of a product in lower case, without those that do not distinguish products.
 func nameWords(name string) []string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9')
@@ -64,9 +62,8 @@ func containsAll(words, all []string) bool {
 	return !slices.ContainsFunc(all, func(w string) bool { return !slices.Contains(words, w) })
 }
 
-// bandwidth returns the memory bandwidth of a GPU in bytes per second, and
-// where it is from: configured, by UUID; of the data sheet; or computed from the
-// highest memory clock (MHz) and the width of the memory bus (bits), 0 for
+// bandwidth returns the memory bandwidth of a GPU in bytes per second, and where it is from: configured, by UUID; of
+// the data sheet; or computed from the highest memory clock (MHz) and the width of the memory bus (bits), 0 for
 // unknown.
 func bandwidth(configured map[string]float64, uuid, name string, clock, width int) (value float64, source string, ok bool) {
 	if value, ok := configured[uuid]; ok {

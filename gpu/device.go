@@ -14,15 +14,14 @@ import (
 // identityFor is how long what identifies a device is taken as known.
 const identityFor = 5 * time.Minute
 
-// device is a GPU that is open, with what is remembered of it from one poll to
-// the next.
+// device is a GPU that is open, with what is remembered of it from one poll to the next.
 type device struct {
 	Device
 	settings *settings
 
 	identity DeviceSnapshot // without anything that was read
-	// memoryClock (MHz) and memoryWidth (bits) determine the memory's bandwidth
-	// where no other source does; 0 is unknown.
+	// memoryClock (MHz) and memoryWidth (bits) determine the memory's bandwidth where no other source does; 0 is
+	// unknown.
 	memoryClock, memoryWidth int
 	identified               time.Time
 
@@ -44,8 +43,7 @@ type device struct {
 	seenVGPU uint64 // newest sample of what vGPUs used
 }
 
-// settings are what all devices share: the tables, and what the options say.
-// They do not change, but for the bandwidth.
+// settings are what all devices share: the tables, and what the options say. They do not change, but for the bandwidth.
 type settings struct {
 	*tables                                       // nil before the first device is open
 	bandwidth *atomic.Pointer[map[string]float64] // configured, by UUID
@@ -55,8 +53,7 @@ type settings struct {
 	asked     *lastAsked
 }
 
-// lastAsked is the latest question to the driver, for the watchdog: the one at
-// which a poll hangs.
+// lastAsked is the latest question to the driver, for the watchdog: the one at which a poll hangs.
 type lastAsked struct{ atomic.Pointer[string] }
 
 // set takes in a question to a device; "" is the driver as a whole.
@@ -118,9 +115,8 @@ func libraryDown(err error) bool {
 	return code == CodeUninitialized || code == CodeDriverNotLoaded || code == CodeVersionMismatch
 }
 
-// ask asks one question. It returns an error only when this device answers no
-// further questions; a question that the device does not support is not asked
-// again.
+// ask asks one question. It returns an error only when this device answers no further questions; a question that the
+// device does not support is not asked again.
 func (d *device) ask(name string, read func() error) error {
 	if d.refused[name] {
 		return nil
@@ -133,8 +129,8 @@ func (d *device) ask(name string, read func() error) error {
 	return err
 }
 
-// judge returns what follows from the error of a question: nothing; refused, not to
-// ask it again; or an error, to ask this device nothing more.
+// judge returns what follows from the error of a question: nothing; refused, not to ask it again; or an error, to ask
+// this device nothing more.
 func (d *device) judge(name string, why error) (refused bool, err error) {
 	if why == nil {
 		return false, nil
@@ -274,8 +270,7 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 	return snapshot, nil
 }
 
-// learnSplit reads whether MIG is on. Which questions a device answers depends on
-// it.
+// learnSplit reads whether MIG is on. Which questions a device answers depends on it.
 func (d *device) learnSplit() error {
 	mode := 0
 	if err := d.number("MIG mode", &mode); err != nil {
@@ -309,8 +304,8 @@ func (d *device) free() {
 // maxParts bounds the MIG devices of a GPU; the hardware has seven at most.
 const maxParts = 64
 
-// listParts returns the MIG devices that exist now, those of a GPU instance
-// beside each other. They come and go, so that their handles are not kept.
+// listParts returns the MIG devices that exist now, those of a GPU instance beside each other. They come and go, so
+// that their handles are not kept.
 func (d *device) listParts() ([]MIGDevice, error) {
 	if !d.split {
 		return nil, nil
@@ -327,8 +322,8 @@ func (d *device) listParts() ([]MIGDevice, error) {
 	return parts, nil
 }
 
-// readParts reads the MIG devices. Memory and units belong to the GPU instance; the
-// first device of each has their readings.
+// readParts reads the MIG devices. Memory and units belong to the GPU instance; the first device of each has their
+// readings.
 func (d *device) readParts(parts []MIGDevice, now time.Time) ([]MIGSnapshot, error) {
 	var list []MIGSnapshot
 	for i, part := range parts {

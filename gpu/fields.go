@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// fieldReading is a field and the reading that it becomes. Fields are numbers of
-// the driver: one call reads them all.
+// fieldReading is a field and the reading that it becomes. Fields are numbers of the driver: one call reads them all.
 type fieldReading struct {
 	answer
 	field Field
@@ -34,8 +33,8 @@ func (t *tables) addField(a answer, better Field) {
 	}
 }
 
-// slowFor is the time from one reading of the slow fields to the next: there are
-// many of them, and they show what develops over hours.
+// slowFor is the time from one reading of the slow fields to the next: there are many of them, and they show what
+// develops over hours.
 const slowFor = time.Minute
 
 // slowReadings are those of the slow fields, which are shown until the next.
@@ -44,9 +43,8 @@ type slowReadings struct {
 	list []Reading
 }
 
-// readSlow adds the readings of the slow fields, which it reads when it is time.
-// It comes after readFields, which finds the links. Links before NVLink 5 do
-// not have these fields and are not asked.
+// readSlow adds the readings of the slow fields, which it reads when it is time. It comes after readFields, which finds
+// the links. Links before NVLink 5 do not have these fields and are not asked.
 func (d *device) readSlow(now time.Time, out *readings) error {
 	if d.linkVersion > 0 && d.linkVersion < 5 {
 		return nil
@@ -62,8 +60,7 @@ func (d *device) readSlow(now time.Time, out *readings) error {
 	return nil
 }
 
-// readFields asks for all fields at once that the device may answer. what is how
-// the log names them.
+// readFields asks for all fields at once that the device may answer. what is how the log names them.
 func (d *device) readFields(what string, all []fieldReading, out *readings) error {
 	wanted := d.wantedFields(all)
 	if len(wanted) == 0 {
@@ -132,13 +129,12 @@ func (d *device) takeFields(asked []*fieldReading, results []FieldResult, out *r
 const (
 	// maxLinks is how many NVLinks a GPU has at most, by the driver's header.
 	maxLinks = 36
-	// usualLinks is how many are looked for where the driver does not count them:
-	// those of Hopper. It may return a value for a link that does not exist.
+	// usualLinks is how many are looked for where the driver does not count them: those of Hopper. It may return a
+	// value for a link that does not exist.
 	usualLinks = 18
 )
 
-// learnLinks reads how many NVLinks there are; where the driver does not count
-// them, it is the usual number.
+// learnLinks reads how many NVLinks there are; where the driver does not count them, it is the usual number.
 func (d *device) learnLinks() error {
 	err := d.ask("number of NVLinks", func() error {
 		results, err := d.Fields([]Field{{ID: 91}})
@@ -159,8 +155,7 @@ func (d *device) learnLinks() error {
 	return d.learnLinkVersion()
 }
 
-// learnLinkVersion reads the newest version of the NVLinks, of which those that
-// are not connected may have none.
+// learnLinkVersion reads the newest version of the NVLinks, of which those that are not connected may have none.
 func (d *device) learnLinkVersion() error {
 	return d.ask("NVLink version", func() error {
 		fields := make([]Field, d.links)
@@ -181,8 +176,7 @@ func (d *device) learnLinkVersion() error {
 	})
 }
 
-// linkVersions are the versions of NVLink by the driver's numbers
-// (nvmlNvlinkVersion_t); 0 is none that is known.
+// linkVersions are the versions of NVLink by the driver's numbers (nvmlNvlinkVersion_t); 0 is none that is known.
 func linkVersions() map[int]float64 {
 	return map[int]float64{1: 1, 2: 2, 3: 2.2, 4: 3, 5: 3.1, 6: 4, 7: 5, 8: 6}
 }
@@ -194,8 +188,7 @@ type linkSum struct {
 	missing bool // a link has no value: a partial sum is none
 }
 
-// addLink adds the result of one link to the sum that it belongs to, which is
-// the last one or a new one.
+// addLink adds the result of one link to the sum that it belongs to, which is the last one or a new one.
 func addLink(sums []linkSum, f *fieldReading, r FieldResult) []linkSum {
 	last := len(sums) - 1
 	if last < 0 || sums[last].of.field.ID != f.field.ID {

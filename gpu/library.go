@@ -5,69 +5,60 @@ import (
 	"time"
 )
 
-// Library is the driver's management library as the poller needs it: plain
-// types, no trace of the binding. Its methods and those of what it returns are
-// called by one goroutine at a time, and only between a successful Open and
-// Close. Every error is an *Error.
+// Library is the driver's management library as the poller needs it: plain types, no trace of the binding. Its methods
+// and those of what it returns are called by one goroutine at a time, and only between a successful Open and Close.
+// Every error is an *Error.
 type Library interface {
-	// Open loads and initialises the library.
-	Open() error
-	// Close ends its use; Open may follow.
-	Close()
-	// DriverVersion returns the version of the driver, such as "550.54.15".
+	Open() error // loads and initialises the library
+	Close()      // ends its use; Open may follow
+	// DriverVersion returns the version of the driver, such as 550.54.15, CUDAVersion its newest of CUDA, such as 12.4.
 	DriverVersion() (string, error)
-	// CUDAVersion returns the newest CUDA version of the driver, such as 12.4.
 	CUDAVersion() (string, error)
-	// DeviceCount returns how many GPUs there are, those included that may not
-	// be opened.
+	// DeviceCount returns how many GPUs there are, those included that may not be opened.
 	DeviceCount() (int, error)
 	// Device opens the GPU of an index, which may take seconds.
 	Device(index int) (Device, error)
 	// Watch asks for the critical errors (XID) of a device from now on.
 	Watch(d Device) error
-	// NextXID returns one critical error that a watched device had, without
-	// waiting; CodeTimeout when there is none.
+	// NextXID returns one critical error that a watched device had, without waiting; CodeTimeout when there is none.
 	NextXID() (XID, error)
 }
 
-// Device is one GPU, or one MIG device of a GPU. What it is asked is named as in the column `ask`
-// of readings.yml; a question that it does not know is CodeNotSupported.
+// Device is one GPU, or one MIG device of a GPU. What it is asked is named as in the column `ask` of readings.yml; a
+// question that it does not know is CodeNotSupported.
 type Device interface {
-	// Text returns the "UUID", the "name", the "PCI bus id" as in 00000000:3B:00.0, the
-	// "compute capability" as in 9.0, the "addressing mode" and the "virtualization mode".
+	// Text returns the "UUID", the "name", the "PCI bus id" as in 00000000:3B:00.0, the "compute capability" as in 9.0,
+	// the "addressing mode" and the "virtualization mode".
 	Text(question string) (string, error)
-	// Numbers returns one number at least, in the unit of the driver; NaN is unknown. Besides the
-	// questions of readings.yml there are "minor number", N of /dev/nvidiaN; "memory bus width" in
-	// bits; "MIG mode" and "unit counters", 1 where the device has them; and "vGPU license",
-	// whether there is one and the Unix time at which it expires.
+	// Numbers returns one number at least, in the unit of the driver; NaN is unknown. Besides the questions of
+	// readings.yml there are "minor number", N of /dev/nvidiaN; "memory bus width" in bits; "MIG mode" and "unit
+	// counters", 1 where the device has them; and "vGPU license", whether there is one and the Unix time at which it
+	// expires.
 	Numbers(question string) ([]float64, error)
-	// Fields reads many values in one go; each result has its own error. fields
-	// is not empty.
+	// Fields reads many values in one go; each result has its own error. fields is not empty.
 	Fields(fields []Field) ([]FieldResult, error)
 
-	// MIGDevices returns the MIG devices that exist now.
+	// MIGDevices returns the MIG devices that exist now, VGPUs the vGPUs that run on the GPU of a host, Processes the
+	// compute processes.
 	MIGDevices() ([]MIGDevice, error)
-	// VGPUs returns the vGPUs that run on the GPU of a host.
 	VGPUs() ([]VGPU, error)
-	// Processes are the compute processes.
 	Processes() ([]Process, error)
-	// VGPUUtilization and ProcessUtilization return samples newer than the given time of the
-	// driver (microseconds), CodeNotFound when there are none.
+	// VGPUUtilization and ProcessUtilization return samples newer than the given time of the driver (microseconds),
+	// CodeNotFound when there are none.
 	VGPUUtilization(since uint64) ([]Sample, error)
 	ProcessUtilization(since uint64) ([]Sample, error)
 
 	// GPMSample takes a sample, to be freed.
 	GPMSample() (GPMSample, error)
-	// GPMMetrics computes the metrics with the given ids from two samples that
-	// are at least 100 ms apart. A metric that is not there is left out.
+	// GPMMetrics computes the metrics with the given ids from two samples that are at least 100 ms apart. A metric that
+	// is not there is left out.
 	GPMMetrics(older, newer GPMSample, ids []int) (map[int]float64, error)
 }
 
 // GPMSample is a sample of what the units of a device did.
 type GPMSample interface{ Free() }
 
-// Field names a value by its number in NVML (NVML_FI_DEV_...), with its scope,
-// such as the number of a link.
+// Field names a value by its number in NVML (NVML_FI_DEV_...), with its scope, such as the number of a link.
 type Field struct {
 	ID    int
 	Scope uint32
@@ -111,8 +102,8 @@ type XID struct {
 	At     time.Time
 }
 
-// Code is why a call failed: the return codes of NVML that matter, under
-// names of our own, as the driver's own texts need the driver.
+// Code is why a call failed: the return codes of NVML that matter, under names of our own, as the driver's own texts
+// need the driver.
 type Code string
 
 // The codes.
@@ -136,14 +127,10 @@ const (
 
 // Error is a failed call.
 type Error struct {
-	// Call is the function of the library.
-	Call string
-	Code Code
-	// Number is the return code of the library, 0 where it was not asked.
-	Number int
-	// Detail says more where more is known, such as why the library could not
-	// be loaded.
-	Detail string
+	Call   string // the function of the library
+	Code   Code
+	Number int    // the return code of the library, 0 where it was not asked
+	Detail string // more where more is known, such as why the library could not be loaded
 }
 
 func (e *Error) Error() string {
@@ -157,8 +144,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is reports whether target is an error of the same code, so that errors.Is
-// works with &Error{Code: ...}.
+// Is reports whether target is an error of the same code, so that errors.Is works with &Error{Code: ...}.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t.Code == e.Code && t.Call == ""

@@ -214,8 +214,7 @@ func memoryBesideReserve(d nvml.Device) ([]float64, error) {
 	return []float64{float64(m.Total), float64(m.Used), float64(m.Free), float64(m.Reserved)}, call("nvmlDeviceGetMemoryInfo_v2").result(r)
 }
 
-// memoryWithReserve reads the memory of older drivers, which count the reserve
-// as used.
+// memoryWithReserve reads the memory of older drivers, which count the reserve as used.
 func memoryWithReserve(d nvml.Device) ([]float64, error) {
 	m, r := d.GetMemoryInfo()
 	return []float64{float64(m.Total), float64(m.Used), float64(m.Free)}, call("nvmlDeviceGetMemoryInfo").result(r)
@@ -239,8 +238,8 @@ func fanSpeeds(d nvml.Device) ([]float64, error) {
 	return speeds, nil
 }
 
-// license returns whether a vGPU has a license, and the Unix time at which that expires: NaN where
-// it does not, or that is unknown.
+// license returns whether a vGPU has a license, and the Unix time at which that expires: NaN where it does not, or that
+// is unknown.
 func license(d nvml.Device) ([]float64, error) {
 	const name = call("nvmlDeviceGetGridLicensableFeatures")
 	found, r := d.GetGridLicensableFeatures()
@@ -274,8 +273,8 @@ func newerFabric(older nvml.GpuFabricInfo_v2) nvml.GpuFabricInfo_v3 {
 	return nvml.GpuFabricInfo_v3{State: older.State, Status: older.Status, HealthMask: older.HealthMask}
 }
 
-// fabric returns the state of a device in the NVLink fabric and, once it was registered, whether
-// that went without an error and the driver knows of no fault.
+// fabric returns the state of a device in the NVLink fabric and, once it was registered, whether that went without an
+// error and the driver knows of no fault.
 func fabric(info nvml.GpuFabricInfo_v3, r nvml.Return) ([]float64, error) {
 	const name = call("nvmlDeviceGetGpuFabricInfoV")
 	switch err := name.result(r); {
@@ -289,9 +288,8 @@ func fabric(info nvml.GpuFabricInfo_v3, r nvml.Return) ([]float64, error) {
 	return []float64{float64(info.State), flag(nvml.Return(info.Status) == nvml.SUCCESS && !fabricFault(info))}, nil
 }
 
-// fabricFault reports whether the driver knows of a fault of the fabric. What it
-// does not know is 0. Whether the GPU was given a partition of the
-// fabric is the choice of who runs it.
+// fabricFault reports whether the driver knows of a fault of the fabric. What it does not know is 0. Whether the GPU
+// was given a partition of the fabric is the choice of who runs it.
 func fabricFault(info nvml.GpuFabricInfo_v3) bool {
 	switch info.HealthSummary {
 	case nvml.GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY, nvml.GPU_FABRIC_HEALTH_SUMMARY_LIMITED_CAPACITY:

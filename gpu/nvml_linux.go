@@ -17,8 +17,8 @@ import (
 // nvmlDefault is the name under which a driver installs its library.
 const nvmlDefault = "libnvidia-ml.so.1"
 
-// NVML returns the driver's library at path; "" looks for it where the system
-// has its libraries. A process can use one library only: it stays loaded.
+// NVML returns the driver's library at path; "" looks for it where the system has its libraries. A process can use one
+// library only: it stays loaded.
 func NVML(path string) Library {
 	if path == "" {
 		path = nvmlDefault
@@ -38,8 +38,8 @@ type nvmlLibrary struct {
 
 func (l *nvmlLibrary) Open() error {
 	const name = call("nvmlInit_v2")
-	// The binding would load it too, but throws away why it cannot, and would
-	// unload it at Close, with whatever it left behind in this process.
+	// The binding would load it too, but throws away why it cannot, and would unload it at Close, with whatever it left
+	// behind in this process.
 	library := dl.New(l.path, dl.RTLD_LAZY|dl.RTLD_NODELETE)
 	if err := library.Open(); err != nil {
 		failure := name.failure(nvml.ERROR_LIBRARY_NOT_FOUND)
@@ -70,8 +70,8 @@ func (l *nvmlLibrary) DriverVersion() (string, error) {
 	return call("nvmlSystemGetDriverVersion").text(l.binding.SystemGetDriverVersion())
 }
 
-// CUDAVersion does not ask the newer form of this call, which needs the CUDA
-// library, and containers for monitoring have none.
+// CUDAVersion does not ask the newer form of this call, which needs the CUDA library, and containers for monitoring
+// have none.
 func (l *nvmlLibrary) CUDAVersion() (string, error) {
 	v, r := l.binding.SystemGetCudaDriverVersion()
 	return call("nvmlSystemGetCudaDriverVersion").text(fmt.Sprintf("%d.%d", v/1000, v%1000/10), r)
@@ -90,8 +90,7 @@ func (l *nvmlLibrary) Device(index int) (Device, error) {
 	return &nvmlDevice{l, handle}, nil
 }
 
-// call is the name of a function of the library; its methods take what the
-// binding returns for it.
+// call is the name of a function of the library; its methods take what the binding returns for it.
 type call string
 
 // result returns nil, or an *Error for a code that is not success.
@@ -126,8 +125,7 @@ func oneOf[N comparable](c call, names map[N]string, v N, r nvml.Return) (string
 	return c.text(names[v], r)
 }
 
-// nvmlCode names a return code. The binding could name it too, but asks the
-// driver for the name.
+// nvmlCode names a return code. The binding could name it too, but asks the driver for the name.
 func nvmlCode(r nvml.Return) Code {
 	return cmp.Or(map[nvml.Return]Code{
 		nvml.ERROR_UNINITIALIZED:             CodeUninitialized,
@@ -149,8 +147,7 @@ func nvmlCode(r nvml.Return) Code {
 	}[r], CodeUnknown)
 }
 
-// refused reports whether a newer form of a call is not supported, so that an
-// older one may be.
+// refused reports whether a newer form of a call is not supported, so that an older one may be.
 func refused(err error) bool {
 	e, ok := err.(*Error)
 	return ok && (e.Code == CodeFunctionNotFound || e.Code == CodeNotSupported)

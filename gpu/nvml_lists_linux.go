@@ -44,8 +44,7 @@ func fieldResult(name call, v *nvml.FieldValue) FieldResult {
 	return FieldResult{Value: value}
 }
 
-// fieldValue decodes a value by its type. It is not ok if the type is unknown
-// or the value is not a finite number.
+// fieldValue decodes a value by its type. It is not ok if the type is unknown or the value is not a finite number.
 func fieldValue(kind nvml.ValueType, raw [8]byte) (value float64, ok bool) {
 	long := binary.NativeEndian.Uint64(raw[:])
 	word := binary.NativeEndian.Uint32(raw[:])
@@ -202,12 +201,11 @@ func (d *nvmlDevice) VGPUs() ([]VGPU, error) {
 	return list, nil
 }
 
-// vgpuID returns the driver's number of a vGPU, by which its samples name it. The
-// binding's type for it is a number that it does not export.
+// vgpuID returns the driver's number of a vGPU, by which its samples name it. The binding's type for it is a number
+// that it does not export.
 func vgpuID(instance nvml.VgpuInstance) int { return int(reflect.ValueOf(instance).Uint()) }
 
-// vgpuProfile returns the name of a vGPU's type, such as "NVIDIA L40S-24Q"; "" is
-// unknown.
+// vgpuProfile returns the name of a vGPU's type, such as "NVIDIA L40S-24Q"; "" is unknown.
 func vgpuProfile(instance nvml.VgpuInstance) string {
 	kind, r := instance.GetType()
 	if r != nvml.SUCCESS {
@@ -239,9 +237,8 @@ func (d *nvmlDevice) VGPUUtilization(since uint64) ([]Sample, error) {
 	return samples, nil
 }
 
-// guarded asks the binding for samples. It panics if there are more of them at its second call
-// than at its first, of which the next poll has them, or if the driver counts no vGPU and yet
-// wants more room.
+// guarded asks the binding for samples. It panics if there are more of them at its second call than at its first, of
+// which the next poll has them, or if the driver counts no vGPU and yet wants more room.
 func guarded(ask func() nvml.Return) (r nvml.Return) {
 	defer func() {
 		if recover() != nil {

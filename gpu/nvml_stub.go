@@ -2,8 +2,7 @@
 
 package gpu
 
-// NVML returns a library that is not there: this program was built without it.
-// Open returns CodeNotBuilt.
+// NVML returns a library that is not there: this program was built without it. Open returns CodeNotBuilt.
 func NVML(string) Library { return notBuilt{} }
 
 type notBuilt struct{ Library } // none, as it does not open

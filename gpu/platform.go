@@ -32,8 +32,7 @@ func (d *device) learnPlatform() error {
 	})
 }
 
-// read adds the readings of the platform. The usual one, memory of its own on
-// bare metal, has none.
+// read adds the readings of the platform. The usual one, memory of its own on bare metal, has none.
 func (p *platform) read(out *readings) {
 	if p.addressing != "" && p.addressing != "none" {
 		out.add(MemoryAddressing, p.addressing, 1)
@@ -70,8 +69,8 @@ func (d *device) readVGPUs() ([]VGPUSnapshot, error) {
 	return list, err
 }
 
-// newest asks for the samples since those seen before and returns the share of time that the
-// newest one of each process or vGPU has.
+// newest asks for the samples since those seen before and returns the share of time that the newest one of each process
+// or vGPU has.
 func newest(seen *uint64, ask func(since uint64) ([]Sample, error)) (map[int]float64, error) {
 	samples, err := ask(*seen)
 	shares, at := map[int]float64{}, map[int]uint64{}

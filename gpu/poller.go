@@ -15,30 +15,26 @@ import (
 const (
 	// stopWithin is how long Run waits for the library when it is to end.
 	stopWithin = 800 * time.Millisecond
-	// pollInterval is the time from the beginning of one poll to that of the next, pollTimeout how long a poll, or the opening
-	// of one GPU, may take before the driver counts as stuck.
+	// pollInterval is the time from the beginning of one poll to that of the next, pollTimeout how long a poll, or the
+	// opening of one GPU, may take before the driver counts as stuck.
 	pollInterval = 5 * time.Second
 	pollTimeout  = 10 * time.Second
-	// staleAfter is the age at which readings are dropped. They are as old as the beginning of their poll, and the next ones
-	// come at the end of the next poll.
+	// staleAfter is the age at which readings are dropped. They are as old as the beginning of their poll, and the next
+	// ones come at the end of the next poll.
 	staleAfter = 2*pollTimeout + pollInterval
 )
 
 // Options are the settings of a Poller.
 type Options struct {
-	// Required says that there should be GPUs: to find no library of a driver is
-	// a failure like any other, and not what is normal on a machine without GPUs.
-	Required bool
-	// Processes asks for the compute processes too.
-	Processes bool
-	// Logger logs changes; nil discards.
-	Logger *slog.Logger
-	// Secrets are what no text of a snapshot repeats.
-	Secrets *safetext.Secrets
+	// Required says that there should be GPUs: to find no library of a driver is a failure like any other, and not what
+	// is normal on a machine without GPUs.
+	Required  bool
+	Processes bool              // reads the compute processes too
+	Logger    *slog.Logger      // logs changes; nil discards
+	Secrets   *safetext.Secrets // what no text of a snapshot repeats
 }
 
-// Poller reads the GPUs periodically. Its Snapshot never waits for the
-// driver.
+// Poller reads the GPUs periodically. Its Snapshot never waits for the driver.
 type Poller struct {
 	options Options
 	log     *slog.Logger
@@ -91,12 +87,11 @@ func (p *Poller) progress() {
 	}
 }
 
-// SetBandwidth sets the memory bandwidth of GPUs and MIG devices in bytes per second, by UUID, from the next poll on. It goes
-// before what the poller knows itself.
+// SetBandwidth sets the memory bandwidth of GPUs and MIG devices in bytes per second, by UUID, from the next poll on.
+// It goes before what the poller knows itself.
 func (p *Poller) SetBandwidth(byUUID map[string]float64) { p.bandwidth.Store(&byUUID) }
 
-// Snapshot returns what the last poll found, without readings that are too old.
-// It never blocks and is never nil.
+// Snapshot returns what the last poll found, without readings that are too old. It never blocks and is never nil.
 func (p *Poller) Snapshot() *Snapshot {
 	s := p.current.Load()
 	if s.State != StateUp || time.Since(s.At) <= staleAfter {
@@ -110,7 +105,8 @@ func (p *Poller) Snapshot() *Snapshot {
 	return &old
 }
 
-// Run, which is called once, polls until ctx ends and returns nil within a second, also when the driver does not return.
+// Run, which is called once, polls until ctx ends and returns nil within a second, also when the driver does not
+// return.
 func (p *Poller) Run(ctx context.Context) error {
 	var left atomic.Bool // a library that hangs is not closed any more
 	ended := make(chan struct{})
@@ -144,8 +140,7 @@ func (p *Poller) cycle(reopen bool) (o outcome) {
 	return p.worker.cycle(reopen)
 }
 
-// watch orders one cycle after the other until ctx ends, and publishes StateStuck
-// when one takes too long.
+// watch orders one cycle after the other until ctx ends, and publishes StateStuck when one takes too long.
 func (p *Poller) watch(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()

@@ -21,8 +21,8 @@ const (
 // unknown is a number of a ProcessReading that is not known.
 const unknown = -1
 
-// readProcesses reads the compute processes of a GPU or, where it is split, of
-// its parts: reading those of all parts from the GPU needs privileges.
+// readProcesses reads the compute processes of a GPU or, where it is split, of its parts: reading those of all parts
+// from the GPU needs privileges.
 func (d *device) readProcesses(parts []MIGDevice) ([]ProcessReading, error) {
 	if !d.settings.processes {
 		return nil, nil
@@ -84,8 +84,8 @@ func gatherProcesses(found map[int]*ProcessReading, processes []Process) {
 	}
 }
 
-// lookUp returns what the kernel reports about a process; "" is unknown, as it is
-// where the process ended or lives in another PID namespace.
+// lookUp returns what the kernel reports about a process; "" is unknown, as it is where the process ended or lives in
+// another PID namespace.
 func lookUp(proc string, pid int) (name, container, podUID string) {
 	dir := filepath.Join(proc, strconv.Itoa(pid))
 	name = strings.TrimSuffix(readBounded(filepath.Join(dir, "comm"), maxCommBytes), "\n")
@@ -107,28 +107,26 @@ func readBounded(path string, limit int64) string {
 	return string(data)
 }
 
-// The names that container runtimes and the kubelet give to control groups.
-// They are exact, as what they find becomes the value of a label.
+// The names that container runtimes and the kubelet give to control groups. They are exact, as what they find becomes
+// the value of a label.
 var (
-	// containerGroup is a container's own group: its id, with the name of the
-	// runtime before it and a suffix where systemd keeps the groups.
+	// containerGroup is a container's own group: its id, with the name of the runtime before it and a suffix where
+	// systemd keeps the groups.
 	containerGroup = regexp.MustCompile(`^(?:(?:cri-containerd|crio|docker|libpod)-)?([0-9a-f]{64})(?:\.scope)?$`)
-	// podGroup is the group of a pod. The UID of a static pod has no dashes;
-	// systemd takes underscores instead of dashes.
+	// podGroup is the group of a pod. The UID of a static pod has no dashes; systemd takes underscores instead of
+	// dashes.
 	podGroup = regexp.MustCompile(`^(?:[a-z0-9_.-]+-)?pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?$`)
 )
 
-// parseCgroup finds the container and the pod of a process in its
-// /proc/PID/cgroup; "" is none, or unknown. The paths may begin anywhere, as
-// they are relative to the namespace of the reader.
+// parseCgroup finds the container and the pod of a process in its /proc/PID/cgroup; "" is none, or unknown. The paths
+// may begin anywhere, as they are relative to the namespace of the reader.
 func parseCgroup(file string) (container, podUID string) {
 	for line := range strings.Lines(file) {
 		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // hierarchy, controllers, path
 		if len(parts) != 3 {
 			continue
 		}
-		// containerd names a group slice:cri-containerd:id if it is configured
-		// with the wrong cgroup driver.
+		// containerd names a group slice:cri-containerd:id if it is configured with the wrong cgroup driver.
 		elements := strings.FieldsFunc(parts[2], func(r rune) bool { return r == '/' || r == ':' })
 		for _, e := range elements {
 			// The innermost container counts: one may run in another.

@@ -90,8 +90,7 @@ func (d *device) readQuestion(name string, q *question, of Device, out *readings
 	})
 }
 
-// add adds the readings that are made of the numbers of a question. An older driver has fewer
-// numbers.
+// add adds the readings that are made of the numbers of a question. An older driver has fewer numbers.
 func (a *answer) add(numbers []float64, out *readings) {
 	switch {
 	case a.Each:
@@ -112,9 +111,8 @@ func (a *answer) add(numbers []float64, out *readings) {
 	}
 }
 
-// The units of a GPU count what they do; two samples give the shares of the
-// time between them. Too short a time gives noise, too long a one an
-// outdated mean.
+// The units of a GPU count what they do; two samples give the shares of the time between them. Too short a time gives
+// noise, too long a one an outdated mean.
 const (
 	meterShortest = time.Second
 	meterLongest  = 10 * time.Minute

@@ -11,8 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Kind is what a reading measures: the name of its metric less the prefix. The kinds are those of
-// readings.yml.
+// Kind is what a reading measures: the name of its metric less the prefix. The kinds are those of readings.yml.
 type Kind string
 
 // The kinds that code names.
@@ -67,27 +66,20 @@ const (
 
 // Info describes a kind of reading, for the metrics page and the documentation.
 type Info struct {
-	Kind Kind       `yaml:"kind"`
-	Type MetricType `yaml:"-"` // as its name says
-	// Label is the name of the kind's own label; "" where it has none.
-	Label string `yaml:"label"`
-	// Values are the closed set of values of the label; nil for the numbers of
-	// fans and of links.
-	Values []string `yaml:"values"`
-	// Help is for the reader who is on call.
-	Help string `yaml:"help"`
-	// Unit is the base unit; "" for states and plain numbers.
-	Unit string `yaml:"unit"`
-	// Hardware says which GPUs have it.
-	Hardware string `yaml:"hardware"`
-	// DCGM, NvidiaSMI and AMDGPU are the names that the same reading has in DCGM, in
-	// nvidia-smi --query-gpu and among the files of amdgpu; "" is none, or unknown. Their
-	// units differ.
+	Kind     Kind       `yaml:"kind"`
+	Type     MetricType `yaml:"-"`        // as its name says
+	Label    string     `yaml:"label"`    // the name of the kind's own label; "" where it has none
+	Values   []string   `yaml:"values"`   // the closed set of the label; nil for the numbers of fans and of links
+	Help     string     `yaml:"help"`     // for the reader who is on call
+	Unit     string     `yaml:"unit"`     // the base unit; "" for states and plain numbers
+	Hardware string     `yaml:"hardware"` // which GPUs have it
+	// DCGM, NvidiaSMI and AMDGPU are the names that the same reading has in DCGM, in nvidia-smi --query-gpu and among
+	// the files of amdgpu; "" is none, or unknown. Their units differ.
 	DCGM      string `yaml:"dcgm"`
 	NvidiaSMI string `yaml:"nvidia_smi"`
 	AMDGPU    string `yaml:"amdgpu"`
-	// NVML are its sources in NVML, the better one first.
-	NVML []NVMLSource `yaml:"nvml"`
+
+	NVML []NVMLSource `yaml:"nvml"` // the better one first
 }
 
 // NVMLSource is where NVML has a reading. The head of readings.yml describes the keys.
@@ -158,12 +150,10 @@ func flag(v bool) float64 {
 	return 0
 }
 
-// noBitErrors is how the driver reports a link without errors: as 15e-255, the
-// smallest ratio that it can.
+// noBitErrors is how the driver reports a link without errors: as 15e-255, the smallest ratio that it can.
 const noBitErrors = 0xfff
 
-// bitErrorRatio decodes a ratio m * 10^-e, with e in the bits 0 to 7 and m in the
-// bits 8 to 11.
+// bitErrorRatio decodes a ratio m * 10^-e, with e in the bits 0 to 7 and m in the bits 8 to 11.
 func bitErrorRatio(v float64) float64 {
 	if v < 0 || v > math.MaxUint32 {
 		return math.NaN()

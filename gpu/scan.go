@@ -15,12 +15,12 @@ type scanned struct {
 	problems map[string]error // why readings failed that other GPUs or polls have, by reading
 }
 
-// scanAgain is the pause after which a scan that found no GPU is repeated: the driver may be loaded later, as an operator
-// does in Kubernetes.
+// scanAgain is the pause after which a scan that found no GPU is repeated: the driver may be loaded later, as an
+// operator does in Kubernetes.
 const scanAgain = time.Minute
 
-// scan is the worker that calls read. That calls asking before what may hang, for the watchdog; its error is that there is
-// no GPU, and an *Error.
+// scan is the worker that calls read. That calls asking before what may hang, for the watchdog; its error is that there
+// is no GPU, and an *Error.
 type scan struct {
 	roster
 	poller   *Poller

@@ -15,10 +15,9 @@ const (
 	maxXIDsADevice = 64 // different ones
 )
 
-// After a failure the library is reopened, ever later, and for the sake of a
-// GPU that is missing at the longest of these pauses only: it takes the unit
-// counters of the others away until the next poll. Where there is no driver,
-// one may be installed some day.
+// After a failure the library is reopened, ever later, and for the sake of a GPU that is missing at the longest of
+// these pauses only: it takes the unit counters of the others away until the next poll. Where there is no driver, one
+// may be installed some day.
 const (
 	firstPause  = time.Second
 	longestWait = time.Minute
@@ -166,8 +165,7 @@ func (s *session) missing() bool {
 	return s.unopened != nil || up < len(s.known)
 }
 
-// poll reads all devices. With an error, the devices are what is left to say
-// of them.
+// poll reads all devices. With an error, the devices are what is left to say of them.
 func (s *session) poll(now time.Time) ([]DeviceSnapshot, error) {
 	found := map[string]DeviceSnapshot{}
 	lost := map[string]error{}
@@ -267,8 +265,7 @@ func (s *session) takeXIDs() {
 	}
 }
 
-// countXID adds one critical error of a GPU that was opened, unless it had too
-// many different ones.
+// countXID adds one critical error of a GPU that was opened, unless it had too many different ones.
 func (s *session) countXID(x XID) bool {
 	if !slices.ContainsFunc(s.devices, func(d *device) bool { return d.identity.UUID == x.UUID }) {
 		return false

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Simulated returns a library with two GPUs that do not exist, under the load
-// of an inference server that comes and goes within minutes. A snapshot of it
-// says so.
+// Simulated returns a library with two GPUs that do not exist, under the load of an inference server that comes and
+// goes within minutes. A snapshot of it says so.
 func Simulated() Library {
 	l := &simulatedLibrary{}
 	start := time.Now()
@@ -39,8 +38,7 @@ const simulatedPeriod = 3 * time.Minute
 // wave is a value that swings around a mean.
 type wave struct{ mean, swing float64 }
 
-// simulatedDevice looks like an H100 SXM with all its links up. Its
-// values depend on the time alone.
+// simulatedDevice looks like an H100 SXM with all its links up. Its values depend on the time alone.
 type simulatedDevice struct {
 	index int
 	start time.Time

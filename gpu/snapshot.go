@@ -1,6 +1,5 @@
-// Package gpu reads the GPUs of this machine: from memory in use to memory
-// bandwidth, which bounds decode. One goroutine owns a driver's library and
-// publishes immutable snapshots; nothing else ever waits for a driver.
+// Package gpu reads the GPUs of this machine: from memory in use to memory bandwidth, which bounds decode. One
+// goroutine owns a driver's library and publishes immutable snapshots; nothing else ever waits for a driver.
 package gpu
 
 import (
@@ -35,15 +34,14 @@ func Vendors() []Vendor { return []Vendor{NVIDIA, AMD, Intel, AWS, Google, Haban
 // SourceNVML is the Source of a snapshot of NVML.
 const SourceNVML = "nvml"
 
-// Snapshots are the latest ones of all sources. Where two sources read the same
-// GPU, the first one counts.
+// Snapshots are the latest ones of all sources. Where two sources read the same GPU, the first one counts.
 type Snapshots []*Snapshot
 
 // Devices returns the GPUs of all sources, each once and with its snapshot.
 func (all Snapshots) Devices() iter.Seq2[*Snapshot, *DeviceSnapshot] { return all.devices(false) }
 
-// Copies returns the GPUs that Devices leaves out, as a source before has them, each with
-// the snapshot of its own source.
+// Copies returns the GPUs that Devices leaves out, as a source before has them, each with the snapshot of its own
+// source.
 func (all Snapshots) Copies() iter.Seq2[*Snapshot, *DeviceSnapshot] { return all.devices(true) }
 
 // devices returns the GPUs that are copies of others, or those that are not.
@@ -78,9 +76,9 @@ func (all Snapshots) devices(copies bool) iter.Seq2[*Snapshot, *DeviceSnapshot] 
 	}
 }
 
-// serial returns the low 48 bits of the number of a card of AMD, "" for other GPUs. They end
-// both forms of its UUID: `GPU-` and the number as sysfs shows it, and what amd-smi, and
-// with it the Device Metrics Exporter, makes of the number (amdsmi_uuid_gen).
+// serial returns the low 48 bits of the number of a card of AMD, "" for other GPUs. They end both forms of its UUID:
+// `GPU-` and the number as sysfs shows it, and what amd-smi, and with it the Device Metrics Exporter, makes of the
+// number (amdsmi_uuid_gen).
 func (d *DeviceSnapshot) serial() string {
 	const digits = 12
 	n := len(d.UUID) - digits
@@ -94,33 +92,19 @@ func (d *DeviceSnapshot) serial() string {
 
 // Snapshot is what one poll of a source found. It is immutable.
 type Snapshot struct {
-	// Source is what reads the GPUs: SourceNVML, amdgpu, or the name of a page.
-	Source string
-	// State says whether there are readings, and why not.
-	State State
-	// Err is why, where it is not StateUp.
-	Err error
-	// At is when the last poll that succeeded began, Duration how long it took;
-	// zero before the first one.
-	At       time.Time
-	Duration time.Duration
-	// Simulated marks readings that no hardware made.
-	Simulated bool
-	// Remote says that the GPUs are those of the hosts of pages: how many there are
-	// changes with the hosts.
-	Remote bool
-	// Required is that of the options: there should be GPUs.
-	Required bool
-	// Driver and CUDA are versions; "" is unknown.
-	Driver, CUDA string
-	// Count is how many GPUs the driver counts, those included that may not be
-	// opened; 0 before the first poll that succeeded.
-	Count int
-	// Devices are the GPUs, in the order of their index, those included that
-	// are lost.
-	Devices []DeviceSnapshot
-	// Failures counts polls that failed, by state.
-	Failures map[State]uint64
+	Source       string        // what reads the GPUs: SourceNVML, amdgpu, or the name of a page
+	State        State         // whether there are readings, and why not
+	Err          error         // why, where it is not StateUp
+	At           time.Time     // when the last poll that succeeded began; zero before the first one
+	Duration     time.Duration // how long that took
+	Simulated    bool          // no hardware made the readings
+	Remote       bool          // the GPUs are those of the hosts of pages: how many there are changes with the hosts
+	Required     bool          // as in the options: there should be GPUs
+	Driver, CUDA string        // versions; "" is unknown
+	// Count is how many GPUs the driver counts, with those that may not be opened; 0 before a poll succeeded.
+	Count    int
+	Devices  []DeviceSnapshot // in the order of their index, with those that are lost
+	Failures map[State]uint64 // polls that failed, by state
 }
 
 // FailuresWith returns the failures with one more of a state.
@@ -145,38 +129,25 @@ func (s *Snapshot) Reads() []string {
 
 // DeviceSnapshot is one GPU.
 type DeviceSnapshot struct {
-	// Vendor is who made it; "" is unknown.
-	Vendor Vendor
-	// Host is the machine that it is in; "" is this one.
-	Host string
-	// UUID is as in GPU-..., Index the driver's number; negative is unknown.
-	UUID  string
-	Index int
-	// Up is false for a GPU that does not answer any more; it then keeps its
-	// identity and has no readings.
-	Up bool
-	// Name, PCIBusID, ComputeCapability identify it; "" is unknown.
-	Name, PCIBusID, ComputeCapability string
-	// Minor is N of /dev/nvidiaN, negative when unknown.
-	Minor int
-	// Readings are in the order of the table Readings.
-	Readings []Reading
-	// MIG are the parts of a GPU that is split.
-	MIG []MIGSnapshot
-	// XIDs counts critical errors since the exporter began to watch.
-	XIDs []XIDCount
-	// Processes are the compute processes, where these were asked for.
-	Processes []ProcessReading
-	// VGPUs are the vGPUs that run on it, where this is their host.
-	VGPUs []VGPUSnapshot
+	Vendor Vendor // "" is unknown
+	Host   string // the machine that it is in; "" is this one
+	UUID   string // as in GPU-...
+	Index  int    // the driver's number; negative is unknown
+	// Up is false for a GPU that does not answer any more; it then keeps its identity and has no readings.
+	Up                                bool
+	Name, PCIBusID, ComputeCapability string           // "" is unknown
+	Minor                             int              // N of /dev/nvidiaN, negative when unknown
+	Readings                          []Reading        // in the order of the table Readings
+	MIG                               []MIGSnapshot    // the parts of a GPU that is split
+	XIDs                              []XIDCount       // critical errors since the exporter began to watch
+	Processes                         []ProcessReading // those that compute, where they were asked for
+	VGPUs                             []VGPUSnapshot   // those that run on it, where this is their host
 }
 
 // VGPUSnapshot is one vGPU on its host.
 type VGPUSnapshot struct {
-	// UUID, VM and Profile are as in VGPU.
-	UUID, VM, Profile string
-	// MemoryUsed is in bytes, SMUtilization a ratio; negative is unknown.
-	MemoryUsed, SMUtilization float64
+	UUID, VM, Profile         string  // as in VGPU
+	MemoryUsed, SMUtilization float64 // in bytes, and a ratio; negative is unknown
 }
 
 // MIGSnapshot is one MIG device.
@@ -186,12 +157,10 @@ type MIGSnapshot struct {
 	Readings                     []Reading
 }
 
-// Reading is one value of a device in base units (bytes, seconds, hertz, watts,
-// joules, ratios of 1, degrees Celsius).
+// Reading is one value of a device in base units (bytes, seconds, hertz, watts, joules, ratios of 1, degrees Celsius).
 type Reading struct {
-	Kind Kind
-	// Label is the value of the kind's own label; "" where it has none.
-	Label string
+	Kind  Kind
+	Label string // the value of the kind's own label; "" where it has none
 	Value float64
 }
 
@@ -204,13 +173,10 @@ type XIDCount struct {
 
 // ProcessReading is what a process has on a device.
 type ProcessReading struct {
-	PID  int
-	Name string // of the program, "" unknown
-	// Container and PodUID are where the process runs; "" is unknown.
-	Container, PodUID string
-	// MemoryUsed is in bytes, SMUtilization a ratio; negative is unknown.
-	MemoryUsed    float64
-	SMUtilization float64
+	PID                       int
+	Name                      string  // of the program, "" unknown
+	Container, PodUID         string  // where the process runs; "" is unknown
+	MemoryUsed, SMUtilization float64 // in bytes, and a ratio; negative is unknown
 }
 
 // State is the state of the poller. The set is closed: it is a label value.
@@ -242,9 +208,8 @@ func newRoster(log *slog.Logger) roster {
 	return roster{log: log, known: map[string]DeviceSnapshot{}, xids: map[string]map[uint64]XIDCount{}}
 }
 
-// list updates what is known of all GPUs, those that are lost included, and
-// returns it in the order of their index, with how many are up.
-// It logs each GPU that went or came back. found is added to.
+// list updates what is known of all GPUs, those that are lost included, and returns it in the order of their index,
+// with how many are up. It logs each GPU that went or came back. found is added to.
 func (r *roster) list(found map[string]DeviceSnapshot, lost map[string]error) (devices []DeviceSnapshot, up int) {
 	for uuid, before := range r.known {
 		if _, there := found[uuid]; !there {
@@ -289,8 +254,7 @@ func (r *roster) allDown() []DeviceSnapshot {
 	return devices
 }
 
-// know keeps what is known of a GPU. Of GPUs that are lost, some are forgotten
-// when there are too many.
+// know keeps what is known of a GPU. Of GPUs that are lost, some are forgotten when there are too many.
 func (r *roster) know(uuid string, now DeviceSnapshot) {
 	r.known[uuid] = now
 	for other, d := range r.known {
@@ -318,9 +282,8 @@ func withoutReadings(d DeviceSnapshot, up bool) DeviceSnapshot {
 // maxTextBytes bounds a text of a driver, a file or a page.
 const maxTextBytes = 256
 
-// Clean makes all texts of a snapshot, which others wrote, safe to show: each is one
-// bounded line of printable characters without the secrets. It must not have been
-// published; its devices may share what they hold with others.
+// Clean makes all texts of a snapshot, which others wrote, safe to show: each is one bounded line of printable
+// characters without the secrets. It must not have been published; its devices may share what they hold with others.
 func (s *Snapshot) Clean(secrets *safetext.Secrets) {
 	line := func(texts ...*string) {
 		for _, t := range texts {

@@ -26,8 +26,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// Bounds of a reply, in bytes. A device takes about 100 of them, so that the
-// largest reply is one of some 40,000 devices of all kinds.
+// Bounds of a reply, in bytes. A device takes about 100 of them, so that the largest reply is one of some 40,000
+// devices of all kinds.
 const (
 	maxReplyBytes  = 4 << 20
 	maxHeaderBytes = 64 << 10
@@ -44,9 +44,8 @@ func newLister(o Options) (lister, error) {
 	}, nil
 }
 
-// list asks the kubelet behind a socket for the devices of all containers. Each
-// question has a connection of its own: there is nothing to keep alive, and a
-// kubelet that restarts is asked again without the pauses that a client takes.
+// list asks the kubelet behind a socket for the devices of all containers. Each question has a connection of its own:
+// there is nothing to keep alive, and a kubelet that restarts is asked again without the pauses that a client takes.
 func list(ctx context.Context, socket string) (*podresources.ListPodResourcesResponse, error) {
 	var noConnection atomic.Pointer[error]
 	conn, err := grpc.NewClient("passthrough:///kubelet",
@@ -95,9 +94,9 @@ const (
 	maxNameBytes   = 253 // the longest name that Kubernetes allows
 )
 
-// assignmentsIn returns who has which GPU, sorted, and one id of a GPU that is of no known form, "" for none. A reply with
-// more than maxAssignments is an error: to show some of them would say that the others have none. Names are without the
-// secrets.
+// assignmentsIn returns who has which GPU, sorted, and one id of a GPU that is of no known form, "" for none. A reply
+// with more than maxAssignments is an error: to show some of them would say that the others have none. Names are
+// without the secrets.
 func assignmentsIn(reply *podresources.ListPodResourcesResponse, secrets *safetext.Secrets) (list []Assignment, strange string, err error) {
 	found := map[Assignment]struct{}{}
 	for id, container := range devicesIn(reply) {
@@ -154,8 +153,7 @@ func compare(a, b Assignment) int {
 	)
 }
 
-// The forms of the id of a device. A shared GPU has several ids: its own with
-// ::N after it, or /vgpuN on GKE.
+// The forms of the id of a device. A shared GPU has several ids: its own with ::N after it, or /vgpuN on GKE.
 var (
 	uuidID = regexp.MustCompile(`^((?:GPU|MIG)-` + uuidForm + `)` + replica + `$`)
 	// partID is how drivers before R470 named a MIG device.

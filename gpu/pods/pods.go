@@ -1,12 +1,9 @@
-// Package pods finds which pod has which GPU of this node. It asks the
-// kubelet, over its pod-resources socket, again and again and publishes
-// immutable snapshots; nothing else ever waits for the kubelet.
+// Package pods finds which pod has which GPU of this node. It asks the kubelet, over its pod-resources socket, again
+// and again and publishes immutable snapshots; nothing else ever waits for the kubelet.
 //
-// The kubelet reports what its device plugins handed out. It does not report
-// processes that use a GPU without having been given it, and it reports nothing
-// useful about devices that come from a dynamic resource claim. Before Kubernetes
-// 1.34 it may still list a pod that has ended, until that is deleted, beside
-// the one that has its GPU now.
+// The kubelet reports what its device plugins handed out. It does not report processes that use a GPU without having
+// been given it, and it reports nothing useful about devices that come from a dynamic resource claim. Before Kubernetes
+// 1.34 it may still list a pod that has ended, until that is deleted, beside the one that has its GPU now.
 package pods
 
 import (
@@ -32,43 +29,29 @@ const (
 
 // Options are the settings of a Watcher.
 type Options struct {
-	// Socket is the path of the kubelet's socket; "" is DefaultSocket.
-	Socket string
-	// Logger logs changes; nil discards.
-	Logger *slog.Logger
-	// Secrets are what no name may repeat.
-	Secrets *safetext.Secrets
+	Socket  string            // the path of the kubelet's socket; "" is DefaultSocket
+	Logger  *slog.Logger      // logs changes; nil discards
+	Secrets *safetext.Secrets // what no name may repeat
 }
 
 // Snapshot is what the kubelet reported. It is immutable.
 type Snapshot struct {
-	// State is the result of the latest question.
-	State State
-	// Err is why, where it is not StateUp.
-	Err error
-	// At is when the latest question began that was answered; zero before the
-	// first one.
-	At time.Time
-	// Assignments are sorted and without duplicates. They outlive questions
-	// that failed, for three intervals.
+	State State     // the result of the latest question
+	Err   error     // why, where it is not StateUp
+	At    time.Time // when the latest question began that was answered; zero before the first one
+	// Assignments are sorted and without duplicates. They outlive questions that failed, for three intervals.
 	Assignments []Assignment
-	// Failures counts questions that failed, by state.
-	Failures map[State]uint64
+	Failures    map[State]uint64 // questions that failed, by state
 }
 
-// Assignment is one GPU, or one part of one, that one container was given.
-// Several containers can share a GPU.
+// Assignment is one GPU, or one part of one, that one container was given. Several containers can share a GPU.
 type Assignment struct {
-	// UUID is that of the GPU (GPU-...) or of the MIG device (MIG-...); "" where
-	// the kubelet knows the GPU by its number only.
-	UUID string
-	// Minor is N of /dev/nvidiaN; -1 where UUID is set.
-	Minor int
-	// GPUInstance and ComputeInstance are the part of the GPU that UUID or Minor
-	// names; -1 where it is the whole of it, or all of the instance.
+	UUID  string // of the GPU (GPU-...) or of the MIG device (MIG-...); "" where the kubelet knows the GPU by its number
+	Minor int    // N of /dev/nvidiaN; -1 where UUID is set
+	// GPUInstance and ComputeInstance are the part of the GPU that UUID or Minor names; -1 where it is the whole of it,
+	// or all of the instance.
 	GPUInstance, ComputeInstance int
-	// Namespace, Pod and Container are the names of who has it.
-	Namespace, Pod, Container string
+	Namespace, Pod, Container    string // the names of who has it
 }
 
 // State is the state of the connection to the kubelet. The set is closed.
@@ -99,8 +82,7 @@ type Watcher struct {
 // lister asks the kubelet. strange is one id of a GPU that is of no known form.
 type lister func(context.Context) (assignments []Assignment, strange string, err error)
 
-// New returns a Watcher that has not asked yet. The error is that of a build without the
-// kubelet's API.
+// New returns a Watcher that has not asked yet. The error is that of a build without the kubelet's API.
 func New(o Options) (*Watcher, error) {
 	o.Socket = cmp.Or(o.Socket, DefaultSocket)
 	list, err := newLister(o)
@@ -109,8 +91,7 @@ func New(o Options) (*Watcher, error) {
 	return w, err
 }
 
-// Snapshot returns what the kubelet reported, without assignments that are too old.
-// It never blocks and is never nil.
+// Snapshot returns what the kubelet reported, without assignments that are too old. It never blocks and is never nil.
 func (w *Watcher) Snapshot() *Snapshot {
 	s := w.current.Load()
 	if len(s.Assignments) == 0 || time.Since(s.At) <= staleIntervals*interval {
