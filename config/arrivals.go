@@ -61,31 +61,21 @@ func (a *Arrivals) PerSecond() float64 {
 // validateArrivals requires one burst, that the arrivals are of, and bounds its span:
 // the connections are opened before.
 func (m *Module) validateArrivals(r *report, p path) {
-	if m.Arrivals == nil {
-		return
-	}
-	at := p.key("arrivals")
-	a := m.Arrivals
-	if len(m.Concurrency) != 1 || m.Concurrency[0] < 2 {
-		r.errorf(at, "requires concurrency with a single number above 1, which is how many requests a run makes")
-		return
-	}
-	recorded := a.Process == ArrivalRecorded
-	if rate := at.key("rate"); r.failed[rate] {
-		return
-	} else if !recorded && !r.written(rate) {
-		r.errorf(rate, "missing; process: %s requires it", a.Process)
-		return
-	}
-	file := at.key("profile_file")
+	a, p := m.Arrivals, p.key("arrivals")
+	rate, file := p.key("rate"), p.key("profile_file")
 	switch {
-	case !recorded:
-		last := float64(m.Concurrency[0]-1) / a.Rate
-		m.validateSpan(r, at.key("rate"), last)
-	case a.ProfileFile == "":
+	case a == nil:
+	case len(m.Concurrency) != 1 || m.Concurrency[0] < 2:
+		r.errorf(p, "requires concurrency with a single number above 1, which is how many requests a run makes")
+	case r.failed[rate] || r.failed[file]:
+	case a.Process == ArrivalRecorded && a.ProfileFile == "":
 		r.errorf(file, "missing; process: recorded requires it")
-	case !r.failed[file]:
+	case a.Process == ArrivalRecorded:
 		m.validateProfile(r, file)
+	case !r.written(rate):
+		r.errorf(rate, "missing; process: %s requires it", a.Process)
+	default:
+		m.validateSpan(r, rate, float64(m.Concurrency[0]-1)/a.Rate)
 	}
 }
 

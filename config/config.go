@@ -61,29 +61,27 @@ type Check func(*Config) []*Error
 // Load reads the file of that name. An error is either that of reading it or
 // a join of all the mistakes in it, those that the checks find included, each
 // an *Error, in the order of their lines.
-func Load(name string, checks ...Check) (*Config, error) { return load(newReport(name), checks) }
+func Load(name string, checks ...Check) (*Config, error) { return load(name, "", checks) }
 
 // LoadForOne is Load for who uses one endpoint alone: a missing secret of an endpoint
 // is no mistake but its MissingSecret, whatever Global.MissingSecrets says.
 func LoadForOne(name string, checks ...Check) (*Config, error) {
-	r := newReport(name)
-	r.missingSecrets = missingSkip
-	return load(r, checks)
+	return load(name, missingSkip, checks)
 }
 
 // LoadWithoutSecrets is Load for who makes no requests: no missing secret is a mistake, and
 // what depends on one is not checked.
 func LoadWithoutSecrets(name string, checks ...Check) (*Config, error) {
-	r := newReport(name)
-	r.missingSecrets = missingIgnore
-	return load(r, checks)
+	return load(name, missingIgnore, checks)
 }
 
-func load(r *report, checks []Check) (*Config, error) {
-	data, err := Read(r.file)
+func load(name, missingSecrets string, checks []Check) (*Config, error) {
+	data, err := Read(name)
 	if err != nil {
 		return nil, err
 	}
+	r := newReport(name)
+	r.missingSecrets = missingSecrets
 	return parse(data, r, checks)
 }
 

@@ -310,33 +310,30 @@ func (d *decoder) free(n *yaml.Node, p path, v reflect.Value) {
 		d.list(n, p, out)
 	default:
 		var x any
-		if err := n.Decode(&x); err != nil || !isJSON(x) {
+		err := n.Decode(&x)
+		x, ok := jsonValue(x)
+		if err != nil || !ok {
 			d.errorf(p, "expected a string, a finite number or a boolean; put a date in quotes")
 			return
 		}
-		out = reflect.ValueOf(whole(x))
+		out = reflect.ValueOf(x)
 	}
 	v.Set(out)
 }
 
-// whole turns a float without a fraction into an integer: JSON has one kind of
-// number, and YAML prints 1.0 as 1. Large ones are printed with an exponent.
-func whole(x any) any {
-	f, ok := x.(float64)
-	if !ok || f != math.Trunc(f) || math.Abs(f) > math.MaxInt32 {
-		return x
-	}
-	return int(f)
-}
-
-func isJSON(x any) bool {
+// jsonValue returns a plain value as JSON has it, with one kind of number: YAML prints 1.0 as 1,
+// and large ones with an exponent. It reports whether JSON has such a value at all.
+func jsonValue(x any) (any, bool) {
 	switch x := x.(type) {
 	case string, int, int64, uint64, bool:
-		return true
+		return x, true
 	case float64:
-		return !math.IsNaN(x) && !math.IsInf(x, 0)
+		if x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 {
+			return int(x), true
+		}
+		return x, !math.IsNaN(x) && !math.IsInf(x, 0)
 	}
-	return false
+	return nil, false
 }
 
 // limit cuts the default of a duration at p to that at another path, which a written one

@@ -95,9 +95,9 @@ func (d *Discovery) check(r *report, p path) {
 	if r.written(p.key("url")) {
 		r.errorf(p.key("url"), "each endpoint has its own: it is made from __scheme__, __address__ and __path__, or set the label __url__ by relabel_configs")
 	}
-	writtenWrongly := slices.ContainsFunc(sourceKeys(), func(key string) bool { return r.failed[p.key(key)] })
+	writtenWrongly := slices.ContainsFunc(sourceKeys, func(key string) bool { return r.failed[p.key(key)] })
 	if len(d.Sources()) == 0 && !writtenWrongly {
-		r.errorf(p, "no source of targets; want at least one of %s", strings.Join(sourceKeys(), ", "))
+		r.errorf(p, "no source of targets; want at least one of %s", strings.Join(sourceKeys, ", "))
 	}
 	at := p.key("allow")
 	for i, s := range d.Allow {

@@ -24,18 +24,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-const (
-	staticKey     = "static_configs"
-	sourceKeyTail = "_sd_configs"
-)
-
 // sourceKeys are the keys of a discovery that name sources of targets.
-func sourceKeys() []string {
-	return []string{
-		staticKey, "file_sd_configs", "http_sd_configs", "dns_sd_configs",
-		"kubernetes_sd_configs", "consul_sd_configs",
-	}
-}
+var sourceKeys = []string{staticKey, "file_sd_configs", "http_sd_configs", "dns_sd_configs", "kubernetes_sd_configs", "consul_sd_configs"}
+
+const staticKey = "static_configs"
 
 // Sources are sources of targets, each with the keys that Prometheus has for
 // it.
@@ -78,7 +70,7 @@ func printableSource(c promdiscovery.Config) any {
 // types, which decode themselves.
 func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 	key := string(p[strings.LastIndexByte(string(p), '.')+1:])
-	mechanism := strings.TrimSuffix(key, sourceKeyTail)
+	mechanism := strings.TrimSuffix(key, "_sd_configs")
 	if key != staticKey && !slices.Contains(promdiscovery.RegisteredConfigNames(), mechanism) {
 		d.errorf(p, "this build has no discovery by %s; the container image and the releases have it; build with -tags kubernetes_sd,consul_sd,clouds", mechanism)
 		return

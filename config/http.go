@@ -189,16 +189,14 @@ func (d *decoder) secretText(n *yaml.Node, p path, out *promconfig.Secret) {
 	if !ok {
 		return
 	}
-	s, err := expandEnv(s)
-	switch {
+	switch s, err := expandEnv(s); {
 	case errors.Is(err, errUnset):
 		d.missingSecretf(p, "%v", err)
-		return
 	case err != nil:
 		d.errorf(p, "%v", err)
-		return
+	default:
+		*out = promconfig.Secret(s)
 	}
-	*out = promconfig.Secret(s)
 }
 
 func (d *decoder) proxyURL(n *yaml.Node, p path, out *promconfig.URL) {
@@ -330,12 +328,9 @@ type CloudIdentity struct {
 }
 
 func (i *CloudIdentity) complete(r *report, p path) {
-	switch i.Provider {
-	case CloudGoogle:
-		orDefault(r, p.key("scope"), &i.Scope, "https://www.googleapis.com/auth/cloud-platform")
-	case CloudAzure:
-		orDefault(r, p.key("scope"), &i.Scope, "https://cognitiveservices.azure.com/.default")
-	}
+	orDefault(r, p.key("scope"), &i.Scope, map[string]string{
+		CloudGoogle: "https://www.googleapis.com/auth/cloud-platform", CloudAzure: "https://cognitiveservices.azure.com/.default",
+	}[i.Provider])
 }
 
 // checkCredentials allows one kind of credentials.

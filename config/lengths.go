@@ -102,18 +102,16 @@ func (l Lengths) rungs() (all []Lengths, labels []string) {
 func (l Lengths) MarshalYAML() (any, error) {
 	switch {
 	case len(l.Mix) > 0:
-		n := &yaml.Node{Kind: yaml.MappingNode}
+		weights := map[int]float64{}
 		for _, w := range l.Mix {
-			n.Content = append(n.Content, plainNumber(strconv.Itoa(w.Tokens)), plainNumber(strconv.FormatFloat(w.Weight, 'g', -1, 64)))
+			weights[w.Tokens] = w.Weight
 		}
-		return n, nil
+		return weights, nil
 	case len(l.Ladder) == 1:
 		return l.Ladder[0], nil
 	}
 	return l.Ladder, nil
 }
-
-func plainNumber(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }
 
 func (d *decoder) lengths(n *yaml.Node, p path, out *Lengths) {
 	if n.Kind != yaml.ScalarNode && len(n.Content) == 0 {

@@ -113,13 +113,11 @@ func parsePrompt(text []byte) (Prompt, error) {
 	if err != nil {
 		return prompt, err
 	}
-	if prompt.Messages, err = parseMessages(keys["prompt"], keys["messages"]); err != nil {
+	if prompt.Messages, err = parseMessages(keys); err != nil {
 		return prompt, err
 	}
-	if expected := keys["expected"]; expected != nil {
-		if prompt.Expected, err = promptText(expected); err != nil {
-			return prompt, fmt.Errorf("expected: %w", err)
-		}
+	if prompt.Expected, err = textAt(keys, "expected"); err != nil {
+		return prompt, err
 	}
 	if weight := keys["weight"]; weight != nil {
 		if prompt.Weight, err = weight.Float64(); err != nil || !isWeight(prompt.Weight) {
@@ -130,16 +128,14 @@ func parsePrompt(text []byte) (Prompt, error) {
 }
 
 // parseMessages returns what is asked: the text of one message, or a list.
-func parseMessages(short, list *fastjson.Value) ([]Message, error) {
+func parseMessages(keys map[string]*fastjson.Value) ([]Message, error) {
+	list := keys["messages"]
 	switch {
-	case short != nil && list != nil:
+	case keys["prompt"] != nil && list != nil:
 		return nil, errors.New("messages: excludes prompt")
-	case short != nil:
-		text, err := promptText(short)
-		if err != nil {
-			return nil, fmt.Errorf("prompt: %w", err)
-		}
-		return []Message{{Role: "user", Content: text}}, nil
+	case keys["prompt"] != nil:
+		text, err := textAt(keys, "prompt")
+		return []Message{{Role: "user", Content: text}}, err
 	case list == nil:
 		return nil, errors.New("no prompt; want prompt or messages")
 	case list.Type() != fastjson.TypeArray:
@@ -182,20 +178,22 @@ func parseMessage(v *fastjson.Value) (Message, error) {
 	if keys["content"] == nil {
 		return Message{}, errors.New("content: missing")
 	}
-	if m.Content, err = promptText(keys["content"]); err != nil {
-		return Message{}, fmt.Errorf("content: %w", err)
-	}
-	return m, nil
+	m.Content, err = textAt(keys, "content")
+	return m, err
 }
 
-// promptText is a text that is not empty.
-func promptText(v *fastjson.Value) (string, error) {
-	if v.Type() != fastjson.TypeString {
-		return "", errors.New("expected a string")
+// textAt returns the text under a key, which may not be empty; "" without the key.
+func textAt(keys map[string]*fastjson.Value, key string) (string, error) {
+	v := keys[key]
+	if v == nil {
+		return "", nil
 	}
-	text := string(v.GetStringBytes())
-	if problem := textProblem(text); problem != "" {
-		return "", errors.New(problem)
+	text, problem := string(v.GetStringBytes()), "expected a string"
+	if v.Type() == fastjson.TypeString {
+		problem = textProblem(text)
+	}
+	if problem != "" {
+		return "", fmt.Errorf("%s: %s", key, problem)
 	}
 	return text, nil
 }

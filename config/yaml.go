@@ -135,24 +135,19 @@ func (d *decoder) pairs(n *yaml.Node, p path) []pair {
 
 // merged lists the entries that << adds: those of a mapping or of each
 // mapping in a list.
-func (d *decoder) merged(n *yaml.Node, p path) []pair {
-	switch m := target(n); m.Kind {
-	case yaml.MappingNode:
-		return d.pairs(m, p)
-	case yaml.SequenceNode:
-		var out []pair
-		for _, item := range m.Content {
-			if item = target(item); item.Kind == yaml.MappingNode {
-				out = append(out, d.pairs(item, p)...)
-			} else {
-				d.errorAt(n.Line, p.key("<<"), "expected mappings to merge, got %s", got(item))
-			}
-		}
-		return out
-	default:
-		d.errorAt(n.Line, p.key("<<"), "expected a mapping to merge, got %s", got(m))
-		return nil
+func (d *decoder) merged(n *yaml.Node, p path) (all []pair) {
+	items, want := []*yaml.Node{n}, "a mapping"
+	if list := target(n); list.Kind == yaml.SequenceNode {
+		items, want = list.Content, "mappings"
 	}
+	for _, item := range items {
+		if item = target(item); item.Kind != yaml.MappingNode {
+			d.errorAt(n.Line, p.key("<<"), "expected %s to merge, got %s", want, got(item))
+			continue
+		}
+		all = append(all, d.pairs(item, p)...)
+	}
+	return all
 }
 
 // target follows an alias.
