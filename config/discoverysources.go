@@ -100,22 +100,14 @@ func (d *decoder) sourceItems(n *yaml.Node, p path, key string) promdiscovery.Co
 		}
 		found = append(found, item...)
 	}
-	return joinStatic(found)
-}
-
-// joinStatic makes one source of all that are static, as Prometheus does, each
-// of its groups under a name of its own.
-func joinStatic(found promdiscovery.Configs) promdiscovery.Configs {
+	if key != staticKey || len(found) == 0 {
+		return found
+	}
+	// One source of all that are static, as Prometheus makes it, each of its groups under a name
+	// of its own.
 	var all promdiscovery.StaticConfig
 	for _, c := range found {
-		static, ok := c.(promdiscovery.StaticConfig)
-		if !ok {
-			return found // the key is that of another mechanism
-		}
-		all = append(all, static...)
-	}
-	if len(all) == 0 {
-		return nil
+		all = append(all, c.(promdiscovery.StaticConfig)...)
 	}
 	for i, group := range all {
 		group.Source = strconv.Itoa(i)

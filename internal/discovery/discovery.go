@@ -31,6 +31,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	promdiscovery "github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
+	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
@@ -83,7 +84,10 @@ func New(o Options) *Finder {
 	if o.Throttle == 0 {
 		o.Throttle = defaultThrottle
 	}
-	f := &Finder{options: o, cache: cache{secrets: o.Secrets}, changed: make(chan struct{}, 1), needed: make(chan struct{})}
+	f := &Finder{
+		options: o, changed: make(chan struct{}, 1), needed: make(chan struct{}),
+		cache: cache{secrets: o.Secrets, builder: labels.NewBuilder(labels.EmptyLabels())},
+	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	return f
 }
@@ -99,18 +103,6 @@ func (f *Finder) Changed() <-chan struct{} { return f.changed }
 func (f *Finder) Apply(cfg *config.Config) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before := f.limit.Swap(&cfg.Global.Limits)
-	err := f.apply(cfg)
-	if err != nil {
-		f.limit.Store(before)
-	}
-	return err
-}
-
-// limits returns how much may be found.
-func (f *Finder) limits() config.Limits { return *f.limit.Load() }
-
-func (f *Finder) apply(cfg *config.Config) error {
 	if len(cfg.Discovery) > 0 && f.manager == nil {
 		if err := f.open(); err != nil {
 			return fmt.Errorf("start service discovery: %w", err)
@@ -122,8 +114,12 @@ func (f *Finder) apply(cfg *config.Config) error {
 	}
 	f.succeed(cfg, sources)
 	f.sources, f.items = sources, cfg.Discovery
+	f.limit.Store(&cfg.Global.Limits)
 	return f.start()
 }
+
+// limits returns how much may be found.
+func (f *Finder) limits() config.Limits { return *f.limit.Load() }
 
 // open makes the manager of the sources.
 func (f *Finder) open() error {

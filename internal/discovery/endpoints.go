@@ -90,7 +90,9 @@ func (f *Finder) Endpoints(cfg *config.Config) Set {
 			f.merge(&m, t, i, s)
 		}
 		for _, t := range f.cache.targets(item, s.before) {
-			m.fill(t)
+			if t.endpoint != nil {
+				m.add(t.endpoint) // it was found before
+			}
 		}
 	}
 	f.cache.sweep()
@@ -115,23 +117,18 @@ func (f *Finder) merge(m *merging, t *target, item int, s *source) {
 		}
 		return
 	}
-	name := t.endpoint.Name
-	switch other := m.named[name]; {
-	case other == nil:
-		m.named[name] = t.endpoint
-		m.set.Endpoints = append(m.set.Endpoints, t.endpoint)
-	case other != t.endpoint && !reflect.DeepEqual(*other, *t.endpoint):
-		f.reject(m, t, item, complaint{s.name, DuplicateName, fmt.Sprintf("%q is the name of another endpoint", name)})
+	if other := m.add(t.endpoint); other != t.endpoint && !reflect.DeepEqual(*other, *t.endpoint) {
+		f.reject(m, t, item, complaint{s.name, DuplicateName, fmt.Sprintf("%q is the name of another endpoint", other.Name)})
 	}
 }
 
-// fill adds an endpoint that was found before, unless there is another one of its
-// name by now.
-func (m *merging) fill(t *target) {
-	if t.endpoint != nil && m.named[t.endpoint.Name] == nil {
-		m.named[t.endpoint.Name] = t.endpoint
-		m.set.Endpoints = append(m.set.Endpoints, t.endpoint)
+// add adds an endpoint to the set, unless one has its name, and returns the one that has it.
+func (m *merging) add(e *config.Endpoint) *config.Endpoint {
+	if m.named[e.Name] == nil {
+		m.named[e.Name] = e
+		m.set.Endpoints = append(m.set.Endpoints, e)
 	}
+	return m.named[e.Name]
 }
 
 // reject counts a target and logs the complaint, unless it is one of those that
@@ -285,9 +282,6 @@ func addressOf(found labels.Labels) string {
 
 // template is that of the item; a new one where none makes the same.
 func (c *cache) template(item *config.Discovery) *template {
-	if c.builder == nil {
-		c.builder = labels.NewBuilder(labels.EmptyLabels())
-	}
 	for _, t := range c.templates {
 		if t.item == item || t.item.MakesSame(item) {
 			t.item = item // so that an old configuration can be freed
