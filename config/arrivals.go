@@ -16,8 +16,7 @@ import (
 type ArrivalProcess string
 
 const (
-	// ArrivalPoisson has independent users: the times between two requests are
-	// exponentially distributed.
+	// ArrivalPoisson has independent users: the times between two requests are exponentially distributed.
 	ArrivalPoisson ArrivalProcess = "poisson"
 	// ArrivalRecorded has requests arrive as they did when they were recorded.
 	ArrivalRecorded ArrivalProcess = "recorded"
@@ -49,8 +48,7 @@ type Arrivals struct {
 	Profile Profile `yaml:"-"`
 }
 
-// PerSecond returns how many requests start per second on average: Rate or, without, the
-// mean rate of the recording.
+// PerSecond returns the mean rate of arrivals: Rate or, without, that of the recording.
 func (a *Arrivals) PerSecond() float64 {
 	if last := len(a.Profile) - 1; last > 0 && a.Rate == 0 {
 		return float64(last) / a.Profile[last].Seconds()
@@ -126,8 +124,7 @@ func (a *Arrivals) loadProfile(r *report, p path) {
 // Profile are recorded arrivals: the time of each from the first, in the order of time.
 type Profile []time.Duration
 
-// atRate returns the profile so much faster or slower that its mean rate, in arrivals per
-// second, is the given one; as it is where that is not above 0.
+// atRate returns the profile at another mean rate, in arrivals per second; as it is where that is not above 0.
 func (p Profile) atRate(rate float64) Profile {
 	if !(rate > 0) {
 		return p
@@ -141,8 +138,7 @@ func (p Profile) atRate(rate float64) Profile {
 	return scaled
 }
 
-// Spans returns of each stretch of n arrivals, by its first, the time from its first to its
-// last; nil where the profile has fewer.
+// Spans returns how long each stretch of n arrivals takes, by its first; nil where the profile has fewer.
 func (p Profile) Spans(n int) []time.Duration {
 	if n < 1 || n > len(p) {
 		return nil
@@ -212,8 +208,7 @@ func (b *profileBuilder) csv(data []byte) (line int, err error) {
 	}
 }
 
-// timestampColumn returns which column of the first row has the times, -1 for none, and
-// whether the row is a header.
+// timestampColumn returns which column has the times, -1 for none, and whether the first row is a header.
 func timestampColumn(row []string) (column int, header bool) {
 	if len(row) == 1 {
 		if _, err := parseArrival(row[0]); err == nil {
@@ -224,8 +219,7 @@ func timestampColumn(row []string) (column int, header bool) {
 	return column, column >= 0
 }
 
-// parseArrival returns the time of a number of seconds, or of a date; where it has no
-// zone, all are taken to be in the same one.
+// parseArrival returns the time of a number of seconds, or of a date: without zones, all are in the same one.
 func parseArrival(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
@@ -239,8 +233,7 @@ func parseArrival(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("expected a number of seconds or a date such as 2026-01-02 15:04:05.678, got %s", quote(text))
 }
 
-// afterEpoch returns the time that is so many units after the start of the epoch, as an
-// instant to count from.
+// afterEpoch returns the time so many units after the epoch, as an instant to count from.
 func afterEpoch(n float64, unit time.Duration) (time.Time, error) {
 	const most = 9e9 * float64(time.Second) // a time.Duration holds 292 years
 	after := n * float64(unit)

@@ -20,16 +20,14 @@ import (
 // Ask is what the requests of a module ask: one of the workloads, each of which a module
 // asks for by one key. All that depends on it, and not on the server, is in its row.
 type Ask struct {
-	// Key is the key of the module that asks for it; "" is prompts that are generated to
-	// a length.
+	// Key is the key of the module that asks for it; "" is prompts that are generated to a length.
 	Key string
 
 	set   func(m *Module) bool
 	words func(m *Module) string // what is asked, in a few words
 	// right reports whether it is known what a right answer is; nil is never.
 	right func(m *Module) bool
-	// NoAnswer is a workload that asks for no answer, but for what the endpoint makes of
-	// a fixed text.
+	// NoAnswer is a workload that asks only for what the endpoint makes of a fixed text.
 	NoAnswer bool
 	// alone is a workload whose requests are no burst.
 	alone bool
@@ -37,8 +35,7 @@ type Ask struct {
 	// that has no effect where it is more than that other answers differ each time.
 	steady  bool
 	watched string
-	// interval is the default of the interval, and output that of output_tokens; 0 is that
-	// of all modules.
+	// interval and output are the defaults of interval and output_tokens; 0 is that of all modules.
 	interval time.Duration
 	output   int
 }
@@ -301,8 +298,7 @@ func (e *Expect) check(r *report, p path) {
 // schemaURL names the schema in the messages of the library.
 const schemaURL = "urn:json_schema"
 
-// Schema compiles JSONSchema. Nothing is read or fetched for it: a reference to
-// another document is an error.
+// Schema compiles JSONSchema. A reference to another document is an error: nothing is fetched.
 func (e *Expect) Schema() (*jsonschema.Schema, error) {
 	text, err := json.Marshal(e.JSONSchema)
 	if err != nil {
@@ -349,8 +345,7 @@ func (e *Expect) validateSchema(r *report, p path) {
 	r.errorf(p, "not a valid JSON schema: %s", safetext.Line(strings.ReplaceAll(err.Error(), schemaURL, ""), maxQuoted))
 }
 
-// firstMistake returns the place of a mistake in a schema and what is wrong there:
-// the first place in the order of their names.
+// firstMistake returns the first place of a mistake in a schema, by its name, and what is wrong there.
 func firstMistake(err *jsonschema.ValidationError) (at []string, message string) {
 	if len(err.Causes) == 0 {
 		leaf := *err

@@ -21,8 +21,7 @@ import (
 // maxFileBytes bounds the configuration file.
 const maxFileBytes = 16 << 20
 
-// Config is a configuration with every value resolved: nothing in it waits
-// for a default.
+// Config is a configuration with every value resolved: nothing in it waits for a default.
 type Config struct {
 	// Global holds what all modules and endpoints share.
 	Global Global `yaml:"global"`

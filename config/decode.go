@@ -12,8 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Limits on what a file may expand to, since an alias can repeat a large part
-// of it, or itself, in a few bytes.
+// Limits on what a file may expand to: an alias can repeat a large part of it, or itself, in a few bytes.
 const (
 	maxValues = 1_000_000
 	maxDepth  = 64
@@ -150,8 +149,7 @@ func (d *decoder) entry(e pair, p path, v reflect.Value) {
 	d.value(e.value, p, v)
 }
 
-// keysOf maps the keys of a struct to its fields, those of an inlined struct
-// included.
+// keysOf maps the keys of a struct, those of inlined ones included, to its fields.
 func keysOf(t reflect.Type) map[string][]int {
 	keys := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
@@ -206,8 +204,7 @@ func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
 	v.Set(out)
 }
 
-// newItem is an item of a list or mapping, never a nil pointer: an item
-// without a value has defaults.
+// newItem is an item of a list or mapping with its defaults, never a nil pointer.
 func (d *decoder) newItem(t reflect.Type) reflect.Value {
 	item := reflect.New(t).Elem()
 	own := item
@@ -229,8 +226,7 @@ func (d *decoder) is(kind yaml.Kind, n *yaml.Node, p path) bool {
 	return n.Kind == kind
 }
 
-// got describes a value that is not of the wanted kind. It does not repeat the
-// value, which may be a URL with a password.
+// got describes a value of the wrong kind without repeating it: it may be a URL with a password.
 func got(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -252,8 +248,7 @@ func (d *decoder) gotValue(n *yaml.Node) string {
 	return quote(n.Value)
 }
 
-// text returns the text of a plain value as it is written, whatever its type:
-// a label value 1.10 stays "1.10".
+// text returns a plain value as it is written, whatever its type: a label value 1.10 stays "1.10".
 func (d *decoder) text(n *yaml.Node, p path) (string, bool) {
 	if n.Kind != yaml.ScalarNode {
 		d.errorf(p, "expected a string, got %s", got(n))
@@ -280,8 +275,7 @@ func (d *decoder) duration(n *yaml.Node, p path, out *model.Duration) {
 	}
 }
 
-// plainValue decodes a value with one of the tags into what out points to, or
-// reports what is wanted instead.
+// plainValue decodes a value with one of the tags into what out points to.
 func (d *decoder) plainValue(n *yaml.Node, p path, out any, want string, tags ...string) bool {
 	if n.Kind != yaml.ScalarNode || !slices.Contains(tags, n.ShortTag()) || n.Decode(out) != nil {
 		d.errorf(p, "expected %s, got %s", want, d.gotValue(n))
@@ -336,8 +330,7 @@ func jsonValue(x any) (any, bool) {
 	return nil, false
 }
 
-// limit cuts the default of a duration at p to that at another path, which a written one
-// may not exceed.
+// limit cuts the default of a duration at p to that at another path, which a written one may not exceed.
 func (r *report) limit(p path, v *model.Duration, other path, most model.Duration) {
 	switch {
 	case !r.written(p):

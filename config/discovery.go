@@ -61,8 +61,7 @@ func (d *Discovery) Sources() Sources {
 	return slices.Concat(d.Static, d.File, d.HTTP, d.DNS, d.Kubernetes, d.Consul)
 }
 
-// StaticLabels returns the names of the labels of the static targets, before
-// relabelling.
+// StaticLabels returns the names of the labels of the static targets, before relabelling.
 func (d *Discovery) StaticLabels() []string {
 	var names []string
 	for _, c := range d.Static {
@@ -78,8 +77,7 @@ func (d *Discovery) StaticLabels() []string {
 	return names
 }
 
-// MakesSame reports whether both make the same endpoints from the same targets,
-// whatever the sources of these.
+// MakesSame reports whether both make the same endpoints of the same targets, from whatever sources.
 func (d *Discovery) MakesSame(other *Discovery) bool {
 	return reflect.DeepEqual(d.Template, other.Template) &&
 		reflect.DeepEqual(d.RelabelConfigs, other.RelabelConfigs) &&
@@ -140,8 +138,7 @@ const (
 	labelGateway  = "__gateway__"
 )
 
-// ErrNotAllowed is the error of a target whose host the discovery does not
-// allow.
+// ErrNotAllowed is the error of a target whose host the discovery does not allow.
 var ErrNotAllowed = errors.New("the host is not allowed; see allow")
 
 // Endpoint makes an endpoint from the template and the labels of a target after
@@ -231,8 +228,7 @@ func targetURL(r *report, target labels.Labels) *url.URL {
 	return u
 }
 
-// nameWithPath is the default name of a discovered endpoint: host, port, and the
-// path unless it is only the version.
+// nameWithPath is the default name of a discovered endpoint: host, port, and the path but a bare version.
 func (u URL) nameWithPath() string {
 	at := strings.TrimRight(u.Path, "/")
 	if at == "/v1" {

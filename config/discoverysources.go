@@ -29,8 +29,7 @@ var sourceKeys = []string{staticKey, "file_sd_configs", "http_sd_configs", "dns_
 
 const staticKey = "static_configs"
 
-// Sources are sources of targets, each with the keys that Prometheus has for
-// it.
+// Sources are sources of targets, each with the keys that Prometheus has for it.
 type Sources promdiscovery.Configs
 
 // MarshalYAML renders the sources with their secrets hidden.
@@ -48,8 +47,7 @@ func (s Sources) MarshalYAML() (any, error) {
 	return items, nil
 }
 
-// printableSource returns a source with the secrets hidden that its types do not
-// hide.
+// printableSource returns a source with the secrets hidden that its types do not hide.
 func printableSource(c promdiscovery.Config) any {
 	v := reflect.Indirect(reflect.ValueOf(c))
 	if v.Kind() != reflect.Struct {
@@ -168,9 +166,8 @@ func (d *decoder) relabel(n *yaml.Node, p path, out *relabel.Config) {
 	}
 }
 
-// foreign decodes n, as the only item of a list under key if there is one, by
-// the strict decoder of the yaml package, for types that decode themselves.
-// False is a mistake, which it has reported.
+// foreign decodes n, or a list of it alone under key, by the strict decoder of the yaml package, for types
+// that decode themselves. False is a mistake, which it has reported.
 func (d *decoder) foreign(n *yaml.Node, p path, key string, out any) bool {
 	before := len(d.errs)
 	if n = target(n); !d.is(yaml.MappingNode, n, p) {
@@ -199,8 +196,7 @@ func (d *decoder) foreign(n *yaml.Node, p path, key string, out any) bool {
 	return false
 }
 
-// plain copies n without aliases and merges, within the limits of a file. It
-// records the lines of the values.
+// plain copies n without aliases and merges, and records the lines of its values.
 func (d *decoder) plain(n *yaml.Node, p path) *yaml.Node {
 	n = target(n)
 	out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value, Style: n.Style}
@@ -231,8 +227,7 @@ var (
 	quoted       = regexp.MustCompile("(?s)\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 )
 
-// reportForeign reports an error of the yaml package, or of a type that decodes
-// itself from n, in the words of this package.
+// reportForeign reports an error of a type that decodes itself from n, in our words.
 func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 	typeErr, ok := errors.AsType[*yaml.TypeError](err)
 	if !ok {
@@ -244,26 +239,23 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 		return
 	}
 	for _, msg := range typeErr.Errors {
-		if m := unknownField.FindStringSubmatch(msg); m != nil {
-			at := d.find(p, m[1])
-			if !d.isKeyLike(m[1]) {
-				d.hide(at, at[:len(at)-len(path("x").key(m[1]))+1])
-				d.errorf(at, "unknown key")
-				continue
-			}
-			d.errorf(at, "unknown key %s", quote(m[1]))
-			continue
+		field, kind := unknownField.FindStringSubmatch(msg), wrongType.FindStringSubmatch(msg)
+		switch {
+		case field != nil && d.isKeyLike(field[1]):
+			d.errorf(d.find(p, field[1]), "unknown key %s", quote(field[1]))
+		case field != nil:
+			at := d.find(p, field[1])
+			d.hide(at, at[:len(at)-len(path("x").key(field[1]))+1])
+			d.errorf(at, "unknown key")
+		case kind != nil:
+			d.errorf(p, "expected %s, got %s", kindWanted(kind[2]), cmp.Or(map[string]string{"map": "a mapping", "seq": "a list"}[kind[1]], "a plain value"))
+		default:
+			d.errorf(p, "not in the form that Prometheus reads")
 		}
-		if m := wrongType.FindStringSubmatch(msg); m != nil {
-			d.errorf(p, "expected %s, got %s", kindWanted(m[2]), cmp.Or(map[string]string{"map": "a mapping", "seq": "a list"}[m[1]], "a plain value"))
-			continue
-		}
-		d.errorf(p, "not in the form that Prometheus reads")
 	}
 }
 
-// hideValues takes the values in n out of a message, and keys that may be values,
-// but for those too short to be a secret.
+// hideValues takes out of a message what may be a secret in n: values, unless they are too short, and keys.
 func (d *decoder) hideValues(msg string, n *yaml.Node) string {
 	const short = 4
 	if n.Kind == yaml.ScalarNode && len(n.Value) >= short {

@@ -106,8 +106,7 @@ func (e *Endpoint) check(r *report, p path) {
 	}
 }
 
-// checkEndpointName refuses what a browser takes for a folder in the address of the
-// endpoint's page.
+// checkEndpointName refuses what a browser takes for a folder in the address of the endpoint's page.
 func checkEndpointName(r *report, p path, name string) {
 	if name == "." || name == ".." {
 		r.errorf(p, "no page can have the endpoint name %s; want another", quote(name))

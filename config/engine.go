@@ -259,8 +259,7 @@ const (
 	GatewaySoftware Software = "gateway"
 )
 
-// checkSoftware checks the keys and the quantities of a mapping of some software: one that
-// changes a built-in one may be incomplete.
+// checkSoftware checks keys and quantities of a mapping; one that changes a built-in one may be incomplete.
 func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
 	for _, o := range d.structureOf(reflect.TypeFor[Mapping]()).options {
 		if o.of != "" && o.of != of && d.written(p.key(o.key)) {

@@ -55,18 +55,15 @@ func (p path) key(k string) path {
 
 func (p path) index(i int) path { return p + "[" + path(strconv.Itoa(i)) + "]" }
 
-// Key returns the path of the value under key k of the mapping at a path, as an
-// Error names it.
+// Key returns the path of the value under key k of the mapping at a path, as an Error names it.
 func Key(at, k string) string { return string(path(at).key(k)) }
 
-// isPlain reports whether k needs no quotes in a path: quoting the others keeps
-// paths unambiguous.
+// isPlain reports whether k needs no quotes in a path; quotes keep paths unambiguous.
 func isPlain(k string) bool {
 	return k != "" && strings.Trim(k, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == ""
 }
 
-// maxQuoted bounds what a message repeats of the file, in bytes; it is longer
-// than any valid name, so that quoted names stay distinct.
+// maxQuoted bounds what a message repeats of the file, in bytes: more than any valid name has.
 const maxQuoted = 160
 
 // quote returns the start of a text of the file in quotes.
@@ -151,9 +148,8 @@ func (r *report) err() error {
 	return errors.Join(errs...)
 }
 
-// inSecret runs decode for a part of the file that holds secrets: anything
-// misplaced there may be one, so that messages repeat neither values nor names of
-// files, nor unknown keys.
+// inSecret runs decode for a part of the file with secrets: anything misplaced there may be one, so that
+// messages repeat no values, names of files or unknown keys.
 func (d *decoder) inSecret(decode func()) {
 	before := d.secret
 	d.secret = true
@@ -165,18 +161,15 @@ func (d *decoder) inSecret(decode func()) {
 const maxKeyLike = 40
 
 var (
-	// keyLike is the form of a key of the file. A secret in place of a key, as in
-	// {password:secret}, is rarely of that form.
+	// keyLike is the form of a key. A secret in its place, as in {password:secret}, is rarely of that form.
 	keyLike = regexp.MustCompile(`^[a-z][a-z_]*$`)
 	// headerLike is the form of the name of a header, in words of letters.
 	headerLike = regexp.MustCompile(`^[A-Za-z]+([-_][A-Za-z]+)*$`)
-	// variableLike is the form of the name of an environment variable, in words of
-	// which the first has no digit.
+	// variableLike is the form of the name of an environment variable; its first word has no digit.
 	variableLike = regexp.MustCompile(`^[A-Z]+(_[A-Z0-9]+)*$`)
 )
 
-// isKeyLike reports whether messages may repeat a key that is unknown. Among secrets
-// only the keys of the HTTP client are.
+// isKeyLike reports whether messages may repeat an unknown key: among secrets, only one of the HTTP client.
 func (d *decoder) isKeyLike(key string) bool {
 	if d.secret {
 		return clientKeys(reflect.TypeFor[promconfig.HTTPClientConfig]())[key]
@@ -238,8 +231,7 @@ func (d *decoder) unknownKey(e pair, p path, keys map[string][]int) {
 	}
 }
 
-// hide makes messages show another path instead of p, whose last key may be a
-// secret.
+// hide makes messages show another path instead of p, whose last key may be a secret.
 func (r *report) hide(p, shown path) { r.hidden[p] = shown }
 
 // shown returns p as messages show it.
@@ -283,16 +275,13 @@ func NearestNames(word string, known []string, n int) []string {
 // Guess returns the one of known that a word is likely meant to be; "" where none is near
 // enough: it has the word in it, or differs from it in one letter of three at most.
 func Guess(word string, known []string) string {
-	word = word[:min(len(word), maxWord)]
-	guess, least := "", 0
-	for _, name := range known {
-		n := edits(word, name)
-		near := n <= 1+len(word)/3 && n < len(name) || len(word) >= minContained && strings.Contains(name, word)
-		if near && (guess == "" || n < least) {
-			guess, least = name, n
+	for _, name := range NearestNames(word, known, len(known)) {
+		n := edits(word[:min(len(word), maxWord)], name)
+		if n <= 1+len(word)/3 && n < len(name) || len(word) >= minContained && strings.Contains(name, word) {
+			return name
 		}
 	}
-	return guess
+	return ""
 }
 
 // Hint ends a message about an unknown word: with the name that it is likely meant to be or,
@@ -312,8 +301,7 @@ func Hint(word, title string, known []string) string {
 // minContained is how many bytes of a name are taken for the name.
 const minContained = 3
 
-// edits returns how many bytes must be inserted, removed or replaced to make b of a
-// (Levenshtein distance).
+// edits returns the Levenshtein distance in bytes.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

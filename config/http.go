@@ -41,8 +41,7 @@ type HTTPClient struct {
 	promconfig.HTTPClientConfig
 }
 
-// hasCredentials reports whether requests carry something that only some may
-// have. Credentials of a proxy go to the proxy alone.
+// hasCredentials reports whether requests carry credentials; those of a proxy go to the proxy alone.
 func (h *HTTPClient) hasCredentials() bool {
 	if h.HTTPHeaders != nil {
 		for name, header := range h.HTTPHeaders.Headers {
@@ -58,9 +57,8 @@ func (h *HTTPClient) hasCredentials() bool {
 // MarshalYAML renders the settings with secrets hidden.
 func (h HTTPClient) MarshalYAML() (any, error) { return printable(h.HTTPClientConfig), nil }
 
-// printable returns the settings with the secrets hidden that their types do not
-// hide: the values of headers that carry credentials, and what a request for a
-// token is sent along.
+// printable returns the settings with the secrets hidden that their types do not hide: values of headers
+// that carry credentials, and what a request for a token is sent along.
 func printable(c promconfig.HTTPClientConfig) promconfig.HTTPClientConfig {
 	c.ProxyURL = printableProxy(c.ProxyURL)
 	if c.OAuth2 != nil {
@@ -86,8 +84,7 @@ func printable(c promconfig.HTTPClientConfig) promconfig.HTTPClientConfig {
 	return c
 }
 
-// printableProxy returns the URL of a proxy with a user hidden who has no password,
-// and may be one: a password hides itself.
+// printableProxy returns the URL of a proxy without its user; a password hides itself.
 func printableProxy(u promconfig.URL) promconfig.URL {
 	if u.URL == nil || u.User == nil {
 		return u
@@ -107,8 +104,7 @@ func (h HTTPClient) MarshalJSON() ([]byte, error) { return json.Marshal(fmt.Spri
 // Format writes the settings as printYAML does.
 func (h HTTPClient) Format(f fmt.State, _ rune) { printYAML(f, h) }
 
-// WithoutCredentials returns how to connect, without anything that shows who
-// asks: for a server that is not to have it.
+// WithoutCredentials returns how to connect without showing who asks.
 func (h HTTPClient) WithoutCredentials() HTTPClient {
 	tls := h.TLSConfig
 	return HTTPClient{promconfig.HTTPClientConfig{
@@ -297,8 +293,7 @@ func (s *SigV4) check(r *report, p path) {
 	}
 }
 
-// The clouds that give tokens to what runs in them. AWS is not among them: it has
-// signatures (SigV4).
+// The clouds that give tokens to what runs in them; AWS has signatures instead (SigV4).
 const (
 	CloudGoogle = "google"
 	CloudAzure  = "azure"

@@ -94,8 +94,7 @@ func LanguageOf(text string) string {
 	return one
 }
 
-// scriptOf returns the script of most letters of a text and, where only one language has
-// that, its code alone.
+// scriptOf returns the script of most letters of a text; the code alone where only one language has it.
 func scriptOf(text string, all []written) (code string, script *unicode.RangeTable) {
 	letters, total := map[string]int{}, 0
 	scripts := map[string]*unicode.RangeTable{}

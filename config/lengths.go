@@ -18,8 +18,7 @@ const maxWeight = 1000
 // that are each asked by themselves (`[8000, 32000]`), or a mix from which each
 // probe draws by weight (`{256: 3, 2048: 1}`).
 type Lengths struct {
-	// Ladder are the lengths of a ladder in the order of the file, one for a
-	// plain number; nil for a mix.
+	// Ladder are the lengths of a ladder in the order of the file, one for a plain number; nil for a mix.
 	Ladder []int
 	// Mix are the lengths of a mix, short ones first; nil without.
 	Mix []WeightedLength
@@ -46,8 +45,7 @@ func (l Lengths) Max() int {
 	return longest
 }
 
-// Mean returns the length that is asked on average, where there is no ladder of several;
-// 0 where there is none.
+// Mean returns the length that is asked on average, but of a ladder of several; 0 where there is none.
 func (l Lengths) Mean() int {
 	if len(l.Mix) == 0 {
 		return l.Max()
@@ -86,8 +84,7 @@ func joinInts(all []int) string {
 // IsZero reports whether there is no length.
 func (l Lengths) IsZero() bool { return len(l.Ladder) == 0 && len(l.Mix) == 0 }
 
-// rungs returns each length of a ladder by itself, with its label: "" where there
-// is only one.
+// rungs returns each length of a ladder by itself, with its label: "" where there is only one.
 func (l Lengths) rungs() (all []Lengths, labels []string) {
 	if len(l.Ladder) < 2 {
 		return []Lengths{l}, []string{""}
@@ -220,8 +217,7 @@ func (m *Module) MaxOutput() int {
 // its answer: the text of the user and the template around both messages.
 const turnTokens = 128
 
-// IsRelated reports whether a run asks several requests, one after the other, whose
-// prompts begin alike.
+// IsRelated reports whether a run asks requests one after the other whose prompts begin alike.
 func (p Prefix) IsRelated() bool { return p == PrefixPaired || p == PrefixConversation }
 
 // First returns the policy of the first request of a run.

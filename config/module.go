@@ -13,15 +13,13 @@ import (
 type Prefix string
 
 const (
-	// PrefixCold begins every prompt differently, so that no cached prefix
-	// helps the server.
+	// PrefixCold begins every prompt differently, so that no cached prefix helps the server.
 	PrefixCold Prefix = "cold"
 	// PrefixWarm asks the same prompt again and again.
 	PrefixWarm Prefix = "warm"
 	// PrefixPaired asks a cold prompt and then the very same again.
 	PrefixPaired Prefix = "paired"
-	// PrefixConversation asks a cold prompt and then goes on: each turn repeats
-	// the turns before it with their answers.
+	// PrefixConversation asks a cold prompt, and then turns that repeat those before with their answers.
 	PrefixConversation Prefix = "conversation"
 )
 
@@ -187,8 +185,7 @@ type Rung struct {
 	InputLabel, OutputLabel string
 }
 
-// Rungs returns what the module asks by itself: itself, unless it has ladders;
-// else a module for each combination of their lengths.
+// Rungs returns the module, or one for each combination of lengths where it has ladders.
 func (m *Module) Rungs() []Rung {
 	inputs, inputLabels := m.InputTokens.rungs()
 	outputs, outputLabels := m.OutputTokens.rungs()
@@ -270,8 +267,7 @@ func (m *Module) validateConcurrency(r *report, p path) {
 // Interactive is the built-in module that an endpoint uses without others.
 const Interactive = "interactive"
 
-// Preset is a built-in module: it is there without being written, and the file
-// may change it key by key.
+// Preset is a built-in module, which the file may change key by key.
 type Preset struct {
 	// Name is the name of the module.
 	Name string
@@ -287,7 +283,6 @@ var presets = embedded[[]Preset]("presets.yml")
 func Presets() []Preset { return slices.Clone(presets()) }
 
 // usePreset makes a module with defaults the built-in one of that name, if there is one.
-// d has the structures that are known already.
 func (m *Module) usePreset(d *decoder, name string) {
 	for _, preset := range presets() {
 		if preset.Name == name {

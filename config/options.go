@@ -87,8 +87,7 @@ type structure struct {
 // checker is a struct whose tags do not say all.
 type checker interface{ check(r *report, p path) }
 
-// completer is a struct with defaults that depend on other options: complete sets them
-// before anything is checked.
+// completer is a struct with defaults that depend on other options, which complete sets before any check.
 type completer interface{ complete(r *report, p path) }
 
 // structureOf returns what the tags of a struct say.
@@ -236,8 +235,7 @@ func (i *interval) String() string {
 	return "between " + i.from + " and " + i.to
 }
 
-// finish checks what was decoded by the tags of its options and by the methods check, the
-// inner values first.
+// finish checks what was decoded, the inner values first, by tags and by the methods check.
 func (d *decoder) finish(p path, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -388,8 +386,7 @@ func numberOf(v reflect.Value) float64 {
 	return v.Float()
 }
 
-// labelProblem returns what is wrong with a text that becomes a label value or goes into a
-// request; "" if nothing is.
+// labelProblem returns what is wrong with a text that becomes a label value or goes into a request.
 func labelProblem(s string, limit int) string {
 	switch {
 	case s == "":

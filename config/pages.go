@@ -33,8 +33,7 @@ type MetricsPages struct {
 // Format writes the pages as printYAML does.
 func (m MetricsPages) Format(f fmt.State, _ rune) { printYAML(f, m) }
 
-// Endpoint returns an endpoint of that name whose servers have these pages, for the
-// reader of servers' pages.
+// Endpoint returns an endpoint whose servers have these pages, for the reader of servers' pages.
 func (m *MetricsPages) Endpoint(name string) *Endpoint {
 	return &Endpoint{
 		Name: name, URL: URL(slices.Concat(m.URLs, m.DNS)[0]), HTTP: m.HTTP,

@@ -76,8 +76,7 @@ type PricePart struct {
 	Plan string `yaml:"plan,omitempty" oneof:"reserved,on_demand,spot"`
 }
 
-// At returns the price at an instant, by the first part of the schedule that applies then. It is
-// nil where c is, and must not be changed.
+// At returns the price at an instant; nil where c is. It must not be changed.
 func (c *Price) At(t time.Time) *Price {
 	if c == nil {
 		return nil
@@ -175,8 +174,7 @@ func (c *Price) PerToken() bool {
 	return p.Input > 0 || p.CachedInput > 0 || p.Output > 0
 }
 
-// USD returns what tokens cost in US dollars, where cached of the prompt's come
-// from the cache; 0 where tokens have no price.
+// USD returns what tokens cost in US dollars, with cached of the prompt's; 0 where tokens have no price.
 func (c *Price) USD(prompt, cached, output int) float64 {
 	p := c.InUSD()
 	cached = min(max(0, cached), prompt)

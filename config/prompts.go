@@ -71,8 +71,7 @@ type lineError struct {
 	err  error
 }
 
-// parsePrompts reads one prompt from each line that is not empty. It stops after
-// the first few mistakes.
+// parsePrompts reads one prompt from each line that is not empty, up to the first few mistakes.
 func parsePrompts(data []byte) (prompts []Prompt, mistakes []lineError) {
 	line := 0
 	for text := range bytes.Lines(data) {
@@ -198,8 +197,7 @@ func textAt(keys map[string]*fastjson.Value, key string) (string, error) {
 	return text, nil
 }
 
-// keysIn returns the values of an object by key, null ones left out. No other
-// keys than those that are known may be there.
+// keysIn returns the values of an object that are not null, by key. Other keys than known ones are an error.
 func keysIn(v *fastjson.Value, known ...string) (map[string]*fastjson.Value, error) {
 	object, err := v.Object()
 	if err != nil {

@@ -35,8 +35,7 @@ const (
 	RoutingTime      Quantity = "routing"
 )
 
-// QuantityRow is what is known of a quantity of servers or of gateways; quantities.yml says
-// what the fields are.
+// QuantityRow is what is known of a quantity; quantities.yml says what the fields are.
 type QuantityRow struct {
 	Quantity                  Quantity
 	Kind, Unit, Section, Help string
@@ -87,12 +86,10 @@ func Numbers(of Software) []Quantity { return named(of, isNumber) }
 // Distributions lists the quantities of some software that `histograms` may have.
 func Distributions(of Software) []Quantity { return named(of, isDistribution) }
 
-// Quantities lists all quantities of some software: Numbers, those that have a section of
-// their own, and Distributions.
+// Quantities lists all quantities of some software: Numbers, those with a section of their own, Distributions.
 func Quantities(of Software) []Quantity { return named(of, isAny) }
 
-// IsCounter reports whether a quantity grows until its server restarts. A
-// distribution is none, though its parts do the same.
+// IsCounter reports whether a quantity grows until its server restarts. A distribution is none.
 func IsCounter(q Quantity) bool { return rows()[q].Kind == counterKind }
 
 // MetricName returns the name of the metric of a quantity, without its prefix.
@@ -109,8 +106,7 @@ func (q Quantity) MetricName() string {
 // IsRatio reports whether a quantity is a share, from 0 to 1.
 func IsRatio(q Quantity) bool { return strings.HasSuffix(string(q), "_ratio") && q != Saturation }
 
-// isLargest reports whether of several numbers of a quantity the largest counts and
-// not the sum.
+// isLargest reports whether of several numbers of a quantity the largest counts and not the sum.
 func isLargest(q Quantity) bool { return rows()[q].Largest || IsRatio(q) }
 
 // AddsUp reports whether of several servers of an endpoint, or replicas of a gateway, the
@@ -131,8 +127,7 @@ func sectionOf(q Quantity) string {
 // Roles lists what part of a request a server can do.
 func Roles() []string { return []string{"unified", "prefill", "decode"} }
 
-// Finishes lists how a request can end, as engines report it. Success is for
-// engines that do not distinguish stop from length.
+// Finishes lists how a request can end. Success is for engines that do not distinguish stop from length.
 func Finishes() []string {
 	return []string{"stop", "length", "abort", "error", "success", "other", "unknown"}
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,9 +25,11 @@ import (
 // repeats them. A file that cannot be read holds none.
 func Secrets(part any) []string {
 	var found []string
-	add := func(s string) {
-		if s = strings.TrimSpace(s); s != "" {
-			found = append(found, s)
+	add := func(texts ...string) {
+		for _, s := range texts {
+			if s = strings.TrimSpace(s); s != "" {
+				found = append(found, s)
+			}
 		}
 	}
 	leaves(reflect.ValueOf(part), "", nil, func(v reflect.Value, _ path, keys []string) {
@@ -46,15 +49,11 @@ func Secrets(part any) []string {
 					add(string(text))
 				}
 			case key == "url" || key == "token_url":
-				u, err := url.Parse(x)
-				if err != nil {
-					return
-				}
-				for name, values := range u.Query() {
+				_, text, _ := strings.Cut(x, "?")
+				query, _ := url.ParseQuery(text) // what of it can be read
+				for name, values := range query {
 					if carriesCredentials(name) {
-						for _, value := range values {
-							add(value)
-						}
+						add(values...)
 					}
 				}
 			}
@@ -126,9 +125,8 @@ func isSecretFile(keys []string) bool {
 	return false
 }
 
-// IsPublicHeader reports whether a value that is sent in a header of the
-// endpoint's settings is written in the configuration in the open: by its key
-// `values`, under a name that does not carry credentials.
+// IsPublicHeader reports whether the value of a header is written in the open: by its key `values`, under
+// a name that does not carry credentials.
 func (e *Endpoint) IsPublicHeader(name, value string) bool {
 	if e.HTTP.HTTPHeaders == nil || carriesCredentials(name) {
 		return false
@@ -141,14 +139,16 @@ func (e *Endpoint) IsPublicHeader(name, value string) bool {
 	return false
 }
 
-// carriesCredentials reports whether the values of a header are secrets by its
-// name: Authorization, Api-Key, Cookie and the like.
+// carriesCredentials reports whether the values of a header are secrets by its name, as of Authorization.
 func carriesCredentials(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc([]string{
 		"auth", "key", "token", "secret", "password", "passwd", "cookie", "credential", "session", "signature", "jwt",
 	}, func(word string) bool { return strings.Contains(name, word) })
 }
+
+// envReference is what stands for an environment variable or for a literal ${.
+var envReference = regexp.MustCompile(`\$\$\{|\$\{[^}]*\}?`)
 
 // errUnset is an environment variable without a value.
 var errUnset = errors.New("not set, or empty")
@@ -158,32 +158,25 @@ var errUnset = errors.New("not set, or empty")
 // sign is left as it is. Errors name the variable, where its name is of the usual
 // form, and never repeat s.
 func expandEnv(s string) (string, error) {
-	var b strings.Builder
-	for {
-		i := strings.Index(s, "${")
-		if i < 0 {
-			b.WriteString(s)
-			return b.String(), nil
+	var err error
+	expanded := envReference.ReplaceAllStringFunc(s, func(reference string) string {
+		if reference == "$${" {
+			return "${"
 		}
-		if i > 0 && s[i-1] == '$' {
-			b.WriteString(s[:i-1] + "${")
-			s = s[i+2:]
-			continue
-		}
-		name, rest, ok := strings.Cut(s[i+2:], "}")
-		if !ok || !model.LegacyValidation.IsValidLabelName(name) { // variables have names of the same form
-			return "", errors.New("want ${NAME} with the name of an environment variable; write $${ for a literal ${")
-		}
+		name, ended := strings.CutSuffix(reference[len("${"):], "}")
 		value := os.Getenv(name)
 		switch {
+		case err != nil:
+		case !ended || !model.LegacyValidation.IsValidLabelName(name): // variables have names of the same form
+			err = errors.New("want ${NAME} with the name of an environment variable; write $${ for a literal ${")
 		case value == "" && variableLike.MatchString(name):
-			return "", fmt.Errorf("environment variable %s is %w", name, errUnset)
+			err = fmt.Errorf("environment variable %s is %w", name, errUnset)
 		case value == "": // the name may be the secret itself
-			return "", fmt.Errorf("an environment variable that is %w", errUnset)
+			err = fmt.Errorf("an environment variable that is %w", errUnset)
 		}
-		b.WriteString(s[:i] + value)
-		s = rest
-	}
+		return value
+	})
+	return expanded, err
 }
 
 // Bounds of a file with a secret or certificates, and of one with prompts or arrivals: traces
@@ -230,8 +223,7 @@ func (d *decoder) file(p path, name string, limit int) string {
 	return name
 }
 
-// Files returns the names of the files that a client with these settings reads
-// for its requests: of secrets and certificates.
+// Files returns the names of the files of secrets and certificates that a client with these settings reads.
 func (h *HTTPClient) Files() []string {
 	var names []string
 	h.eachFile("", func(_ path, name string) { names = append(names, name) })
@@ -247,8 +239,7 @@ func (h *HTTPClient) eachFile(p path, f func(p path, name string)) {
 	})
 }
 
-// UseFiles returns why the certificates and keys in the files cannot be used; nil where
-// they can.
+// UseFiles returns why the certificates and keys in the files cannot be used.
 func (h *HTTPClient) UseFiles() error {
 	_, err := promconfig.NewTLSConfig(&h.TLSConfig)
 	if err == nil && h.OAuth2 != nil {
@@ -273,8 +264,7 @@ func (c *Config) skipWithoutSecrets(r *report) {
 	})
 }
 
-// skipOwner marks the endpoint whose secret is missing; false if it is of something
-// that endpoints share.
+// skipOwner marks the endpoint whose secret is missing; false if endpoints share it.
 func (c *Config) skipOwner(e *Error) bool {
 	for i, own := range c.Endpoints {
 		if path(e.Path).isUnder(path("endpoints").index(i)) {

@@ -78,8 +78,7 @@ func parsePageURL(s string) (*url.URL, error) {
 	return u, err
 }
 
-// parseAnyURL never repeats s in an error: it may hold a password or a key.
-// badQuery completes the error for any query that such a URL cannot have.
+// parseAnyURL never repeats s in an error, as it may hold a key. badQuery ends the error for other queries.
 func parseAnyURL(s string, isQuery func(string) bool, badQuery string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -122,8 +121,7 @@ func modelQuery(query string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(query, noAutoload+"&"), "&"+noAutoload)
 }
 
-// isModelQuery reports whether a query is none, or the name of a model, alone or
-// beside noAutoload.
+// isModelQuery reports whether a query is none, or the name of a model with or without noAutoload.
 func isModelQuery(query string) bool {
 	query = modelQuery(query)
 	escaped, ok := strings.CutPrefix(query, "model=")
@@ -223,8 +221,7 @@ func parseHost(s string) (hostRule, bool) {
 	return r, !slices.ContainsFunc(strings.Split(names, "."), func(name string) bool { return !isPlain(name) })
 }
 
-// portOf returns the port at which a rule allows the host of a URL, "" for any; ok is false
-// where it does not allow the host.
+// portOf returns the port at which a rule allows the host of a URL, "" for any; false where it does not.
 func (r hostRule) portOf(u *url.URL) (port string, ok bool) {
 	host := foldHost(u)
 	switch {
@@ -247,8 +244,7 @@ func foldHost(u *url.URL) string {
 	return strings.TrimRight(strings.ToLower(u.Hostname()), ".")
 }
 
-// Allows reports whether an endpoint may have a URL with this host. Names are not
-// resolved.
+// Allows reports whether an endpoint may have a URL with this host. Names are not resolved.
 func (d *Discovery) Allows(u *url.URL) bool {
 	if len(d.Allow) == 0 {
 		address, _ := addressOf(u)
@@ -257,8 +253,7 @@ func (d *Discovery) Allows(u *url.URL) bool {
 	return slices.ContainsFunc(d.allow, func(rule hostRule) bool { return rule.allows(u) })
 }
 
-// pagePorts returns the ports of a URL's host that the list of hosts allows; nil
-// is any.
+// pagePorts returns the ports of a URL's host that the list of hosts allows; nil is any.
 func (d *Discovery) pagePorts(u *url.URL) []string {
 	var ports []string
 	for _, rule := range d.allow {
@@ -278,8 +273,7 @@ func addressOf(u *url.URL) (netip.Addr, bool) {
 	return address.WithZone("").Unmap(), err == nil
 }
 
-// isDelicate reports whether a host, with its address if it is one, may give
-// credentials to any program on this machine.
+// isDelicate reports whether a host, with its address, may give credentials to any program on this machine.
 func isDelicate(host string, address netip.Addr) bool {
 	if address.IsValid() {
 		return slices.ContainsFunc(spellings(address), isDelicateAddress)
@@ -291,8 +285,7 @@ func isDelicateAddress(a netip.Addr) bool {
 	return a.IsLinkLocalUnicast() || slices.ContainsFunc(reserved().Addresses, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// spellings returns an address and, for IPv6, the IPv4 addresses that gateways
-// translate it to.
+// spellings returns an address and the IPv4 addresses that gateways translate one of IPv6 to.
 func spellings(a netip.Addr) []netip.Addr {
 	all := []netip.Addr{a}
 	if a.Is4() {

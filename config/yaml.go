@@ -12,8 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// parseYAML returns the only document in data, or reports a mistake and returns
-// nil. key is one that an empty document lacks.
+// parseYAML returns the only document in data; nil with a mistake. key is one that an empty document lacks.
 func parseYAML(data []byte, key string, r *report) *yaml.Node {
 	if len(data) > maxFileBytes {
 		r.errorf("", "the file is larger than %d MiB", maxFileBytes>>20)
@@ -80,8 +79,7 @@ func isIndentedByTab(data []byte, line int) bool {
 	return bytes.IndexByte(own[:len(own)-len(bytes.TrimLeft(own, " \t"))], '\t') >= 0
 }
 
-// isParserMessage reports whether a message is one of the YAML parser and not of
-// its scanner.
+// isParserMessage reports whether a message is one of the YAML parser and not of its scanner.
 func isParserMessage(msg string) bool {
 	expected := []string{"key", "'-' indicator", "',' or ']'", "',' or '}'", "node content", "<document start>"}
 	return slices.Contains(expected, strings.TrimPrefix(msg, "did not find expected "))
@@ -94,8 +92,7 @@ type pair struct {
 	value *yaml.Node
 }
 
-// pairs lists the entries of a mapping. Those merged with << come last, and
-// only where no entry before them has the key.
+// pairs lists the entries of a mapping, those merged with << last and where no other has the key.
 func (d *decoder) pairs(n *yaml.Node, p path) []pair {
 	if !d.enter(n, p) {
 		return nil
@@ -133,8 +130,7 @@ func (d *decoder) pairs(n *yaml.Node, p path) []pair {
 	return out
 }
 
-// merged lists the entries that << adds: those of a mapping or of each
-// mapping in a list.
+// merged lists the entries that << adds: those of a mapping or of each mapping in a list.
 func (d *decoder) merged(n *yaml.Node, p path) (all []pair) {
 	items, want := []*yaml.Node{n}, "a mapping"
 	if list := target(n); list.Kind == yaml.SequenceNode {

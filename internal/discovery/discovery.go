@@ -42,18 +42,15 @@ const defaultThrottle = 5 * time.Second
 
 // Options are what a Finder needs.
 type Options struct {
-	// Registerer gets the metrics of Prometheus' service discovery when a
-	// configuration uses it. Required.
+	// Registerer gets the metrics of Prometheus' service discovery when a configuration uses it. Required.
 	Registerer prometheus.Registerer
-	// Logger logs the failures of sources and the targets that are rejected.
-	// Required.
+	// Logger logs the failures of sources and the targets that are rejected. Required.
 	Logger *slog.Logger
 	// Secrets are what no target may repeat.
 	Secrets *safetext.Secrets
 	// UserAgent is sent with requests for lists of targets.
 	UserAgent string
-	// Throttle is how long changes of sources are collected before they are
-	// reported. 0 means 5 s.
+	// Throttle is how long changes of sources are collected before they are reported. 0 means 5 s.
 	Throttle time.Duration
 }
 
@@ -220,8 +217,7 @@ func (f *Finder) take(found map[string][]*targetgroup.Group) {
 	}
 }
 
-// refuse reports whether a source has found more targets than it may. It then goes
-// on with those before.
+// refuse reports whether a source has found more targets than it may; it then keeps those before.
 func (f *Finder) refuse(s *source, groups []*targetgroup.Group) bool {
 	n := 0
 	for _, g := range groups {
@@ -247,8 +243,7 @@ func (f *Finder) notify() {
 	}
 }
 
-// ownMetrics are those of the discovery by file and by HTTP, under the names and
-// with the texts that they have in Prometheus.
+// ownMetrics are those of the discovery by file and by HTTP, named as in Prometheus.
 type ownMetrics struct {
 	httpFailures, readErrors, watcherErrors prometheus.Counter
 	scans                                   prometheus.Summary

@@ -29,8 +29,7 @@ const (
 	NotAllowed Reason = "not_allowed"
 	// DuplicateName is a target with the name of another endpoint.
 	DuplicateName Reason = "duplicate_name"
-	// TooMany is a target of a source that has found more than it may: all of
-	// them, while those that were found before stay.
+	// TooMany is a target of a source that has found more than it may; those found before stay.
 	TooMany Reason = "too_many"
 )
 
@@ -43,8 +42,7 @@ type Set struct {
 	// are discovered in the order of their names. Of what stays as it was the
 	// pointer stays too, as long as it is found.
 	Endpoints []*config.Endpoint
-	// Rejected is how many targets are no endpoints. Those that relabelling drops
-	// are not among them.
+	// Rejected is how many targets are no endpoints, but for those that relabelling drops.
 	Rejected map[Reason]int
 	// Waiting is how many sources have said nothing yet. Some say nothing as long
 	// as there is nothing to be found (files that do not exist, an empty
@@ -131,8 +129,7 @@ func (m *merging) add(e *config.Endpoint) *config.Endpoint {
 	return m.named[e.Name]
 }
 
-// reject counts a target and logs the complaint, unless it is one of those that
-// last.
+// reject counts a target and logs the complaint, unless it is one of those that last.
 func (f *Finder) reject(m *merging, t *target, item int, c complaint) {
 	m.set.Rejected[c.reason]++
 	if m.logged[c] || len(m.logged) == maxComplaints {
@@ -155,8 +152,7 @@ type target struct {
 	address  string // for logs; "" where it may hold more than an address
 }
 
-// cache keeps what was made of targets, by template, so that an endpoint that
-// stays keeps its pointer.
+// cache keeps what was made of targets, by template, so that an endpoint that stays keeps its pointer.
 type cache struct {
 	secrets   *safetext.Secrets // that no target may repeat
 	templates []*template
@@ -164,16 +160,14 @@ type cache struct {
 	key       []byte
 }
 
-// template is the cache of the items of the configuration that make the same of
-// a target.
+// template is the cache of the items of the configuration that make the same of a target.
 type template struct {
 	item *config.Discovery
 	made map[string]*target // by the labels before relabelling
 	used map[string]*target // those that are still there; nil when none was asked for
 }
 
-// targets returns the targets of all groups under the template of item, in an order
-// that does not depend on that of the groups.
+// targets returns the targets of all groups under the template of item, in an order of their own.
 func (c *cache) targets(item *config.Discovery, groups []*targetgroup.Group) []*target {
 	t := c.template(item)
 	if t.used == nil {
@@ -269,8 +263,7 @@ func cleaned(all labels.Labels, secrets *safetext.Secrets) (labels.Labels, error
 	return clean.Labels(), err
 }
 
-// plainAddress is a host with or without its port, and never a URL with a
-// password.
+// plainAddress is a host with or without its port, and never a URL with a password.
 var plainAddress = regexp.MustCompile(`^[0-9A-Za-z_.:\[\]-]{1,128}$`)
 
 func addressOf(found labels.Labels) string {

@@ -31,11 +31,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// What a list of targets may take of the memory, apart from the limits of the
-// configuration.
+// What a list of targets may take of the memory, apart from the limits of the configuration.
 const (
-	// maxLabelBytes bounds the labels of all targets, those of a group counted for
-	// each of its targets.
+	// maxLabelBytes bounds the labels of all targets, those of a group counted for each of its targets.
 	maxLabelBytes = 64 << 20
 	// maxValues and the values for each target that is allowed bound what a list
 	// may have of values before it is parsed, as each takes far more memory then.
@@ -145,8 +143,7 @@ func tooMany(most int) error {
 	return fmt.Errorf("more than %d targets; see global.limits.discovery_targets", most)
 }
 
-// emptied returns groups without targets in place of those of a longer list of
-// before.
+// emptied returns groups without targets in place of those of a longer list of before.
 func emptied(place string, from, to int) []*targetgroup.Group {
 	var gone []*targetgroup.Group
 	for i := from; i < to; i++ {
@@ -166,8 +163,7 @@ func limited(err error, limits config.Limits) error {
 // fileLabel has the file that a target comes from.
 const fileLabel = model.MetaLabelPrefix + "filepath"
 
-// fileSource reads lists of targets from files: as Prometheus' own discovery,
-// but within limits.
+// fileSource reads lists of targets from files: as Prometheus' own discovery, but within limits.
 type fileSource struct {
 	patterns []string
 	interval time.Duration
@@ -195,8 +191,7 @@ func (s *fileSource) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 	ticker := time.NewTicker(s.interval)
 	defer ticker.Stop()
 	for {
-		// First, so that no change is lost. It may fail where a folder is not
-		// there yet.
+		// First, so that no change is lost. It may fail where a folder is not there yet.
 		if err == nil {
 			s.watch(watcher)
 		}
@@ -312,8 +307,7 @@ const urlLabel = model.MetaLabelPrefix + "url"
 // maxErrorBytes bounds the text of an error, part of which a server writes.
 const maxErrorBytes = 512
 
-// httpSource asks a URL for a list of targets: as Prometheus' own discovery,
-// but within limits.
+// httpSource asks a URL for a list of targets: as Prometheus' own discovery, but within limits.
 type httpSource struct {
 	url, userAgent string
 	interval       time.Duration
@@ -387,8 +381,7 @@ func (s *httpSource) fetch(ctx context.Context) ([]*targetgroup.Group, error) {
 	return groups, nil
 }
 
-// isJSON reports whether a content type is JSON, in UTF-8 where it names a
-// character set.
+// isJSON reports whether a content type is JSON, in UTF-8 where it names a character set.
 func isJSON(contentType string) bool {
 	media, params, err := mime.ParseMediaType(contentType)
 	charset, named := params["charset"]

@@ -22,8 +22,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// source is all that one item of the configuration looks at. Items with the same
-// sources share it.
+// source is all that one item of the configuration looks at, or several with the same sources.
 type source struct {
 	name   string // the set in the manager, and the label `config`
 	parts  []*part
@@ -38,8 +37,7 @@ type source struct {
 	leaving bool        // soon, as all parts have reported
 }
 
-// part is one mechanism of a source. It wraps the mechanism in the manager, to know
-// whether it has reported anything.
+// part wraps one mechanism of a source in the manager, to know whether it has reported anything.
 type part struct {
 	id int // no two are equal to the manager, which would run only one of them
 	promdiscovery.Config
@@ -78,8 +76,7 @@ func (p *part) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 	}
 }
 
-// sourcesOf returns the sources of a configuration, those that there are
-// already as they are. With an error it starts nothing.
+// sourcesOf returns the sources of a configuration, those that are there already as they are.
 func (f *Finder) sourcesOf(cfg *config.Config) ([]*source, error) {
 	var all []*source
 	var errs []error
@@ -153,8 +150,7 @@ func (f *Finder) newDiscoverer(c promdiscovery.Config, name string) (promdiscove
 	})
 }
 
-// fix takes the static targets, where there are no others, so that they are known
-// at once.
+// fix takes the static targets, where there are no others, so that they are known at once.
 func (s *source) fix() {
 	var all []*targetgroup.Group
 	for _, p := range s.parts {

@@ -27,8 +27,7 @@ func (l layer) where(i int) int {
 	return l.at[i]
 }
 
-// decoded returns a text without the escapes of Go, JSON, URLs and HTML, also where
-// one is written in another.
+// decoded returns a text without the escapes of Go, JSON, URLs and HTML, also of those within others.
 func decoded(l layer) layer {
 	for range maxLayers {
 		if !strings.ContainsAny(l.bytes, `\%&`) {

@@ -69,8 +69,7 @@ func Block(text string, limit int) string {
 	}, text), limit)
 }
 
-// Cut returns a text of at most limit bytes, cut between characters; one that
-// was cut ends with "...".
+// Cut returns a text of at most limit bytes, cut between characters, where it ends with "...".
 func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -82,8 +81,7 @@ func Cut(text string, limit int) string {
 	return text[:end] + ellipsis
 }
 
-// Printable reports whether a text can be shown as it is: UTF-8 of printable
-// characters on one line.
+// Printable reports whether a text can be shown as it is: printable UTF-8 on one line.
 func Printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
@@ -166,8 +164,7 @@ func (c *Configured) find(text layer) []span {
 	return c.indexed.Load().spans(text)
 }
 
-// maxBetween is how many characters may be between two bytes of a list: ", ", or a
-// line break with what indents the next line.
+// maxBetween is how many characters may be between two bytes of a list: ", ", or a line break and an indent.
 const maxBetween = 16
 
 // lists returns what the lists of bytes in a text say, which careless servers print

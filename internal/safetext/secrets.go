@@ -15,16 +15,14 @@ import (
 const Placeholder = "<secret>"
 
 const (
-	// minSecret is the shortest secret that is looked for, in characters;
-	// shorter ones would blank out ordinary words.
+	// minSecret is the shortest secret that is looked for: shorter ones would blank out ordinary words.
 	minSecret = 6
 	// minPart is how many characters in a row, of a secret of at least as many,
 	// are taken for it: its beginning, its end, or what is no ordinary word.
 	minPart = 8
 	// minWord is minPart for what has letters only.
 	minWord = 12
-	// minCut is how much of a secret is taken for it at the very end of a text,
-	// where it may have been cut.
+	// minCut is how much of a secret is taken for it at the very end of a text, where it may have been cut.
 	minCut = 4
 	// minInURL is how much of a secret is taken for it in a URL.
 	minInURL = 20
@@ -38,8 +36,7 @@ type Secrets struct {
 	configured *Configured // is looked for too
 }
 
-// NewSecrets returns the set of the given secrets. Those of fewer than six
-// characters are left out.
+// NewSecrets returns the set of the given secrets, those of fewer than six characters left out.
 func NewSecrets(values ...string) *Secrets { return new(Secrets).With(values...) }
 
 // With returns a set with more secrets; s itself where it has them all.
@@ -215,8 +212,7 @@ func (x *index) extend(text []rune, begin, end int, p place) (int, int) {
 	return begin, end
 }
 
-// cut returns the beginning of a secret at the end of a text that may have been
-// cut there; begin == end without one.
+// cut returns the beginning of a secret at the end of a text that may have been cut there.
 func (x *index) cut(text []rune) (begin, end int) {
 	end = len(text)
 	for end > 0 && (text[end-1] == '.' || text[end-1] == '\u2026') { // as a mark of the cut
@@ -264,12 +260,10 @@ func formsOf(s string) []string {
 	return forms
 }
 
-// gram is how many characters in a row a sieve looks at: no more than the
-// shortest part that find takes for a secret.
+// gram is how many characters in a row a sieve looks at: as many as the shortest part that is found.
 const gram = minSecret
 
-// sieve names the few of many secrets that may be in a text. It takes 3 to 4 kB
-// for a secret of 40 characters.
+// sieve names the few of many secrets that may be in a text. One of 40 characters takes 3 to 4 kB.
 type sieve struct {
 	seed maphash.Seed
 	// entries are sorted: the upper half of each is the hash of some characters
@@ -277,8 +271,7 @@ type sieve struct {
 	entries []uint64
 }
 
-// Indexed returns the same set prepared for many secrets and many texts, such
-// as those of a whole configuration and a log.
+// Indexed returns the same set prepared for many secrets and texts, as of a configuration and a log.
 func (s *Secrets) Indexed() *Secrets {
 	all := &sieve{seed: maphash.MakeSeed()}
 	for number, value := range s.Values() {
@@ -347,8 +340,7 @@ func InHeader(value string) []string {
 	return secrets
 }
 
-// SentHeaders collects what must not be repeated of the headers of a request. It is
-// safe for concurrent use.
+// SentHeaders collects the secrets in the headers of a request. It is safe for concurrent use.
 type SentHeaders struct {
 	public func(name, value string) bool
 
