@@ -57,7 +57,7 @@ func TestRequestStartIsThePlannedArrival(t *testing.T) {
 	line.events = []rawEvent{{instant: c.last.since(planned), tokens: 1, visible: true}}
 	line.end = line.events[0].instant
 	a.fill(&line)
-	if got, want := line.result(count(1)).timing.TTFT, 100*time.Millisecond; got != want || !a.sentAt().Equal(planned) {
+	if got, want := line.result(count(1)).Timing.TTFT, 100*time.Millisecond; got != want || !a.sentAt().Equal(planned) {
 		t.Errorf("TTFT %s, sent at %s, want %s, %s", got, a.sentAt(), want, planned)
 	}
 }

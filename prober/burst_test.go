@@ -372,7 +372,7 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		line.end = a.now()
 		line.events = []rawEvent{{instant: a.now(), tokens: 1, visible: true}}
 		a.fill(&line)
-		d := line.result(count(1)).timing
+		d := line.result(count(1)).Timing
 		want := [result.NumPhases]time.Duration{
 			result.PhaseDNS: result.Absent, result.PhaseConnect: 10 * ms, result.PhaseTLS: 20 * ms, result.PhaseWrite: 15 * ms, result.PhaseFirstByte: 25 * ms,
 		}

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -90,12 +91,7 @@ func (t *timeline) decoded(n result.Tokens) (s result.TokenSpan, ok bool) {
 
 // reasons reports whether an event carries reasoning.
 func (t *timeline) reasons() bool {
-	for i := range t.events {
-		if e := &t.events[i]; e.reasoning || e.summary {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.events, func(e rawEvent) bool { return e.reasoning || e.summary })
 }
 
 // streamed reports whether the reasoning was streamed as it is: its tokens, or

@@ -46,8 +46,8 @@ func TestHiddenReasoning(t *testing.T) {
 		line := streamOf(10*ms, events)
 		n := result.Tokens{Output: output, Reasoning: reasoning, Source: result.TokensFromUsage}
 		got := line.result(n)
-		if got.timing.TPOT != want || got.buffered || got.moreEvents {
-			t.Errorf("%s: TPOT %s, want %s (%+v)", name, got.timing.TPOT, want, got)
+		if got.Timing.TPOT != want || got.Buffered || got.MoreEvents {
+			t.Errorf("%s: TPOT %s, want %s (%+v)", name, got.Timing.TPOT, want, got)
 		}
 	}
 	f("no reasoning", "vvvvvvvvvv", 10, 0, 10*ms)
@@ -77,7 +77,7 @@ func TestRunningCountOfReasoning(t *testing.T) {
 		line.events[i].tokens = 4
 	}
 	n := result.Tokens{Output: 40, Reasoning: api.Unknown, Source: result.TokensFromUsage}
-	if got, want := line.result(n).timing.TPOT, 90*ms/36; got != want {
+	if got, want := line.result(n).Timing.TPOT, 90*ms/36; got != want {
 		t.Errorf("TPOT %s, want %s", got, want)
 	}
 }
@@ -86,7 +86,7 @@ func TestBufferedWithHiddenReasoning(t *testing.T) {
 	f := func(name string, want bool, step time.Duration, events string, n result.Tokens) {
 		t.Helper()
 		line := streamOf(step, events)
-		if got := line.result(n); got.buffered != want || want && got.timing.TPOT != result.Absent {
+		if got := line.result(n); got.Buffered != want || want && got.Timing.TPOT != result.Absent {
 			t.Errorf("%s: %+v, want buffered %t", name, got, want)
 		}
 	}
@@ -105,10 +105,10 @@ func TestMoreEventsThanTokens(t *testing.T) {
 		t.Helper()
 		line := streamOf(step, events)
 		got := line.result(count(output))
-		if got.moreEvents != want {
-			t.Errorf("%s: %t, want %t", name, got.moreEvents, want)
+		if got.MoreEvents != want {
+			t.Errorf("%s: %t, want %t", name, got.MoreEvents, want)
 		}
-		d := got.timing
+		d := got.Timing
 		if absent := d.TTFT < 0 && d.TPOT < 0 && d.MaxGap < 0 && d.Phases[result.PhaseFirstToken] < 0; absent != want {
 			t.Errorf("%s: timing %+v, want it absent: %t", name, d, want)
 		}
@@ -141,15 +141,15 @@ func TestMoreEventsThanTokens(t *testing.T) {
 	f("thoughts cut into characters, or a gateway's text", true, 10*ms, "rrrrrrrrrrrrrrrrvvvv", 8)
 
 	line := streamOf(10*ms, strings.Repeat("v", 300)) // three for two tokens
-	if got := line.result(count(200)); !got.moreEvents || got.timing.TTFT != 100*ms || got.timing.TPOT != 2990*ms/199 {
+	if got := line.result(count(200)); !got.MoreEvents || got.Timing.TTFT != 100*ms || got.Timing.TPOT != 2990*ms/199 {
 		t.Errorf("cut into pieces: %+v", got)
 	}
 	line = streamOf(10*time.Microsecond, "rrrvvv") // whichever was the first
-	if got := line.result(count(3)); !got.moreEvents || got.timing.TTFT != 100*ms {
+	if got := line.result(count(3)); !got.MoreEvents || got.Timing.TTFT != 100*ms {
 		t.Errorf("all at one moment: %+v", got)
 	}
 	line = streamOf(10*ms, "vvvvvv")
-	if line.result(result.Tokens{Output: 3, Reasoning: api.Unknown, Source: result.TokensFromEvents}).moreEvents {
+	if line.result(result.Tokens{Output: 3, Reasoning: api.Unknown, Source: result.TokensFromEvents}).MoreEvents {
 		t.Error("more events than a count of the events themselves")
 	}
 }
@@ -203,12 +203,12 @@ func TestTokensOfTheFirstEvent(t *testing.T) {
 				}
 			}
 			truth := float64(line.took(result.ClockKernel, line.all(0))) / float64(all-first)
-			err := float64(line.result(count(all)).timing.TPOT)/truth - 1
+			err := float64(line.result(count(all)).Timing.TPOT)/truth - 1
 			withText, each = withText+err/63, each+math.Abs(err)/63
 			for i := range line.events {
 				line.events[i].size = 0
 			}
-			without += (float64(line.result(count(all)).timing.TPOT)/truth - 1) / 63
+			without += (float64(line.result(count(all)).Timing.TPOT)/truth - 1) / 63
 		}
 		if math.Abs(withText) > byText || without > byOne || each > max(byText, -without) {
 			t.Errorf("%d pieces an event: TPOT off by %.4f of it with the text, each by %.4f, without by %.4f", pieces, withText, each, without)

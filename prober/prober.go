@@ -112,7 +112,6 @@ func (p *Prober) newResult(due time.Time) *result.Result {
 		Prefix: string(p.module.Prefix.First()),
 		// Until the question says otherwise.
 		Concurrency: p.rounds[0].Size,
-		Clock:       result.ClockProcess,
 		Tokens:      result.Tokens{Prompt: api.Unknown, Cached: api.Unknown, Output: api.Unknown, Reasoning: api.Unknown},
 		Server:      api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
 		RateLimit:   api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown},
@@ -122,7 +121,7 @@ func (p *Prober) newResult(due time.Time) *result.Result {
 		r.StartLag = r.Start.Sub(due)
 	}
 	line := newTimeline()
-	r.Timing = line.result(r.Tokens).timing
+	line.measure(r)
 	_, _ = rand.Read(r.TraceID[:]) // never fails
 	return r
 }

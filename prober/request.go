@@ -156,8 +156,7 @@ func (q *request) settle(a *attempt, line *timeline) {
 	r.Start, r.Sent = far.start, far.sentAt()
 	end := time.Now()
 	line.stepped = isStep(end.Round(0).Sub(r.Start.Round(0)), end.Sub(r.Start))
-	m := line.result(r.Tokens)
-	r.Clock, r.Timing, r.Decoded, r.Buffered, r.MoreEvents = m.clock, m.timing, m.decoded, m.buffered, m.moreEvents
+	line.measure(r)
 	r.Events = line.published(r.Clock)
 	if r.Answer.Verdict == result.VerdictValid {
 		r.Call = line.call(r.Clock)

@@ -90,62 +90,41 @@ func newTimeline() timeline {
 // clock is the kernel's when it stamped everything that was received, as
 // stamps of two clocks must not be subtracted from each other.
 func (t *timeline) clock() result.Clock {
-	if t.stepped || t.firstByte.kernel < 0 || (t.end.process >= 0 && t.end.kernel < 0) {
+	if t.stepped || t.firstByte.kernel < 0 || t.end.process >= 0 && t.end.kernel < 0 ||
+		slices.ContainsFunc(t.events, func(e rawEvent) bool { return e.kernel < 0 }) {
 		return result.ClockProcess
-	}
-	for i := range t.events {
-		if t.events[i].kernel < 0 {
-			return result.ClockProcess
-		}
 	}
 	return result.ClockKernel
 }
 
-// measured is what the stamps of a probe come to.
-type measured struct {
-	clock      result.Clock
-	timing     result.Timing
-	decoded    result.TokenSpan
-	buffered   bool
-	moreEvents bool
-}
-
-// result turns the stamps into durations.
-func (t *timeline) result(n result.Tokens) measured {
-	c := t.clock()
-	m := measured{clock: c, moreEvents: t.moreEvents(c, n)}
-	doubtful := m.moreEvents && t.doubtful(c, n)
-	d := &m.timing
+// measure sets what the stamps of a probe come to, given its tokens.
+func (t *timeline) measure(r *result.Result) {
+	c, n, d := t.clock(), r.Tokens, &r.Timing
+	r.Clock, r.MoreEvents = c, t.moreEvents(c, n)
+	doubtful := r.MoreEvents && t.doubtful(c, n)
 	*d = result.Timing{
 		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent,
 		Duration: t.end.on(c), Phases: t.phases(c, !doubtful),
 	}
-	if len(t.events) == 0 {
-		return m
+	if i := slices.IndexFunc(t.events, func(e rawEvent) bool { return e.visible }); i >= 0 {
+		d.TTFO = max(0, t.events[i].on(c)-t.requestStart)
 	}
-	for i := range t.events {
-		if t.events[i].visible {
-			d.TTFO = max(0, t.events[i].on(c)-t.requestStart)
-			break
-		}
-	}
-	if doubtful {
-		return m
+	if len(t.events) == 0 || doubtful {
+		return
 	}
 	d.TTFT = max(0, t.events[0].on(c)-t.requestStart)
 	answer, ok := t.decoded(n)
-	if m.buffered = t.burst(c, t.all(len(t.events))) || ok && t.burst(c, answer); m.buffered {
-		return m
+	if r.Buffered = t.burst(c, t.all(len(t.events))) || ok && t.burst(c, answer); r.Buffered {
+		return
 	}
 	if ok {
 		answer.FirstTokens = t.firstTokens(answer)
-		m.decoded = answer
+		r.Decoded = answer
 		d.TPOT = t.perToken(c, answer)
 	}
 	for i := 1; i < len(t.events); i++ {
 		d.MaxGap = max(d.MaxGap, t.events[i].on(c)-t.events[i-1].on(c))
 	}
-	return m
 }
 
 // phases cuts the probe at its moments. The write ends with the first byte at the

@@ -37,14 +37,21 @@ func count(output int) result.Tokens {
 	return result.Tokens{Output: output, Reasoning: api.Unknown, Source: result.TokensFromUsage}
 }
 
+// result returns what the line comes to with some tokens.
+func (t *timeline) result(n result.Tokens) *result.Result {
+	r := &result.Result{Tokens: n}
+	t.measure(r)
+	return r
+}
+
 func TestTimeline(t *testing.T) {
 	f := func(name string, line timeline, tokens int, want result.Timing, wantClock result.Clock, wantBuffered bool) {
 		t.Helper()
 		got := line.result(count(tokens))
-		if diff := cmp.Diff(want, got.timing); diff != "" {
+		if diff := cmp.Diff(want, got.Timing); diff != "" {
 			t.Errorf("%s: timing (-want +got):\n%s", name, diff)
 		}
-		if got.clock != wantClock || got.buffered != wantBuffered || got.moreEvents {
+		if got.Clock != wantClock || got.Buffered != wantBuffered || got.MoreEvents {
 			t.Errorf("%s: %+v; want clock %s, buffered %t", name, got, wantClock, wantBuffered)
 		}
 	}
@@ -161,7 +168,7 @@ func TestPhasesAddUp(t *testing.T) {
 			at += moment()
 		}
 		line.end = both(at + 3*time.Second)
-		d := line.result(count(len(line.events))).timing
+		d := line.result(count(len(line.events))).Timing
 		var sum time.Duration
 		for _, p := range d.Phases {
 			sum += max(p, 0)

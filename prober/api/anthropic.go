@@ -48,7 +48,6 @@ var promptParts = [3]string{"input_tokens", "cache_read_input_tokens", "cache_cr
 // noPrompt are the counts of a prompt before the first.
 var noPrompt = [3]int{Unknown, Unknown, Unknown}
 
-// read implements reader.
 func (a *anthropicReader) read(event string, v *fastjson.Value, d *Delta) {
 	switch string(eventType(v, event)) {
 	case "message_start":

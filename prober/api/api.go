@@ -22,19 +22,15 @@ var ErrProtocol = errors.New("protocol error")
 // Kind is what an endpoint does with a request.
 type Kind string
 
-// The kinds. Only Generation has tokens that come one after the other, and so
-// TTFT, TPOT and gaps.
+// The kinds. Only Generation has tokens that come one after the other, and so TTFT, TPOT and gaps.
 const (
 	Generation Kind = "generation"
 	Embedding  Kind = "embedding"
 	Rerank     Kind = "rerank"
-	// Scoring is what an endpoint that generates is asked for the
-	// log-probability of a given text: there are no tokens that come one by one.
-	Scoring Kind = "scoring"
+	Scoring    Kind = "scoring" // an endpoint that generates returns the log-probability of a given text
 )
 
-// The values of Protocol.Operation: names of OpenTelemetry's conventions for
-// generative AI but for that of ranking, which has none there.
+// The values of Protocol.Operation, of OpenTelemetry's conventions for generative AI but for ranking, which has none there.
 const (
 	OperationChat       = "chat"
 	OperationCompletion = "text_completion"
@@ -45,16 +41,13 @@ const (
 
 // Message is one message of a conversation.
 type Message struct {
-	// Role is "system", "user" or "assistant".
-	Role string `json:"role"`
-	// Content is its text.
+	Role    string `json:"role"` // "system", "user" or "assistant"
 	Content string `json:"content"`
 }
 
 // Params is what to ask, in the words of all protocols.
 type Params struct {
-	// Model is the model's name as the server knows it.
-	Model string
+	Model string // as the server knows it
 	// Prompt is the text of the one user message; for Rerank the query.
 	Prompt string
 	// Messages is a conversation to go on with, which ends with a message of the user; nil where Prompt is
@@ -74,11 +67,8 @@ type Params struct {
 	// TopLogprobs is how many of the likeliest tokens, with their log-probabilities, to ask for beside each
 	// token of the answer, where the protocol can ask for that; 0 is none.
 	TopLogprobs int
-	// Tool is a function that the model may call and need not, which is the default of
-	// every protocol; nil is none.
-	Tool *Tool
-	// Schema is the JSON schema that the answer is to follow; nil is none.
-	Schema json.RawMessage
+	Tool        *Tool           // a function that the model may call and need not, as is the default everywhere; nil is none
+	Schema      json.RawMessage // the JSON schema that the answer is to follow; nil is none
 }
 
 // exactly returns the length that the answer is to have; 0 is any up to the cap.
@@ -94,9 +84,9 @@ type Protocol struct {
 	// Name is the value of the configuration key api, and Kind what the protocol's endpoints do.
 	Name string
 	Kind Kind
-	// Engine is the one engine that speaks the protocol; "" where several do.
+	// Engine is the one engine that speaks the protocol, "" where several do; Hosted means that only hosted
+	// services do, which have no metrics page.
 	Engine string
-	// Hosted means that only hosted services speak the protocol, which have no metrics page.
 	Hosted bool
 	// Operation is gen_ai.operation.name of OpenTelemetry.
 	Operation string
@@ -155,57 +145,43 @@ type Decoder interface {
 
 // Delta is what one frame adds to the answer.
 type Delta struct {
-	// Text, Reasoning, Refusal and Tool are generated material by channel.
-	// Signatures and encrypted reasoning are none: they come when a block of
-	// reasoning begins or is over, and not with its tokens.
+	// Text, Reasoning, Refusal and Tool are generated material by channel. Signatures and encrypted reasoning are
+	// none: they come when a block of reasoning begins or is over, and not with its tokens.
 	Text, Reasoning, Refusal, Tool []byte
-	// Calls are the pieces of calls of functions that Tool has, in order. Their
-	// texts are valid until the next call of Decode.
+	// Calls are the pieces of calls of functions that Tool has, in order.
 	Calls []CallPiece
-	// Summary means that Reasoning is, or may be, a summary of the reasoning:
-	// Usage.Reasoning counts tokens that were never streamed.
+	// Summary means that Reasoning is, or may be, a summary: Usage.Reasoning counts tokens that were never streamed.
 	Summary bool
-	// Tokens is the server's running count of the output tokens that left events,
-	// after this frame; Unknown unless every token-bearing frame so far carried a
-	// count that never fell. Reasoning is part of it only where it is streamed
-	// itself, so that no event seems to carry the tokens of hidden reasoning; it
-	// ends at Usage.Output, less Usage.Reasoning where that left no event. A frame
-	// that raises it without material still carries a token: one whose text is
-	// empty or held back.
+	// Tokens is the server's running count of the output tokens that left events, after this frame; Unknown unless every
+	// token-bearing frame so far carried a count that never fell. Reasoning is part of it only where it is streamed itself,
+	// so that no event seems to carry the tokens of hidden reasoning. A frame that raises it without material still carries
+	// a token: one whose text is empty or held back.
 	Tokens int
 	// Finish is the finish reason, one of FinishReasons; "" while running.
 	Finish string
 	// Usage is the token count of the reply, and Server the server's own timing; nil where the frame has none.
 	Usage  *Usage
 	Server *ServerTimes
-	// Model is the name of the model in the reply, and Fingerprint what identifies
-	// the system behind it (system_fingerprint, a version); nil where the frame has
-	// none, or repeats that of a frame before. At most 256
-	// bytes of UTF-8 each, valid until the next call of Decode.
+	// Model is the name of the model in the reply, and Fingerprint what identifies the system behind it
+	// (system_fingerprint, a version), at most 256 bytes of UTF-8 each; nil where the frame has none, or repeats that
+	// of a frame before.
 	Model, Fingerprint []byte
-	// Top are the likeliest tokens in the place of the first token that the frame
-	// carries, in the server's order; nil where the frame has none.
+	// Top are the likeliest tokens in the place of the frame's first token, in the server's order; nil is none.
 	Top []TokenLogprob
-	// Err is an error that the server reports inside the reply.
-	Err *ServerError
-	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in every other frame. Values
-	// are its numbers, where they are kept: a vector for each input, or one vector with the score of
-	// each, in the order of the inputs. nil means that the reply has none or too many, or does not
-	// show which input each belongs to.
-	Vectors *Vectors
-	Values  [][]float32
-	// Logprobs are the log-probabilities of the tokens of a text that was to be scored.
-	Logprobs []float64
-	// Done means that the frame is the protocol's end marker.
-	Done bool
+	Err *ServerError // that the server reports inside the reply
+	// Vectors is what the frame of an Embedding or Rerank reply holds; nil in every other frame. Values are its numbers,
+	// where they are kept: a vector for each input, or one vector with the score of each, in the order of the inputs; nil
+	// where the reply has none or too many, or does not show which input each belongs to.
+	Vectors  *Vectors
+	Values   [][]float32
+	Logprobs []float64 // of the tokens of a text that was to be scored
+	Done     bool      // the frame is the protocol's end marker
 }
 
 // TokenLogprob is a token that could come next.
 type TokenLogprob struct {
-	// Token is its text, or what the server has for one that has no text.
-	Token string
-	// Logprob is the log-probability in nats.
-	Logprob float64
+	Token   string  // its text, or what the server has for one that has no text
+	Logprob float64 // in nats
 }
 
 // Vectors is what came back for the inputs of an Embedding or Rerank request.
@@ -248,11 +224,9 @@ type RateLimit struct {
 // ServerError is an error in the server's words: one line of printable UTF-8
 // each, of at most 4 KiB, which may quote the request with its secrets.
 type ServerError struct {
-	// Status is the HTTP status that the error names; 0 is none.
-	Status int
-	// Type is the server's error type, and Param the request's parameter that it blames; "" is none.
-	Type, Param string
-	// Message is the server's text.
+	Status  int    // the HTTP status that the error names; 0 is none
+	Type    string // the server's error type; "" is none
+	Param   string // the request's parameter that it blames; "" is none
 	Message string
 }
 

@@ -50,7 +50,6 @@ type cohereReader struct {
 	tool []byte
 }
 
-// read implements reader.
 func (c *cohereReader) read(event string, v *fastjson.Value, d *Delta) {
 	delta := v.Get("delta")
 	switch string(eventType(v, event)) {

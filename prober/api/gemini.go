@@ -103,7 +103,6 @@ type geminiReader struct {
 	called               int  // functions so far
 }
 
-// read implements reader.
 func (g *geminiReader) read(_ string, v *fastjson.Value, d *Delta) {
 	d.Model = g.model.read(v, "modelVersion")
 	candidate := v.Get("candidates", "0")

@@ -37,7 +37,6 @@ type llamacppReader struct {
 	running runningCount
 }
 
-// read implements reader.
 func (l *llamacppReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Text = object.GetStringBytes("content")
 	d.Top = topIn(object.GetArray("completion_probabilities", "0", "top_logprobs"), "token", "logprob")

@@ -72,7 +72,6 @@ type ollamaReader struct {
 	thought bool // one of them had reasoning
 }
 
-// read implements reader.
 func (o *ollamaReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Model = o.model.read(object, "model")
 	o.readMaterial(object, d)

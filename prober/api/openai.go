@@ -183,7 +183,6 @@ type openAIReader struct {
 	fingerprint onceName // at vLLM in the last
 }
 
-// read implements reader.
 func (o *openAIReader) read(_ string, chunk *fastjson.Value, d *Delta) {
 	d.Model = o.model.read(chunk, "model")
 	d.Fingerprint = o.fingerprint.read(chunk, "system_fingerprint")

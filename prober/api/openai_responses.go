@@ -53,7 +53,6 @@ type responsesReader struct {
 	any      bool  // material came
 }
 
-// read implements reader.
 func (r *responsesReader) read(event string, v *fastjson.Value, d *Delta) {
 	item, index := v.Get("item"), v.GetInt("output_index")
 	switch kind := eventType(v, event); string(kind) {

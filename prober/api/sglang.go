@@ -45,7 +45,6 @@ type sglangReader struct {
 	named   bool // the version of the weights was looked for
 }
 
-// read implements reader.
 func (s *sglangReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Text = s.text.next(object.GetStringBytes("text"))
 	meta := object.Get("meta_info")

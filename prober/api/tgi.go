@@ -40,7 +40,6 @@ type tgiReader struct {
 	tokens int
 }
 
-// read implements reader.
 func (t *tgiReader) read(_ string, object *fastjson.Value, d *Delta) {
 	if token := object.Get("token"); token != nil && token.Type() == fastjson.TypeObject {
 		t.tokens++

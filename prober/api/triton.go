@@ -65,7 +65,6 @@ type tritonReader struct {
 	model, version onceName
 }
 
-// read implements reader.
 func (t *tritonReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Model, d.Fingerprint = t.model.read(object, "model_name"), t.version.read(object, "model_version")
 	d.Text = t.text.next(scalar(object.Get("text_output")).GetStringBytes())

@@ -251,14 +251,10 @@ func readTritonModels(f *Finding, body []byte) string {
 		return ""
 	}
 	var models []api.ModelInfo
-	seen := map[string]bool{}
 	for _, m := range stats.Models {
-		if !seen[m.Name] {
-			seen[m.Name] = true
-			models = append(models, api.ModelInfo{ID: m.Name, MaxModelLen: api.Unknown})
-		}
+		models = append(models, api.ModelInfo{ID: m.Name, MaxModelLen: api.Unknown})
 	}
-	f.Models = usable(models)
+	f.Models = usable(api.BaseModels(models)) // each once
 	return countModels(f.Models)
 }
 

@@ -331,21 +331,12 @@ func distance(strata []*stratum) (squares, apart float64) {
 func scatter(strata []*stratum) float64 {
 	sum := 0.0
 	for _, st := range strata {
-		sum += st.scatter()
+		for c := range st.columns {
+			off := st.deviations(c, 0, st.window) + st.deviations(c, st.window, len(st.order))
+			sum += off / float64(len(st.order)*st.columns)
+		}
 	}
 	return sum / float64(len(strata))
-}
-
-func (st *stratum) scatter() float64 {
-	if st.columns == 0 {
-		return 0
-	}
-	sum := 0.0
-	for c := range st.columns {
-		off := st.deviations(c, 0, st.window) + st.deviations(c, st.window, len(st.order))
-		sum += off / float64(len(st.order))
-	}
-	return sum / float64(st.columns)
 }
 
 // deviations returns the sum of the absolute deviations of the rows from..to from their

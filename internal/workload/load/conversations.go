@@ -129,10 +129,7 @@ func turnOf(all []conversation, number int) (Turn, bool) {
 	if counted >= minPairs {
 		out.HitRatio = new(float64(cached) / float64(prompt))
 	}
-	if len(ttft) >= minPairs {
-		slices.Sort(ttft)
-		out.TTFT = new(stats.Median(ttft))
-	}
+	out.TTFT = stats.MedianOf(ttft, minPairs)
 	if named >= minPairs {
 		out.SameReplica = new(float64(same) / float64(named))
 	}
@@ -213,11 +210,7 @@ func (p *pairs) allowNoHits(benefit *workload.Interval) bool {
 	if len(p.all) == 0 {
 		return true
 	}
-	cold := make([]float64, len(p.all))
-	for i, v := range p.all {
-		cold[i] = v.cold
-	}
-	slices.Sort(cold)
+	cold := sorted(p.all, func(v pair) float64 { return v.cold })
 	return benefit != nil && benefit.Lower < cacheBenefit*stats.Median(cold)
 }
 
@@ -230,13 +223,18 @@ func (p *pairs) benefit(now time.Time) *workload.Interval {
 	if n < minPairs {
 		return nil
 	}
-	sorted := make([]float64, n)
-	for i, v := range p.all {
-		sorted[i] = v.benefit
-	}
-	slices.Sort(sorted)
+	benefits := sorted(p.all, func(v pair) float64 { return v.benefit })
 	lower, upper := stats.RankBounds(n, 0.5, 0.025)
-	return &workload.Interval{Value: stats.Median(sorted), Lower: sorted[lower-1], Upper: sorted[upper-1]}
+	return &workload.Interval{Value: stats.Median(benefits), Lower: benefits[lower-1], Upper: benefits[upper-1]}
+}
+
+func sorted(all []pair, value func(pair) float64) []float64 {
+	values := make([]float64, len(all))
+	for i, v := range all {
+		values[i] = value(v)
+	}
+	slices.Sort(values)
+	return values
 }
 
 type reply struct {
@@ -288,8 +286,7 @@ func (c *cache) hitRatio(now time.Time) *float64 {
 	if prompt == 0 {
 		return nil
 	}
-	ratio := float64(cached) / float64(prompt)
-	return &ratio
+	return new(float64(cached) / float64(prompt))
 }
 
 // cold reports whether a prompt began as no other did. One that was not made to
