@@ -10,7 +10,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
 // A share of corrupted answers that rises is logged once, is evidence while it lasts, and is
@@ -21,6 +23,7 @@ func TestCorruptionIsReported(t *testing.T) {
 	f := &findings{
 		id: id, tracker: (Target{Endpoint: new(config.Endpoint), Rung: config.Rung{Module: new(config.Module)}}).Tracker(nil), logger: slog.New(slog.NewTextHandler(&log, nil)),
 		series: collector.NewProbes(time.Now).OpenFindings(id),
+		page:   status.NewBoard(time.Now).NewEndpoint(&config.Endpoint{Name: "e"}, health.New("e", health.NewShared(time.Now, slog.Default()), nil)),
 	}
 	corruptions := func() []explain.Corruption {
 		var e explain.Evidence
