@@ -138,10 +138,6 @@ func (c *modulesCommand) run(_ context.Context, env environment) error {
 		}
 		modules = cfg.Modules
 	}
-	return printModules(env.Stdout, modules)
-}
-
-func printModules(out io.Writer, modules map[string]*config.Module) error {
 	purposes := map[string]string{}
 	for _, p := range config.Presets() {
 		purposes[p.Name] = p.Purpose
@@ -152,7 +148,7 @@ func printModules(out io.Writer, modules map[string]*config.Module) error {
 		fmt.Fprintf(&text, "%s\n", strings.TrimSuffix(name+": "+purposes[name], ": "))
 		fmt.Fprintf(&text, "  every %s: %s, output %s, objective %s\n", m.Interval, m.WhatIsAsked(), m.OutputTokens.Words(), objectiveText(m))
 	}
-	if _, err := io.WriteString(out, text.String()); err != nil {
+	if _, err := io.WriteString(env.Stdout, text.String()); err != nil {
 		return fmt.Errorf("print the modules: %w", err)
 	}
 	return nil

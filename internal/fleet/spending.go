@@ -214,25 +214,27 @@ type Costs struct {
 // USD is the code of the US dollar.
 const USD = "USD"
 
-func (c *Costs) add(other Costs) {
-	c.Tokens += other.Tokens
-	for currency, amount := range other.Money {
-		c.Money[currency] += amount
-	}
-}
-
 // CostsOf returns what the probes of each endpoint take, the dearest first, and what all
 // take together. Those that discovery finds are not among them.
 func CostsOf(cfg *config.Config) (each []Costs, all Costs) {
-	all = Costs{Whose: "all", Money: map[string]float64{}}
-	for _, e := range cfg.Endpoints {
-		c := costsOf(e, cfg.Modules, true)
-		each = append(each, c)
-		all.add(c)
-	}
+	each, all = costsIn(cfg, true)
 	slices.SortStableFunc(each, func(a, b Costs) int {
 		return cmp.Or(cmp.Compare(b.Money[USD], a.Money[USD]), cmp.Compare(b.Tokens, a.Tokens))
 	})
+	return each, all
+}
+
+// costsIn returns the costs as a rule, or at most, in the order of the endpoints.
+func costsIn(cfg *config.Config, likely bool) (each []Costs, all Costs) {
+	all = Costs{Whose: "all", Money: map[string]float64{}}
+	for _, e := range cfg.Endpoints {
+		c := costsOf(e, cfg.Modules, likely)
+		each = append(each, c)
+		all.Tokens += c.Tokens
+		for currency, amount := range c.Money {
+			all.Money[currency] += amount
+		}
+	}
 	return each, all
 }
 
@@ -283,14 +285,12 @@ func meanPrices(p *config.Price) (currency string, mean config.Prices) {
 // take, so that probing pauses.
 func TightBudgets(cfg *config.Config) []string {
 	var notes []string
-	usual, most := Costs{Money: map[string]float64{}}, Costs{Money: map[string]float64{}}
-	for _, e := range cfg.Endpoints {
-		own, ownMost := costsOf(e, cfg.Modules, true), costsOf(e, cfg.Modules, false)
-		notes = append(notes, tightBudgets("the budget of "+e.Name, e.Budget, own, ownMost)...)
-		usual.add(own)
-		most.add(ownMost)
+	usual, usualOfAll := costsIn(cfg, true)
+	most, mostOfAll := costsIn(cfg, false)
+	for i, e := range cfg.Endpoints {
+		notes = append(notes, tightBudgets("the budget of "+e.Name, e.Budget, usual[i], most[i])...)
 	}
-	return append(notes, tightBudgets("global.budget", cfg.Global.Budget, usual, most)...)
+	return append(notes, tightBudgets("global.budget", cfg.Global.Budget, usualOfAll, mostOfAll)...)
 }
 
 // tightBudgets are the notes on the limits of one budget, for probes that take so much as

@@ -154,26 +154,16 @@ func (t Target) NewProbers(d *prober.Dialer, n int) ([]*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*Prober
-	for range n {
-		p, err := t.newProber(e)
-		if err != nil {
-			return nil, err // as of the first, which has kept no connection
+	all := make([]*Prober, n)
+	for i := range all {
+		all[i] = new(Prober)
+		for _, rung := range t.rungs() {
+			p, err := e.NewProber(rung.Module)
+			if err != nil {
+				return nil, err // the others have kept no connection
+			}
+			all[i].rungs = append(all[i].rungs, rungProber{rung, p})
 		}
-		all = append(all, p)
-	}
-	return all, nil
-}
-
-func (t Target) newProber(e *prober.Endpoint) (*Prober, error) {
-	all := &Prober{}
-	for _, rung := range t.rungs() {
-		p, err := e.NewProber(rung.Module)
-		if err != nil {
-			all.Close()
-			return nil, err
-		}
-		all.rungs = append(all.rungs, rungProber{rung, p})
 	}
 	return all, nil
 }

@@ -149,17 +149,6 @@ func (t *task) skipped(reason result.SkipReason, text string) {
 	t.endpoint.memory.Skip(reason, text, time.Now())
 }
 
-func (t Target) logger(l *slog.Logger) *slog.Logger {
-	l = l.With("endpoint", t.Endpoint.Name, "module", t.Name)
-	if t.InputLabel != "" {
-		l = l.With("input_tokens", t.InputLabel)
-	}
-	if t.OutputLabel != "" {
-		l = l.With("output_tokens", t.OutputLabel)
-	}
-	return l
-}
-
 // taskLog logs what changes from one run of a task to the next. It is used by one run
 // at a time.
 type taskLog struct {
@@ -172,7 +161,17 @@ type taskLog struct {
 }
 
 // logger is made for each line: most tasks have none.
-func (l *taskLog) logger() *slog.Logger { return l.task.logger(l.task.endpoint.fleet.Logger) }
+func (l *taskLog) logger() *slog.Logger {
+	t := l.task
+	logger := t.endpoint.fleet.Logger.With("endpoint", t.Endpoint.Name, "module", t.Name)
+	if t.InputLabel != "" {
+		logger = logger.With("input_tokens", t.InputLabel)
+	}
+	if t.OutputLabel != "" {
+		logger = logger.With("output_tokens", t.OutputLabel)
+	}
+	return logger
+}
 
 // budget logs that a budget begins or ceases to hold runs up.
 func (l *taskLog) budget(ok bool) {

@@ -75,10 +75,7 @@ func (l *HeadLimit) End() { l.left.Store(0) }
 
 // Read counts n bytes that were read. An error ends the connection.
 func (l *HeadLimit) Read(n int) error {
-	if l.left.Load() == 0 || n <= 0 {
-		return nil
-	}
-	if l.left.Add(-int64(n)) > 0 {
+	if l.left.Load() == 0 || n <= 0 || l.left.Add(-int64(n)) > 0 {
 		return nil
 	}
 	l.left.Store(1) // so that every later byte is too much as well

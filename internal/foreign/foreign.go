@@ -132,8 +132,11 @@ func Start(r io.Reader, limit int64) ([]byte, error) { return io.ReadAll(io.Limi
 // Gunzip returns what decompresses r, of which it reads at most limit bytes: what
 // it returns is for its caller to limit.
 func Gunzip(r io.Reader, limit int64) (io.Reader, error) {
-	return gzip.NewReader(&limited{r, limit, limit})
+	return gzip.NewReader(Bounded(r, limit))
 }
+
+// Bounded returns r with an error, ErrTooLarge, after limit bytes.
+func Bounded(r io.Reader, limit int64) io.Reader { return &limited{r, limit, limit} }
 
 type limited struct {
 	r           io.Reader

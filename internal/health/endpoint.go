@@ -466,22 +466,16 @@ func (e *Endpoint) nameSeries(s *Status, now time.Time) (last *Series) {
 		}
 		switch {
 		case p.failed:
-			s.Failing = appendBounded(s.Failing, p.title)
+			s.Failing = append(s.Failing, p.title)
 			if last == nil || p.start.After(last.start) {
 				last = p
 			}
 		case p.pace.isSlow():
-			s.Slow = appendBounded(s.Slow, p.title)
+			s.Slow = append(s.Slow, p.title)
 		}
 	}
+	s.Failing, s.Slow = s.Failing[:min(len(s.Failing), maxNamed)], s.Slow[:min(len(s.Slow), maxNamed)]
 	return last
-}
-
-func appendBounded(names []string, name string) []string {
-	if len(names) < maxNamed {
-		names = append(names, name)
-	}
-	return names
 }
 
 func (e *Endpoint) logger() *slog.Logger { return e.shared.Logger.With("endpoint", e.name) }

@@ -4,6 +4,7 @@
 package schedule
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -114,12 +115,8 @@ type finished struct {
 
 // New returns a Scheduler without jobs.
 func New(o Options) *Scheduler {
-	log := o.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	return &Scheduler{
-		log:   log,
+		log:   cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
 		salt:  o.Salt,
 		clock: newClock(),
 		jobs:  map[string]*job{},

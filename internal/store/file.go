@@ -14,6 +14,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/prometheus/tsdb/fileutil"
+
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // format and version are in the header of a section. The version changes where an
@@ -128,23 +130,9 @@ func newLines(file []byte) (lines *bufio.Scanner, done func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	lines = bufio.NewScanner(&limited{d, maxBytes})
+	lines = bufio.NewScanner(foreign.Bounded(d, maxBytes))
 	lines.Buffer(nil, maxRecordBytes)
 	return lines, d.Close, nil
-}
-
-// limited is a reader that fails after so many bytes.
-type limited struct {
-	io.Reader
-	left int64
-}
-
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.Reader.Read(p)
-	if l.left -= int64(n); l.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
 }
 
 // file is what a file is written to.

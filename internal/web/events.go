@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -119,10 +120,7 @@ func (e *eventWriter) write(next *event) error {
 // sinceOf is the version that the client knows: a browser that connects again
 // sends the last one that it got. 0 is none.
 func sinceOf(r *http.Request) (uint64, error) {
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = r.URL.Query().Get("since")
-	}
+	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("since"))
 	if text == "" {
 		return 0, nil
 	}
