@@ -29,15 +29,13 @@ type Options struct {
 	// Keep are the names of labels that Prometheus gives to whole exporters and
 	// that distinguish endpoints too, such as one for the cluster.
 	Keep []string
-	// Job is a regular expression for the names of the scrape jobs of exporters.
-	// Empty is DefaultJob.
+	// Job is a regular expression for the names of the scrape jobs of exporters. Empty is DefaultJob.
 	Job string
 	// GrafanaURL is put before the paths of dashboards, and ExporterURL before
 	// those of the exporter's pages. Empty leaves paths as they are, and the
 	// links to the exporter out.
 	GrafanaURL, ExporterURL string
-	// Modules has the times from one probe to the next by the names of the
-	// modules in use.
+	// Modules has the times from one probe to the next by the names of the modules in use.
 	Modules map[string]time.Duration
 }
 
@@ -54,8 +52,7 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// DefaultJob matches the names that scrape jobs of this exporter are expected to
-// have.
+// DefaultJob matches the names that scrape jobs of this exporter are expected to have.
 const DefaultJob = "inference[-_]exporter.*"
 
 // Default returns the options for the default configuration.
@@ -135,8 +132,7 @@ func once(names []string) string {
 // labelList matches a list of labels of an aggregation or of a join.
 var labelList = regexp.MustCompile(`\b(?:by|on|group_left|group_right|without) ?\([a-zA-Z0-9_, ]*\)`)
 
-// Marshal renders groups as a rule file that begins with limits, one comment
-// each; see Limits.
+// Marshal renders groups as a rule file that begins with limits, one comment each; see Limits.
 func Marshal(groups []Group, limits ...string) ([]byte, error) {
 	return render(limits, map[string][]Group{"groups": groups})
 }

@@ -16,8 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// SLO is one objective of the probes of an endpoint with a module, for tools that make
-// rules of their own.
+// SLO is one objective of the probes of an endpoint with a module, for tools that make their own rules.
 type SLO struct {
 	// Endpoint, Module and SLO are the values of the labels of its counters.
 	Endpoint, Module, SLO string
@@ -153,8 +152,7 @@ func SLOs(format string, slos []SLO) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Mimir renders groups as a file of rules for mimirtool and cortextool, in a namespace
-// of their own.
+// Mimir renders groups as a file for mimirtool and cortextool, in a namespace of their own.
 func Mimir(groups []Group, limits ...string) ([]byte, error) {
 	return render(limits, struct {
 		Namespace string  `yaml:"namespace"`

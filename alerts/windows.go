@@ -75,8 +75,7 @@ func Limits(o Options) []string {
 	return limits
 }
 
-// slowerThan returns the names of the modules with an interval above limit, in
-// order.
+// slowerThan returns the names of the modules with an interval above limit, in order.
 func (o Options) slowerThan(limit time.Duration) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(o.Modules)) {

@@ -56,8 +56,7 @@ func (b *budgets) get(of budgetKind, endpoint string) *schedule.Budget {
 	return b.each[budgetKey{of, endpoint}]
 }
 
-// keep forgets the budgets of endpoints that are gone, once nothing is spent of
-// them: an endpoint that comes back soon finds its budget as it left it.
+// keep forgets the budgets of endpoints that are gone, once nothing is spent of them.
 func (b *budgets) keep(known func(endpoint string) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,8 +76,7 @@ func (b *budgets) limit(inForce []*config.Endpoint) {
 	}
 }
 
-// share divides the budget of all among the endpoints that are probed. What they have
-// spent stays spent.
+// share divides the budget of all among the endpoints that are probed. What is spent stays spent.
 func (b *budgets) share(all config.Budget, endpoints []*config.Endpoint, modules map[string]*config.Module) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,8 +165,7 @@ func shares(all config.Budget, endpoints []*config.Endpoint, modules map[string]
 	return each, part(all, tokensLeft, usdLeft)
 }
 
-// part is a part of a budget. It has a limit where the whole has one; where 0 would be
-// none it is next to nothing.
+// part is a part of a budget, with a limit where the whole has one: next to nothing where 0 would be none.
 func part(all config.Budget, tokens, usd float64) config.Budget {
 	var b config.Budget
 	if all.TokensPerHour > 0 {
@@ -180,8 +177,7 @@ func part(all config.Budget, tokens, usd float64) config.Budget {
 	return b
 }
 
-// wants is the most that the modules of an endpoint ask for: tokens in an hour and US
-// dollars in a day, as budgets count them, within the endpoint's own budget.
+// wants is the most that the modules of an endpoint ask for in an hour and in a day, within its own budget.
 func wants(e *config.Endpoint, modules map[string]*config.Module) (tokens, usd float64) {
 	for _, name := range e.Modules {
 		m := modules[name]
@@ -228,8 +224,7 @@ type savedBudget struct {
 	schedule.SavedBudget
 }
 
-// save puts what is spent of the budgets as records, from which restore makes it again in
-// another process. It returns the first error of put.
+// save puts what is spent as records, from which restore makes it again. It returns the first error of put.
 func (b *budgets) save(put func(record any) error) error {
 	b.mu.Lock()
 	each := maps.Clone(b.each)
@@ -246,8 +241,7 @@ func (b *budgets) save(put func(record any) error) error {
 	return nil
 }
 
-// restore adds what an earlier process has spent of a budget. Budgets of endpoints get
-// their limits as those become active.
+// restore adds what an earlier process has spent. Budgets of endpoints get their limits later.
 func (b *budgets) restore(record []byte) error {
 	var s savedBudget
 	if err := json.Unmarshal(record, &s); err != nil {
@@ -266,8 +260,7 @@ func (b *budgets) restore(record []byte) error {
 	return nil
 }
 
-// revision returns a number that differs when there is something new to save: the sum of the
-// revisions of all that are.
+// revision returns a number that differs when there is something new to save.
 func (b *budgets) revision() (sum uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

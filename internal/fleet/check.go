@@ -14,21 +14,18 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// Checks returns the checks of a configuration that need to know what a fleet does
-// with it.
+// Checks returns the checks of a configuration that need to know what a fleet does with it.
 func Checks() []config.Check {
 	return []config.Check{checkEngines, checkGateways, checkHardware, checkGPUPages, checkModules, checkObjectives, checkBudgets}
 }
 
-// section is a part of the configuration that describes an endpoint: one of the list,
-// or the template of discovered ones.
+// section describes an endpoint in the configuration, or is the template of discovered ones.
 type section struct {
 	path string
 	*config.Endpoint
 }
 
-// isOfTexts reports whether the section names a wire protocol without answers in
-// tokens.
+// isOfTexts reports whether the section names a wire protocol without answers in tokens.
 func (s section) isOfTexts() bool {
 	p, _ := api.Lookup(s.API)
 	return isOfTexts(p.Kind)
@@ -49,8 +46,7 @@ func sections(cfg *config.Config) []section {
 	return all
 }
 
-// checkEngines finds mappings of engines that cannot be used, and references to
-// an engine without one.
+// checkEngines finds mappings of engines that cannot be used, and references to an engine without one.
 func checkEngines(cfg *config.Config) []*config.Error {
 	known, mistakes := page.Check(page.Servers, cfg.Engines)
 	for _, e := range sections(cfg) {
@@ -86,8 +82,7 @@ func unknownSoftware(section, what string, pages map[string]*config.MetricsPages
 	return mistakes
 }
 
-// checkModules finds modules that ask what the configured protocol of an endpoint
-// has no way to ask.
+// checkModules finds modules that ask what the protocol of an endpoint has no way to ask.
 func checkModules(cfg *config.Config) []*config.Error {
 	var mistakes []*config.Error
 	for _, e := range sections(cfg) {
@@ -102,8 +97,7 @@ func checkModules(cfg *config.Config) []*config.Error {
 	return mistakes
 }
 
-// checkObjectives finds objectives for tokens where no endpoint that they hold
-// for answers with tokens.
+// checkObjectives finds objectives for tokens where no endpoint that they hold for answers with tokens.
 func checkObjectives(cfg *config.Config) []*config.Error {
 	var mistakes []*config.Error
 	users := map[string][]section{} // by module
@@ -181,8 +175,7 @@ func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {
 	return nil
 }
 
-// Bandwidths returns the memory bandwidths that a configuration gives to GPUs, by
-// UUID.
+// Bandwidths returns the memory bandwidths that a configuration gives to GPUs, by UUID.
 func Bandwidths(cfg *config.Config) map[string]float64 {
 	bandwidth := map[string]float64{}
 	for _, e := range sections(cfg) {

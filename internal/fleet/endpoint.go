@@ -45,14 +45,12 @@ func (s spec) check() error {
 	return nil
 }
 
-// targetOf identifies whose the results of an endpoint are; a hash, since a URL may hold a
-// secret.
+// targetOf identifies whose the results of an endpoint are; a hash, since a URL may hold a secret.
 func targetOf(e *config.Endpoint) uint64 {
 	return xxhash.Sum64String(e.URL.String() + "\x00" + e.API + "\x00" + e.Model)
 }
 
-// connections are what asks an endpoint and reads its servers' pages: all of it that can fail
-// to be made.
+// connections are what asks an endpoint and reads its servers' pages: all of it that can fail.
 type connections struct {
 	spec
 	runners []Runner // of the rungs of all targets; none where endpoints are not probed
@@ -295,8 +293,7 @@ func (e *endpoint) showTTFTParts() {
 	e.page.SetTTFTParts(parts)
 }
 
-// burst bounds a time in which the exporter puts load on the endpoint; the function that it
-// returns is its end.
+// burst begins a time in which the exporter puts load on the endpoint, and returns what ends it.
 func (e *endpoint) burst() (end func()) {
 	e.bursts.begin()
 	e.servers.BurstBegins()
@@ -308,8 +305,7 @@ func (e *endpoint) burst() (end func()) {
 	}
 }
 
-// restartSplit begins the division of the time to first token again, as the pages count
-// requests that are not as probes are.
+// restartSplit begins the division of TTFT again, as the pages count requests that are not as probes are.
 func (e *endpoint) restartSplit() {
 	if e.split != nil {
 		e.split.Restart()

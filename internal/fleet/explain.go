@@ -113,8 +113,7 @@ func (f *Fleet) cause(e *endpoint) explain.Cause {
 	return cause
 }
 
-// WatchCauses finds the causes of what ails endpoints every few seconds, until ctx ends,
-// and shows them on the status page.
+// WatchCauses finds causes every few seconds until ctx ends, and shows them on the status page.
 func (f *Fleet) WatchCauses(ctx context.Context) error {
 	tick := time.NewTicker(causesAge)
 	defer tick.Stop()

@@ -65,8 +65,7 @@ type Fleet struct {
 	causes  atomic.Pointer[causes]
 }
 
-// snapshot is what a fleet looks at, by name, and what it was built of. It is never changed
-// once it is in use.
+// snapshot is what a fleet looks at, by name, and what it was built of. It is never changed once in use.
 type snapshot struct {
 	endpoints          map[string]*endpoint
 	gateways, gpuPages named
@@ -113,12 +112,10 @@ func (f *Fleet) Size() int { return len(f.active.Load().endpoints) }
 // Refused returns how many discovered endpoints cannot be used.
 func (f *Fleet) Refused() int { return len(f.refused) }
 
-// BudgetUsed returns the used shares of the budget of all endpoints, as
-// schedule.Budget does. It is safe for concurrent use.
+// BudgetUsed is schedule.Budget.Used of the budget of all endpoints. It is safe for concurrent use.
 func (f *Fleet) BudgetUsed() (tokens, usd float64) { return f.budgets.all.Used() }
 
-// State returns the state of an endpoint; nil for none of that name. It is safe for
-// concurrent use.
+// State returns the state of an endpoint; nil for none of that name. It is safe for concurrent use.
 func (f *Fleet) State(name string) *health.Status {
 	if e := f.endpoint(name); e != nil {
 		return e.health.Status()
@@ -274,8 +271,7 @@ func (s *snapshot) known(all []*config.Endpoint) []*config.Endpoint {
 	return known
 }
 
-// keepEqual returns the modules of next, with those of before in place of equal
-// ones, so that what did not change is the same pointer.
+// keepEqual returns next with modules of before in place of equal ones: what did not change is the same pointer.
 func keepEqual(before, next map[string]*config.Module) map[string]*config.Module {
 	kept := maps.Clone(next)
 	for name, m := range next {
@@ -311,8 +307,7 @@ func (f *Fleet) schedule(s *snapshot) {
 	}
 }
 
-// Close ends the probes and drops what the probers keep. No probe on request may run
-// with a context that goes on.
+// Close ends the probes and drops what the probers keep. No probe on request may go on.
 func (f *Fleet) Close() {
 	f.probers.close()
 	s := f.active.Load()

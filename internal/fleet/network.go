@@ -12,8 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// Network makes what asks endpoints and their servers. A simulation of hours has one
-// that sends nothing.
+// Network makes what asks endpoints and their servers. A simulation of hours has one that sends nothing.
 type Network interface {
 	// Runners returns what makes the runner of each module of an endpoint.
 	Runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error)
@@ -58,8 +57,7 @@ func (f *Fleet) runners(e *config.Endpoint) (func(*config.Module) (Runner, error
 	return f.Network.Runners(e)
 }
 
-// secretless leaves out every probe of an endpoint whose secret is missing, so that
-// nothing is sent without it.
+// secretless leaves out every probe of an endpoint whose secret is missing: nothing is sent without it.
 type secretless struct{ endpoint *config.Endpoint }
 
 func (s secretless) Run(context.Context, time.Time) ([]*result.Result, *result.Skip) {

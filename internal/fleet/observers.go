@@ -27,8 +27,7 @@ func observe(t Target, r *result.Result, disturbed, confirmation bool) *Observat
 	return &Observation{series.Observe(r, t.objectives(), disturbed, confirmation), t}
 }
 
-// Observer takes the results of tasks, one after the other for each task. It is safe
-// for concurrent use.
+// Observer takes the results of tasks, one after the other for each task. It is safe for concurrent use.
 type Observer interface{ Observe(o *Observation) }
 
 // findings publishes what the results of one endpoint and module show together. Its
@@ -45,8 +44,7 @@ type findings struct {
 	last *workload.Findings
 }
 
-// newFindings returns the findings of a target of the endpoint on the page of metrics, given a
-// hash of what is asked, and on the status page.
+// newFindings returns the findings of a target on both pages, given a hash of what is asked.
 func newFindings(e *endpoint, t Target, asked uint64) *findings {
 	return &findings{
 		id: t.findingsID(), asked: asked, tracker: t.Tracker(e.traffic.of()), series: e.fleet.Probes.OpenFindings(t.findingsID()),
@@ -117,8 +115,7 @@ type identity struct {
 	known page.Known
 }
 
-// learn takes the engine and the model from a result; one that lacks them changes
-// nothing.
+// learn takes the engine and the model from a result; what it lacks stays.
 func (i *identity) learn(r *result.Result) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -149,8 +146,7 @@ type traffic struct {
 
 type asker interface{ SetMix(m *load.Mix) }
 
-// newTraffic returns the traffic of the endpoint of targets; nil where no module asks
-// for it.
+// newTraffic returns the traffic of the endpoint of targets; nil where no module asks for it.
 func newTraffic(targets []Target) *traffic {
 	for _, t := range targets {
 		if t.Traffic != nil {

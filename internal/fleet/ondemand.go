@@ -28,8 +28,7 @@ type ProbeRequest struct {
 	Target string
 	// Module, API and Model replace the defaults.
 	Module, API, Model string
-	// Limit is how long the probe may take at most; 0 is as long as the module
-	// allows.
+	// Limit is how long the probe may take at most; 0 is as long as the module allows.
 	Limit time.Duration
 }
 
@@ -47,8 +46,7 @@ type ProbeAnswer struct {
 
 // Refusal is a probe that is not run, and why.
 type Refusal struct {
-	// Forbidden is a target that is not allowed, and Busy a probe that got no slot.
-	// Anything else is a bad request.
+	// Forbidden is a target that is not allowed, Busy a probe without a slot, and anything else a bad request.
 	Forbidden, Busy bool
 	// Reason is for the client: one line without secrets.
 	Reason string
@@ -91,8 +89,7 @@ func (f *Fleet) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error)
 	}, nil
 }
 
-// probeOnce probes t at e. A target other than the file says has a prober of its
-// own, for this once.
+// probeOnce probes t at e. A target other than the file says has a prober of its own.
 func (f *Fleet) probeOnce(ctx context.Context, e *config.Endpoint, t Target, r *ProbeRequest, configured bool) (results Results, err error) {
 	allowed := allowanceOf(t, configured, f.budgets)
 	if !allowed.reserve() {
@@ -131,8 +128,7 @@ func (t targets) endpoint(target string) (*config.Endpoint, error) {
 	return e, nil
 }
 
-// metricsOf is the page of what one request asked: the families of the daemon,
-// with the series of one module.
+// metricsOf is the page of one request: the families of the daemon, with the series of one module.
 func metricsOf(t Target, all Results) *collector.Exposition {
 	probes := collector.NewProbes(time.Now)
 	e := t.Endpoint
@@ -226,8 +222,7 @@ func (k *keptProbers) get(e *config.Endpoint, t Target) (*keptProber, error) {
 	return kept, nil
 }
 
-// keep closes the probers of what may no longer be probed. One that a request uses stays
-// until the next time.
+// keep closes the probers of what may no longer be probed. One in use stays until the next time.
 func (k *keptProbers) keep(all targets) {
 	known := make(map[*config.Endpoint]bool, len(all.endpoints))
 	for _, e := range all.endpoints {

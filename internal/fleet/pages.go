@@ -17,8 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
-// source reads the pages of the servers of one endpoint, of one gateway, or of accelerators
-// whenever the scheduler says so.
+// source reads pages whenever the scheduler says so: of an endpoint's servers, a gateway or accelerators.
 type source struct {
 	lifecycle
 	reader Reader
@@ -29,8 +28,7 @@ type source struct {
 	// take publishes what became of a reading of all pages.
 	take func(known page.Known, statuses []page.Status)
 
-	// Of what has a name of its own in the configuration: fresh puts it on the pages, gone
-	// takes it off them.
+	// Of what has a name in the configuration: fresh puts it on the pages, gone takes it off them.
 	cfg         *config.MetricsPages
 	fresh, gone func()
 	gateway     *explain.Gateway // nil of what is none
@@ -69,8 +67,7 @@ func (e *endpoint) readServers(r Reader) *source {
 // modelPatience is how long readings wait for the model that a first probe finds.
 const modelPatience = 45 * time.Second
 
-// named are the sources that have names of their own in the configuration: gateways, or
-// the pages of accelerators. They are never changed once they are in use.
+// named are sources with names in the configuration: gateways, or pages of accelerators. Never changed once in use.
 type named struct {
 	mappings *page.Mappings
 	byName   map[string]*source
@@ -208,8 +205,7 @@ func lacksFile(st *page.Status) bool {
 	return ok
 }
 
-// pageLog logs what changes from one reading of pages to the next. It is used by one
-// reading at a time.
+// pageLog logs what changes from one reading of pages to the next. It is used by one reading at a time.
 type pageLog struct {
 	logger     *slog.Logger
 	section    string                 // of the configuration, with the mappings
@@ -217,8 +213,7 @@ type pageLog struct {
 	incomplete map[string]string      // quantities that were missing, by server
 }
 
-// all reports servers that come, go or change their state, and quantities
-// that a page no longer shows.
+// all reports servers that come, go or change their state, and quantities that a page no longer shows.
 func (s *pageLog) all(statuses []page.Status) {
 	states := make(map[string]serverState, len(statuses))
 	incomplete := map[string]string{}

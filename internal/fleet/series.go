@@ -16,8 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// variant is how the results of one run differ: each has a series of its
-// own.
+// variant is how the results of one run differ: each has a series of its own.
 type variant struct {
 	prefix      string
 	concurrency int // of a burst; 0 is none
@@ -25,8 +24,7 @@ type variant struct {
 
 func variantOf(r *result.Result) variant { return variant{r.Prefix, r.Concurrency} }
 
-// variantsOf lists what the runs of a module consist of; the first one is
-// always asked, the others may be left out after a failure.
+// variantsOf lists what a run of a module consists of; all but the first may be left out after a failure.
 func variantsOf(m *config.Module) []variant {
 	switch {
 	case m.Prefix.IsRelated():
@@ -59,8 +57,7 @@ type variantSeries struct {
 	metrics *collector.Series
 	// Of probes on request, which say nothing of the state, these are nil.
 	page *status.Probes
-	// Of bursts, which are a load of our own making, these are nil, too. The steps are of what
-	// asked is a hash of.
+	// Of bursts, a load of our own making, these are nil, too. The steps are of what asked is a hash of.
 	kept  *explain.Series
 	steps *series.Steps
 	asked uint64
@@ -95,8 +92,7 @@ func (v *variantSeries) wait(at time.Time, wait, limit time.Duration) {
 	v.metrics.CountWait(wait, bad)
 }
 
-// openSeries puts the series of a target on the page of metrics alone, as those of probes on
-// request.
+// openSeries puts the series of a target on the page of metrics alone, as those of probes on request.
 func openSeries(p *collector.Probes, t Target) rungSeries {
 	var all rungSeries
 	for i, v := range variantsOf(t.Module) {
@@ -133,8 +129,7 @@ func (t *task) openSeries(first bool, past *past) rungSeries {
 	return all
 }
 
-// openMetrics puts the series on the page of metrics. The first of a target never misses
-// its interval.
+// openMetrics puts the series on the page of metrics. The first of a target never misses its interval.
 func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 	o := collector.SeriesOptions{
 		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: prober.KindOf(t.Module).Calls,
@@ -146,8 +141,7 @@ func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 	v.metrics = p.Open(v.id(t.id()), o)
 }
 
-// verdictsOf lists the verdicts that the answers to a module may have; nil where they
-// are not checked.
+// verdictsOf lists the verdicts that the answers to a module may have; nil where they are not checked.
 func verdictsOf(m *config.Module) []result.Verdict {
 	if !m.ChecksAnswers() {
 		return nil

@@ -19,15 +19,13 @@ import (
 )
 
 const (
-	// bytesPerToken is fewer than the tokenizers in use need for prose, so that
-	// a text has fewer tokens than we think.
+	// bytesPerToken is fewer than tokenizers need for prose: a text has fewer tokens than we think.
 	bytesPerToken = 2
 	// usualBytesPerToken is what they need of English prose.
 	usualBytesPerToken = 4
 )
 
-// spending guards what the runs of one task may spend. It is used by one run at
-// a time.
+// spending guards what the runs of one task may spend. It is used by one run at a time.
 type spending struct {
 	module  *config.Module
 	price   *config.Price
@@ -39,14 +37,12 @@ type spending struct {
 	reserved schedule.Cost // of the run in flight
 }
 
-// newSpending is that of the runs of a module, or of a rung of it, at an
-// endpoint.
+// newSpending is that of the runs of a module, or of a rung of it, at an endpoint.
 func newSpending(e *config.Endpoint, m *config.Module, limits []limit) *spending {
 	return &spending{module: m, price: e.Price, limits: limits, kind: KindOf(e, m)}
 }
 
-// isOfTexts reports whether a request has a batch of texts, and no answer in
-// tokens.
+// isOfTexts reports whether a request has a batch of texts, and no answer in tokens.
 func isOfTexts(k api.Kind) bool { return k == api.Embedding || k == api.Rerank }
 
 // reserve sets aside what the next run may cost at most, until settle. It returns false
@@ -206,8 +202,7 @@ type Costs struct {
 	Whose string
 	// Tokens are those of prompts and answers.
 	Tokens float64
-	// Money is the price of the tokens by currency: USD where it is known in that. Without
-	// a price it is empty.
+	// Money is the price of the tokens by currency: USD where it is known in that. Empty without a price.
 	Money map[string]float64
 }
 
@@ -281,8 +276,7 @@ func meanPrices(p *config.Price) (currency string, mean config.Prices) {
 	return currency, mean
 }
 
-// TightBudgets returns a note for each budget that is smaller than what the probes may
-// take, so that probing pauses.
+// TightBudgets returns a note for each budget that is smaller than what the probes may take.
 func TightBudgets(cfg *config.Config) []string {
 	var notes []string
 	usual, usualOfAll := costsIn(cfg, true)
@@ -293,8 +287,7 @@ func TightBudgets(cfg *config.Config) []string {
 	return append(notes, tightBudgets("global.budget", cfg.Global.Budget, usualOfAll, mostOfAll)...)
 }
 
-// tightBudgets are the notes on the limits of one budget, for probes that take so much as
-// a rule and at most.
+// tightBudgets are the notes on one budget, for probes that take so much as a rule and at most.
 func tightBudgets(whose string, b config.Budget, usual, most Costs) []string {
 	var notes []string
 	note := func(limit, usual, most float64, window time.Duration, in func(float64) string) {

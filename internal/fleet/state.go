@@ -70,8 +70,7 @@ type savedSeries struct {
 	status.SavedSeries
 }
 
-// savedLearned is what estimates learned: of the steps of a series, or of the tracker of a
-// module.
+// savedLearned is what estimates learned of the steps of a series, or of the tracker of a module.
 type savedLearned struct {
 	result.SeriesID
 	// Asked is a hash of what is asked.
@@ -103,8 +102,7 @@ func (p *past) learnedOf(id result.SeriesID, asked uint64) savedLearned {
 	return savedLearned{}
 }
 
-// pasts are what an earlier process knew of endpoints that are not there yet. It is safe for
-// concurrent use.
+// pasts are what an earlier process knew of endpoints that are not there yet. Safe for concurrent use.
 type pasts struct {
 	mu     sync.Mutex
 	byName map[string]*past // nil where none waits: a map keeps the room that it had
@@ -138,8 +136,7 @@ func (p *pasts) take(name string, target uint64, now time.Time) *past {
 	return known
 }
 
-// of returns the past that a record of an endpoint goes into; nil where there is no room. p.mu
-// is held.
+// of returns the past that a record goes into; nil where there is no room. p.mu is held.
 func (p *pasts) of(s *saved, now time.Time) *past {
 	if p.byName == nil {
 		p.byName, p.since = map[string]*past{}, now
@@ -301,8 +298,7 @@ func moduleHash(m *config.Module) uint64 {
 	return xxhash.Sum64String(asked)
 }
 
-// askedOf is a hash of what an endpoint is asked by a module: what was learned of
-// anything else says nothing of it.
+// askedOf is a hash of what a module asks an endpoint: what was learned of anything else does not count.
 func askedOf(t Target, module uint64) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d\x00%d", targetOf(t.Endpoint), module))
 }

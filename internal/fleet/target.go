@@ -19,8 +19,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// maxModelName bounds the name of a model that a request names, as the
-// configuration does.
+// maxModelName bounds the name of a model that a request names, as the configuration does.
 const maxModelName = 256
 
 // Target is an endpoint and a module to probe it with, or one rung of the module.
@@ -28,8 +27,7 @@ type Target struct {
 	Endpoint *config.Endpoint
 	Name     string // of the module
 	config.Rung
-	// promised is what a probe is held against, also of bursts, which are compared with its
-	// TTFT alone.
+	// promised is what a probe is held against, also of bursts, which are compared with its TTFT alone.
 	promised *series.Objectives
 }
 
@@ -37,8 +35,7 @@ func newTarget(e *config.Endpoint, name string, m *config.Module) Target {
 	return Target{e, name, config.Rung{Module: m}, series.NewObjectives(e.SLOWith(m))}
 }
 
-// objectives are those by which the probes of the target are judged; nil where they are
-// not.
+// objectives are those by which the probes of the target are judged; nil is none.
 func (t Target) objectives() *series.Objectives {
 	if !t.Judged() {
 		return nil
@@ -66,8 +63,7 @@ func (t Target) id() result.SeriesID {
 	return result.SeriesID{Endpoint: t.Endpoint.Name, Module: t.Name, InputTokens: t.InputLabel, OutputTokens: t.OutputLabel}
 }
 
-// key places the runs of the target on their grid. The rungs of a ladder come at
-// different times.
+// key places the runs of the target on their grid: the rungs of a ladder at different times.
 func (t Target) key() string {
 	key := t.Endpoint.Name + "\x00" + t.Name
 	if t.InputLabel != "" || t.OutputLabel != "" {
@@ -211,8 +207,7 @@ func (r Results) All() []*result.Result {
 	return all
 }
 
-// Skip returns why the first rung that was skipped measured nothing; nil where every
-// rung measured.
+// Skip returns why the first rung that was skipped measured nothing; nil where every rung measured.
 func (r Results) Skip() *result.Skip {
 	for _, rung := range r {
 		if rung.Skip != nil {
@@ -222,8 +217,7 @@ func (r Results) Skip() *result.Skip {
 	return nil
 }
 
-// FindEndpoint returns the endpoint of that name or, if there is none, the
-// first of that URL; nil if there is none either.
+// FindEndpoint returns the endpoint of that name, else the first of that URL, else nil.
 func FindEndpoint(endpoints []*config.Endpoint, target string) *config.Endpoint {
 	var found *config.Endpoint
 	for _, e := range endpoints {

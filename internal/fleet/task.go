@@ -96,8 +96,7 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 	t.log.run(results)
 }
 
-// failuresLast orders the results of bursts so that what a series shows of the
-// latest probe is a failure where there was one.
+// failuresLast orders the results of bursts so that a series shows a failure as its latest where there was one.
 func failuresLast(results []*result.Result) []*result.Result {
 	rank := func(r *result.Result) int {
 		if r.Concurrency == 0 || r.Outcome == result.Success {
@@ -149,8 +148,7 @@ func (t *task) skipped(reason result.SkipReason, text string) {
 	t.endpoint.memory.Skip(reason, text, time.Now())
 }
 
-// taskLog logs what changes from one run of a task to the next. It is used by one run
-// at a time.
+// taskLog logs what changes from one run of a task to the next. It is used by one run at a time.
 type taskLog struct {
 	task     *task
 	outcome  result.Outcome // that was logged last; "" is none
@@ -251,8 +249,7 @@ func (l *taskLog) success(r *result.Result, before result.Outcome) {
 	l.logger().Info(message, "model", r.Model, "ttft_seconds", r.Timing.TTFT.Seconds())
 }
 
-// lifecycle ends the run of a task with the task: the same job may go on with a task
-// that replaced this one.
+// lifecycle ends the run of a task with the task: the same job may go on with one that replaced it.
 type lifecycle struct {
 	release func() // drops what the runs use; called once, never during a run
 
@@ -295,8 +292,7 @@ func (l *lifecycle) run(ctx context.Context, work func(context.Context), publish
 	panics = false
 }
 
-// close ends the task: a run in flight is canceled, and nothing more is
-// published.
+// close ends the task: a run in flight is canceled, and nothing more is published.
 func (l *lifecycle) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -339,8 +335,7 @@ func (b *burstLoad) end(now func() time.Time) {
 	b.ended = now()
 }
 
-// disturbed reports whether a burst ran at some time during a probe that has just
-// ended and is none itself.
+// disturbed reports whether a burst ran during a probe that has just ended and is none itself.
 func (b *burstLoad) disturbed(r *result.Result) bool {
 	if r.Concurrency > 0 {
 		return false

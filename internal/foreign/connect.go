@@ -63,8 +63,7 @@ const MaxHead = 64 << 10
 // ErrHeadTooLong is a head of more than MaxHead bytes, an ErrTooLarge.
 var ErrHeadTooLong = fmt.Errorf("%w: headers", ErrTooLarge)
 
-// HeadLimit counts what a connection reads of the head of a reply. The zero value
-// counts nothing. It is safe for concurrent use.
+// HeadLimit counts what a connection reads of a reply's head: the zero value nothing. Safe for concurrent use.
 type HeadLimit struct{ left atomic.Int64 } // 0: nothing is counted
 
 // Begin starts counting: a request is about to be sent.

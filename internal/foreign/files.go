@@ -56,8 +56,7 @@ func checkFile(name string, limit int64) error {
 	return err
 }
 
-// inTime returns what f returns, or that f takes too long; with the cause when ctx ends
-// before.
+// inTime returns what f returns, or that f takes too long; with the cause when ctx ends before.
 func inTime(ctx context.Context, name string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -115,8 +114,7 @@ func suits(info fs.FileInfo, name string, limit int64) error {
 // maxFileBytes bounds a file with a secret or certificates.
 const maxFileBytes = 1 << 20
 
-// FileError is that a file of this machine which a request needs cannot be used. It says
-// nothing about the other side.
+// FileError is that a file of this machine cannot be used. It says nothing about the other side.
 type FileError struct{ Err error }
 
 func (e *FileError) Error() string { return e.Err.Error() }

@@ -22,8 +22,7 @@ import (
 type Limits struct {
 	// Time is how long it may take, up to the end of the reply's body. 0 is no limit.
 	Time time.Duration
-	// Bytes is the longest body of a reply; what is received beside it has a limit too.
-	// 0 is no limit.
+	// Bytes is the longest body of a reply; what is received beside it has a limit too. 0 is no limit.
 	Bytes int64
 }
 
@@ -48,18 +47,15 @@ func NewTransport(l Limits) *http.Transport {
 // that it is, and what switches to another protocol as a reply without a body.
 func NewClient(l Limits) *http.Client { return NewClientOver(NewTransport(l), l) }
 
-// NewClientOver returns such a client with a transport of NewTransport that has settings
-// of its own.
+// NewClientOver returns such a client over a transport of NewTransport with settings of its own.
 func NewClientOver(t *http.Transport, l Limits) *http.Client {
 	return &http.Client{Transport: noUpgrade{before{t}}, Timeout: l.Time, CheckRedirect: noRedirect}
 }
 
-// noRedirect is for http.Client.CheckRedirect: a redirect would carry what the request
-// has to another host.
+// noRedirect is for CheckRedirect: a redirect would carry what the request has to another host.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// direct returns the proxy of the environment, and an error for the request that a
-// client makes to follow a redirect.
+// direct returns the proxy of the environment, and an error for a request that follows a redirect.
 func direct(req *http.Request) (*url.URL, error) {
 	if req.Response != nil {
 		return nil, errors.New("the reply is a redirect, and redirects are not followed")
@@ -116,8 +112,7 @@ var ErrTooLarge = errors.New("reply too large")
 
 func tooLarge(limit int64) error { return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit) }
 
-// ReadAll returns what r has, and an error, ErrTooLarge, where that is more than limit
-// bytes.
+// ReadAll returns what r has, and an error, ErrTooLarge, where that is more than limit bytes.
 func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(text)) > limit {
@@ -129,8 +124,7 @@ func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 // Start returns the beginning of r: at most limit bytes.
 func Start(r io.Reader, limit int64) ([]byte, error) { return io.ReadAll(io.LimitReader(r, limit)) }
 
-// Gunzip returns what decompresses r, of which it reads at most limit bytes: what
-// it returns is for its caller to limit.
+// Gunzip returns what decompresses at most limit bytes of r: what it returns is for its caller to limit.
 func Gunzip(r io.Reader, limit int64) (io.Reader, error) {
 	return gzip.NewReader(Bounded(r, limit))
 }

@@ -45,8 +45,7 @@ func (l Limits) RoundTripper(h *promconfig.HTTPClientConfig, name string) (http.
 	return headBound{before{rt}}, err
 }
 
-// Client returns a client with the settings h within the limits. It follows redirects
-// where the settings say so.
+// Client returns a client with the settings h within the limits. It follows redirects where they say so.
 func (l Limits) Client(h *promconfig.HTTPClientConfig, name string) (*http.Client, error) {
 	rt, err := l.RoundTripper(h, name)
 	c := &http.Client{Transport: rt, Timeout: l.Time}
@@ -126,8 +125,7 @@ func CloseIdle(rt http.RoundTripper) {
 	}
 }
 
-// tokenLimits bound a question to an OAuth2 token server, apart from the request that
-// waits for the token.
+// tokenLimits bound a question to an OAuth2 token server, apart from the request that waits for it.
 var tokenLimits = Limits{Time: 30 * time.Second, Bytes: 1 << 20}
 
 // tokens is a RoundTripper that adds OAuth2 tokens, as Prometheus' own client does, but

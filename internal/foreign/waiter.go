@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// maxAbandoned is how much may hang after its context ended, before other requests
-	// fail at once.
+	// maxAbandoned is how much may hang after its context ended, before other requests fail at once.
 	maxAbandoned = 16
 	// abandonAgain is how long after the latest of them another one may be sent: the
 	// other side may be well again, while those that hang may never end.
@@ -20,8 +19,7 @@ const (
 	maxWaitedRead = 16 << 10
 )
 
-// Abandoned counts what hangs although nobody waits for it any more. The zero value is
-// ready.
+// Abandoned counts what hangs although nobody waits for it any more. The zero value is ready.
 type Abandoned struct {
 	hang   atomic.Int32
 	latest atomic.Int64 // when the latest was abandoned, in Unix nanoseconds
@@ -68,8 +66,7 @@ type waiter struct {
 	abandoned Abandoned
 }
 
-// RoundTrip returns when the context of the request ends, and so does the reading
-// of the reply's body.
+// RoundTrip returns when the context of the request ends, and so does the reading of the body.
 func (w *waiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := w.abandoned.Err(); err != nil {
 		return nil, err

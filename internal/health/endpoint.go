@@ -47,8 +47,7 @@ type Endpoint struct {
 	next   time.Time // when time alone changes the status; zero is never
 }
 
-// New returns the state of an endpoint that goes on where saved ended, which is of the same
-// target; nil is nothing.
+// New returns the state of an endpoint that goes on where saved ended, of the same target; nil is nothing.
 func New(name string, shared *Shared, saved *Saved) *Endpoint {
 	e := &Endpoint{shared: shared, name: name, added: shared.Now(), mute: shared.Mutes.of(name)}
 	if saved != nil {
@@ -68,8 +67,7 @@ func (e *Endpoint) Status() *Status {
 	return e.status
 }
 
-// Incidents returns the latest incidents, at most 16 that are over and those that go
-// on, sorted by their begin.
+// Incidents returns the latest incidents by their begin: at most 16 that are over, and those that go on.
 func (e *Endpoint) Incidents() []Incident {
 	now := e.shared.Now()
 	e.mu.Lock()
@@ -88,8 +86,7 @@ func (e *Endpoint) Incidents() []Incident {
 	return all
 }
 
-// OpenSeries returns the series of id with these options, a new one where there is none. The
-// endpoint in id is that of New.
+// OpenSeries returns the series of id, a new one where there is none. The endpoint in id is that of New.
 func (e *Endpoint) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
 	now := e.shared.Now()
 	e.mu.Lock()
@@ -356,14 +353,11 @@ func (e *Endpoint) turnStale(v verdict, now time.Time) {
 
 // verdict counts the series by their latest results at a moment.
 type verdict struct {
-	// judged series have a result that is not old, of which some failed and some are
-	// slow; the results of old ones are.
+	// judged series have a result that is not old, of which some failed and some are slow.
 	judged, failed, slow, old int
-	// outdated are successes from before all those that fail began to: they say nothing
-	// of the time since.
+	// outdated are successes from before all those that fail began to.
 	outdated int
-	// next is when the first of those that are not old becomes so, and until when the
-	// last of the old ones did; zero for never.
+	// next is when the first of those not old becomes so, until when the last of the old did; zero for never.
 	next, until time.Time
 }
 
@@ -405,8 +399,7 @@ func (e *Endpoint) judge(now time.Time) verdict {
 	return v
 }
 
-// failingSince returns when the first of the series that fail began to; zero where none
-// does.
+// failingSince returns when the first of the series that fail began to; zero where none does.
 func (e *Endpoint) failingSince(now time.Time) time.Time {
 	var first time.Time
 	for _, s := range e.series {
@@ -457,8 +450,7 @@ func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
 	return s
 }
 
-// nameSeries names the series that fail and those that are slow, and returns the one
-// that failed last; nil for none.
+// nameSeries names the series that fail or are slow, and returns the one that failed last; nil for none.
 func (e *Endpoint) nameSeries(s *Status, now time.Time) (last *Series) {
 	for _, p := range e.series {
 		if !p.isValid() || e.stale == nil && p.isOld(now) {

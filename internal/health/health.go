@@ -138,8 +138,7 @@ var (
 	ErrDuration   = fmt.Errorf("want a mute of at least 1 minute and at most %d days", MaxMute/(24*time.Hour))
 )
 
-// Mute is an operator's word that the state of an endpoint shall not alarm anyone for
-// a while. Probes go on.
+// Mute is an operator's word that the state of an endpoint shall not alarm anyone. Probes go on.
 type Mute struct {
 	// At is when it began, and Until when it ends by itself.
 	At    time.Time `json:"at"`

@@ -22,8 +22,7 @@ type Incident struct {
 	// exceeded an objective. Once it has ended, the clean run is left out.
 	Probes int `json:"probes,omitempty"`
 	Bad    int `json:"bad,omitempty"`
-	// Run counts the good results since the latest bad one, the first of which
-	// started at Good.
+	// Run counts the good results since the latest bad one, the first of which started at Good.
 	Run  int       `json:"run,omitempty"`
 	Good time.Time `json:"good,omitzero"`
 	// Spells counts how often the endpoint was down: the latest time since Down, until Back
@@ -64,8 +63,7 @@ func (i *Incident) add(start time.Time, bad bool) {
 const (
 	minCleanRun = 3
 	maxCleanRun = 20
-	// cleanChance is how likely a clean run may be by chance, at the share of bad
-	// probes before it.
+	// cleanChance is how likely a clean run may be by chance, at the share of bad probes before it.
 	cleanChance = 0.05
 )
 
@@ -173,11 +171,9 @@ const (
 	// as its return: the longer of a time and a number of intervals.
 	recursAfter     = 15 * time.Minute
 	recursIntervals = 20
-	// recursShare is the share of the probes that must have failed in incidents that are
-	// one: below it they are chance.
+	// recursShare is the share of probes that must have failed in incidents that are one: below it is chance.
 	recursShare = 0.05
-	// outageAfter is for how long an endpoint that flaps must be down before it is so for
-	// good.
+	// outageAfter is for how long an endpoint that flaps must be down before it is so for good.
 	outageAfter = 2 * time.Minute
 )
 
@@ -236,8 +232,7 @@ func lastFailing(past []Incident) int {
 	return -1
 }
 
-// join makes one incident of the one that goes on and those before it, where the
-// failures came back soon and often.
+// join makes one incident of those before and the one that goes on, where failures came back soon and often.
 func (e *Endpoint) join() {
 	whole, past := *e.failing, slices.Clone(e.past)
 	within := e.recursWithin()
@@ -274,8 +269,7 @@ func (i Incident) with(next *Incident) Incident {
 	return i
 }
 
-// why says in one line why the endpoint is not up; last is the series that failed
-// last, nil for none.
+// why says in one line why the endpoint is not up; last is the series that failed last, nil for none.
 func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 	switch s.Unmuted {
 	case Down, Flapping, Degraded:
@@ -349,8 +343,7 @@ func (e *Endpoint) latest() time.Time {
 	return e.last
 }
 
-// clock returns a time as people read it, with the date where it is not of the last 24
-// hours.
+// clock returns a time as people read it, with the date where it is not of the last 24 hours.
 func clock(t, now time.Time) string {
 	if now.Sub(t) < 24*time.Hour {
 		return t.UTC().Format("15:04 UTC")

@@ -15,8 +15,7 @@ const maxRestored = 1 << 20
 // whose next results say how they are. It holds no URL; its texts are those of Status.Why
 // and of incidents.
 type Saved struct {
-	// Up is when the latest good time began, and Last when the latest probe that
-	// counts started.
+	// Up is when the latest good time began, and Last when the latest probe that counts started.
 	Up   time.Time `json:"up,omitzero"`
 	Last time.Time `json:"last,omitzero"`
 	// Failing and Slow are the incidents that go on; nil is none. Down, Streak and
@@ -31,8 +30,7 @@ type Saved struct {
 	Past []Incident `json:"past,omitempty"`
 }
 
-// IsSane reports whether it may be of this machine's past: what is of the future is by a clock
-// that was wrong.
+// IsSane reports whether it may be of this machine's past: what is of the future is by a wrong clock.
 func (s *Saved) IsSane(now time.Time) bool {
 	for _, i := range []*Incident{s.Failing, s.Slow} {
 		if i != nil && (i.Begin.After(now) || i.Begin.IsZero() || i.Bad < 1 || i.Run < 0 || i.Probes < i.Bad+i.Run) {

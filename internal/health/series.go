@@ -39,8 +39,7 @@ type Series struct {
 	failedSince, heldAt time.Time
 	cause               string // of the latest failure, while there is an incident
 	pace                pace
-	// failedNow and slowNow report whether the series had a bad result in the incident
-	// that goes on.
+	// failedNow and slowNow report whether the series had a bad result in the incident that goes on.
 	failedNow, slowNow bool
 }
 
@@ -51,8 +50,7 @@ func (s *Series) Counts() bool {
 	return s.counts
 }
 
-// Observe takes a result, judged by the objectives of the series. A canceled one says
-// nothing.
+// Observe takes a result, judged by the objectives of the series. A canceled one says nothing.
 func (s *Series) Observe(o *series.Observation) {
 	if o.Outcome == result.Canceled {
 		return
@@ -115,12 +113,10 @@ func (s *Series) isValid() bool {
 
 func (s *Series) isAwaited() bool { return s.counts && s.start.IsZero() && s.before == nil }
 
-// isOld reports whether the latest result is older than three intervals and a timeout,
-// or there was none for as long.
+// isOld reports whether the latest result, or the wait for one, is older than three intervals and a timeout.
 func (s *Series) isOld(now time.Time) bool { return s.patience > 0 && now.After(s.end()) }
 
-// end returns when the latest result becomes old, or the wait for the first one too
-// long.
+// end returns when the latest result becomes old, or the wait for the first one too long.
 func (s *Series) end() time.Time {
 	if s.start.IsZero() {
 		return s.opened.Add(s.patience)

@@ -128,8 +128,7 @@ func change(q compare.Quantity, v compare.Amount) string {
 	return fmt.Sprintf("%+.1f pp", 100*v)
 }
 
-// JSON writes the comparison as one line: an object whose one field is `comparison`.
-// Errors are those of w.
+// JSON writes the comparison as a line: an object with the field `comparison`. Errors are those of w.
 func (c *Comparison) JSON(w io.Writer) error {
 	return encode(w, map[string]*Comparison{"comparison": c})
 }

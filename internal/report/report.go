@@ -282,8 +282,7 @@ func (p *page) cost(price *config.Price, results []*result.Result) {
 	p.section("Cost", []row{{"run", text}})
 }
 
-// JSON writes one result as one line of JSON. The names of the fields are
-// stable. Errors are those of w.
+// JSON writes a result as a line of JSON, whose names are stable. Errors are those of w.
 func JSON(w io.Writer, t result.Target, r *result.Result) error {
 	return encode(w, result.NewDocument(t, r))
 }

@@ -160,8 +160,7 @@ func ofSuccess(r *result.Result, d time.Duration) string {
 	return result.InWords(d)
 }
 
-// table writes rows in columns of the given widths, the first row being the
-// titles.
+// table writes rows in columns of the given widths, the first row being the titles.
 func (p *page) table(title string, rows [][]string, widths ...int) {
 	p.title("%s", title)
 	for _, cells := range rows {
@@ -176,8 +175,7 @@ func (p *page) table(title string, rows [][]string, widths ...int) {
 	}
 }
 
-// countTurns counts the results of the conversation that the results begin with, 0
-// where they begin with none.
+// countTurns counts the results of the conversation that the results begin with; 0 is none.
 func countTurns(results []*result.Result) int {
 	n := 0
 	for n < len(results) && results[n].Turn.Index() == n+1 {

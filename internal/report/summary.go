@@ -12,8 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// metric is a latency that a summary describes, by its names in JSON and in the
-// table.
+// metric is a latency that a summary describes, by its names in JSON and in the table.
 type metric struct {
 	name, title string
 	get         func(*result.Timing) time.Duration
@@ -62,8 +61,7 @@ func (s *Summary) Skip(skip *result.Skip) {
 	}
 }
 
-// Skipped returns why the first of the runs without a request was skipped; nil where
-// there is none.
+// Skipped returns why the first of the runs without a request was skipped; nil for none.
 func (s *Summary) Skipped() *result.Skip { return s.skip }
 
 // Add counts results. Their latencies count if they are successes.
@@ -228,8 +226,7 @@ type distribution struct {
 	Max      *float64 `json:"max"`
 }
 
-// JSON writes the summary as one line: an object whose one field is `summary`,
-// which no result has. Errors are those of w.
+// JSON writes the summary as a line: an object with the field `summary`. Errors are those of w.
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),

@@ -138,8 +138,7 @@ func draw(events []result.Event, stalls []stall, step time.Duration) []rune {
 	return cells
 }
 
-// glyph is a character of the timeline with its name in the legend; "" is not
-// listed there.
+// glyph is a character of the timeline with its name in the legend; "" is not listed there.
 type glyph struct {
 	char  rune
 	name  string

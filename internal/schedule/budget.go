@@ -14,8 +14,7 @@ type Cost struct {
 	USD float64
 }
 
-// The longest that a Budget remembers what was spent: the hour and the day that it
-// limits, and the step in which it forgets.
+// The longest that a Budget remembers: the hour and the day that it limits, and the step in which it forgets.
 const (
 	TokenWindow = 60*tokenStep + tokenStep
 	USDWindow   = 96*usdStep + usdStep
@@ -27,8 +26,7 @@ const (
 // It begins empty, or with what Restore takes from an earlier process. It is safe for
 // concurrent use.
 type Budget struct {
-	// elapsed is the time since 1970 when the budget began and, from then on, that of
-	// a clock that no one sets.
+	// elapsed is the time since 1970 when the budget began and, from then on, of a clock that no one sets.
 	elapsed func() time.Duration
 
 	mu            sync.Mutex
@@ -87,8 +85,7 @@ func (b *Budget) Settle(reserved, spent Cost) {
 	b.revision++
 }
 
-// Idle reports whether nothing is spent or set aside, so that a new budget would be
-// the same.
+// Idle reports whether nothing is spent or set aside, so that a new budget would be the same.
 func (b *Budget) Idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,8 +93,7 @@ func (b *Budget) Idle() bool {
 	return b.held == Cost{} && b.tokens.sum(now) == 0 && b.usd.sum(now) == 0
 }
 
-// Used returns the shares of the limits that are spent or set aside; negative
-// where there is no such limit.
+// Used returns the shares of the limits that are spent or set aside; negative without such a limit.
 func (b *Budget) Used() (tokens, usd float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,8 +166,7 @@ func (b *Budget) Limited() bool {
 	return b.tokensPerHour > 0 || b.usdPerDay > 0
 }
 
-// Save returns what is spent. What runs in flight hold counts as spent, for it may be
-// where the process is killed.
+// Save returns what is spent, with what runs in flight hold: it may be where the process is killed.
 func (b *Budget) Save() SavedBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,8 +174,7 @@ func (b *Budget) Save() SavedBudget {
 	return SavedBudget{Tokens: b.tokens.save(now, float64(b.held.Tokens)), USD: b.usd.save(now, b.held.USD)}
 }
 
-// Restore adds what an earlier process has spent. What the clock says is still to be
-// spent counts as spent now.
+// Restore adds what an earlier process has spent. What the clock places in the future is spent now.
 func (b *Budget) Restore(s SavedBudget) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,7 @@ const (
 	maxPause = time.Hour
 	// maxConfirmDelay is the longest time from a failure to its confirmation.
 	maxConfirmDelay = 5 * time.Second
-	// minConfirmGap is what must be left between a confirmation and the next
-	// grid point for the confirmation to be worth its load.
+	// minConfirmGap is between a confirmation and the next grid point for it to be worth its load.
 	minConfirmGap = time.Second
 	// maxConfirms is how many confirmations one failure may have.
 	maxConfirms = 2
@@ -53,8 +52,7 @@ type run struct {
 	cancel   context.CancelCauseFunc
 }
 
-// stop cancels the run, with what errors.Is reports as context.Canceled, and
-// makes its report void.
+// stop cancels the run, with what errors.Is reports as context.Canceled, and makes its report void.
 func (r *run) stop(cause error) {
 	r.canceled = true
 	r.cancel(cause)
@@ -252,8 +250,7 @@ func (a *agenda) Pop() any {
 	return j
 }
 
-// maxSkips is how many skips of a job wait for those before them. Further ones are not
-// reported: their receiver hangs.
+// maxSkips is how many skips of a job wait. Further ones are not reported: their receiver hangs.
 const maxSkips = 1000
 
 // skips reports the grid points of a job without a run, one after the other, on a

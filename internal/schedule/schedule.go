@@ -17,12 +17,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// maxSleep bounds a sleep of the loop, so that a step of the wall clock is
-// noticed within this time.
+// maxSleep bounds a sleep of the loop, so that a step of the wall clock is noticed within this time.
 const maxSleep = 10 * time.Second
 
-// maxStandstill is for how long the loop may make no pass before it is taken to
-// hang: three of its longest sleeps.
+// maxStandstill is after how long without a pass the loop is taken to hang: three of its longest sleeps.
 const maxStandstill = 3 * maxSleep
 
 // Job is one thing to run again and again.
@@ -50,15 +48,13 @@ type Job struct {
 
 // Run is what a job knows of one of its runs.
 type Run struct {
-	// Scheduled is when the run was due. It may start later than that, when
-	// it had to wait for a slot.
+	// Scheduled is when the run was due. It may start later, when it had to wait for a slot.
 	Scheduled time.Time
 	// Confirm marks an extra run soon after a failure.
 	Confirm bool
 }
 
-// Report is what a run reports to the scheduler. The report of a run that the
-// scheduler canceled is ignored.
+// Report is what a run reports. That of a run that the scheduler canceled is ignored.
 type Report struct {
 	// Failed asks for a confirmation, when the run before had not failed.
 	Failed bool
@@ -66,11 +62,9 @@ type Report struct {
 	// last run timed out get at most half of the places that the limits allow,
 	// and a pause after the second such run in a row.
 	TimedOut bool
-	// Skipped means that nothing was done, so that the outcome of the run before
-	// still holds.
+	// Skipped means that nothing was done, so that the outcome of the run before still holds.
 	Skipped bool
-	// RetryAfter is a pause that the other side asked for; zero and negative
-	// are none. It is bounded to one hour.
+	// RetryAfter is a pause that the other side asked for, of at most an hour; zero and negative are none.
 	RetryAfter time.Duration
 }
 
@@ -80,16 +74,13 @@ type Options struct {
 	InFlight int
 	// InFlightPerHost limits them per Job.Host; 0 is no limit.
 	InFlightPerHost int
-	// Salt gives each process that has the same jobs a grid of its own, so that
-	// they do not all ask at once; "" is none.
+	// Salt gives each process with the same jobs a grid of its own, not to ask all at once; "" is none.
 	Salt string
-	// Logger logs panics and jobs that cannot be scheduled; nil
-	// discards.
+	// Logger logs panics and jobs that cannot be scheduled; nil discards.
 	Logger *slog.Logger
 }
 
-// Scheduler runs jobs. One goroutine, that of Run, owns all state save the
-// fields that are marked as shared.
+// Scheduler runs jobs. The goroutine of Run owns all state save the fields that are marked as shared.
 type Scheduler struct {
 	log   *slog.Logger
 	salt  string
@@ -154,8 +145,7 @@ func (s *Scheduler) wakeUp() {
 // InFlight returns the number of runs in flight.
 func (s *Scheduler) InFlight() int { return int(s.slots.inFlight.Load()) }
 
-// Hangs reports whether the loop that Run runs makes no progress. It does not
-// while Run does not run.
+// Hangs reports whether the loop makes no progress. It does not while Run does not run.
 func (s *Scheduler) Hangs() bool {
 	at := s.loopedAt.Load()
 	return at != nil && time.Since(*at) > maxStandstill
@@ -336,8 +326,7 @@ func (c *clock) now() (now int64, step time.Duration) {
 
 func gridOf(salt, key string) uint64 { return xxhash.Sum64String(salt + key) }
 
-// gridAfter returns the first point after now of a grid: all times t since 1970
-// with t mod interval = grid mod interval.
+// gridAfter returns the first point after now of a grid: t since 1970 with t mod interval = grid mod interval.
 func gridAfter(grid uint64, interval time.Duration, now int64) int64 {
 	offset := int64(grid % uint64(interval))
 	into := (now - offset) % int64(interval)

@@ -50,8 +50,7 @@ func (p *places) room(limit int, k kind) bool {
 	return p.all() < limit && (k != hung || p[hung] < max(1, limit/2))
 }
 
-// host is where the starts of one Job.Host wait. It is known only while one
-// of its places is taken.
+// host is where the starts of one Job.Host wait. It is known only while one of its places is taken.
 type host struct {
 	name    string
 	taken   places         // in use, by the line or in flight
@@ -81,8 +80,7 @@ func (s *slots) hold(j *job, due int64, confirm bool) {
 	j.slot = &slot{job: j, group: j.group, due: due, order: s.created, confirm: confirm}
 }
 
-// admit lets a start wait for a place of its host, unless its group holds
-// it back.
+// admit lets a start wait for a place of its host, unless its group holds it back.
 func (s *slots) admit(sl *slot, now int64) {
 	if sl.group.enter(sl, now) {
 		s.queue(sl)
@@ -174,8 +172,7 @@ func (s *slots) release(sl *slot, now int64) {
 	s.leave(sl, now)
 }
 
-// leave hands the place of a host, and that of a group, to the first that waits
-// for it.
+// leave hands the place of a host, and that of a group, to the first that waits for it.
 func (s *slots) leave(sl *slot, now int64) {
 	h := sl.host
 	h.taken[sl.kind]--
@@ -201,8 +198,7 @@ func (l *line) removeFirst() {
 	*l = (*l)[1:]
 }
 
-// apart is how long the jobs of a group run one at a time after one of them timed
-// out beside another.
+// apart is how long the jobs of a group run one at a time after one timed out beside another.
 const apart = time.Hour
 
 // group is what the jobs of one Job.Group have in common. A server that works on
@@ -243,8 +239,7 @@ func (s *slots) part(j *job) {
 	}
 }
 
-// enter reports whether a start is admitted now. Else it waits until leave admits
-// it.
+// enter reports whether a start is admitted now. Else it waits until leave admits it.
 func (g *group) enter(sl *slot, now int64) bool {
 	if g == nil {
 		return true

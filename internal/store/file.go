@@ -99,8 +99,7 @@ func check(file []byte) (sections, error) {
 	return whole, nil
 }
 
-// records hands each record of whole sections of a file to the load of its section, by
-// index.
+// records hands each record of whole sections of a file to the load of its section, by index.
 func records(file []byte, loads map[int]func(record []byte)) error {
 	lines, done, err := newLines(file)
 	if err != nil {
@@ -288,11 +287,9 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 const (
-	// stretch is how many bytes are encoded without a rest: less than a millisecond
-	// of work.
+	// stretch is how many bytes are encoded without a rest: less than a millisecond of work.
 	stretch = 64 << 10
-	// restShare is how many times as long as the work each rest is, and maxRest what
-	// it is at most.
+	// restShare is how many times as long as the work each rest is, and maxRest what it is at most.
 	restShare = 9
 	maxRest   = 100 * time.Millisecond
 )

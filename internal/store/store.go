@@ -48,8 +48,7 @@ type Part struct {
 	Every time.Duration
 	// Revision returns a number that differs when there is something new to save.
 	Revision func() uint64
-	// Save gives all records to put and returns its first error. It runs beside
-	// everything else.
+	// Save gives all records to put and returns its first error. It runs beside everything else.
 	Save func(put func(record any) error) error
 	// Load takes a record, which it must not keep; an error rejects it.
 	Load func(record []byte) error
@@ -94,8 +93,7 @@ func (p *part) changed() bool { return !p.saved || p.Revision() != p.revision }
 
 // Stats are about the saves of a Store.
 type Stats struct {
-	// At is when all parts were last known to be up to date; the zero time while one
-	// of them never was.
+	// At is when all parts were last known to be up to date; the zero time while one never was.
 	At time.Time
 	// Bytes is the size of the file.
 	Bytes int64
@@ -215,8 +213,7 @@ func (s *Store) load(data []byte, err error) error {
 	return nil
 }
 
-// Loaded returns when the state that was loaded had been saved; the zero time where
-// there was none.
+// Loaded returns when the state that was loaded had been saved; the zero time for none.
 func (s *Store) Loaded() time.Time { return s.loaded }
 
 // Stats returns how the saves went. It is safe for concurrent use.
@@ -291,8 +288,7 @@ func (s *Store) Close(ctx context.Context) {
 // Release gives the directory back and saves nothing.
 func (s *Store) Release() { _ = s.lock.Release() }
 
-// save saves those of the parts that have changed, or all where the file is to be
-// rewritten, and counts how it went.
+// save saves the parts that have changed, or all where the file is to be rewritten, and counts how it went.
 func (s *Store) save(due []*part, p *pace) {
 	for _, d := range due {
 		d.next = s.Now().Add(d.Every)

@@ -16,8 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
 
-// maxAnswers is how many answers of the API are made and written at once; a
-// further one waits.
+// maxAnswers is how many answers of the API are made and written at once; a further one waits.
 const maxAnswers = 8
 
 // Status is what the status page shows. Its answers are not changed.
@@ -210,8 +209,7 @@ type keptPage struct {
 	page []byte // nil is none
 }
 
-// packFleet returns the page of all endpoints, of which no more than a row is in memory
-// before it is packed.
+// packFleet returns the page of all endpoints, of which one row at a time is in memory before it is packed.
 func packFleet(f *status.Fleet) ([]byte, error) {
 	head := *f
 	head.Endpoints = []*status.Row{}

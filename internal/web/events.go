@@ -19,15 +19,13 @@ import (
 )
 
 const (
-	// pingInterval is after how long without an event a ping shows that the
-	// stream is alive.
+	// pingInterval is after how long without an event a ping shows that the stream is alive.
 	pingInterval = 5 * time.Second
 	// eventPiece is how much of a large event one deadline is for.
 	eventPiece = 64 << 10
 )
 
-// eventsHandler answers /api/v1/events?since=&endpoint= with a stream of
-// server-sent events.
+// eventsHandler answers /api/v1/events?since=&endpoint= with a stream of server-sent events.
 type eventsHandler struct{ hub *hub }
 
 func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -61,8 +59,7 @@ func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream writes events until there are no more or the client is gone. One that
-// does not read ends it too.
+// stream writes events until there are no more or the client is gone, or does not read.
 func (h *eventsHandler) stream(ctx context.Context, out *eventWriter, events <-chan *event) {
 	if out.begin(h.hub.start) != nil {
 		return
@@ -111,14 +108,12 @@ func (e *eventWriter) write(next *event) error {
 	if err := connection.Flush(); err != nil {
 		return err
 	}
-	// Between events no deadline holds: over HTTP/2 it would end the stream
-	// even while nothing is written.
+	// Between events no deadline holds: over HTTP/2 it would end the stream while nothing is written.
 	_ = connection.SetWriteDeadline(time.Time{})
 	return nil
 }
 
-// sinceOf is the version that the client knows: a browser that connects again
-// sends the last one that it got. 0 is none.
+// sinceOf is the version that the client knows, which a browser sends when it connects again. 0 is none.
 func sinceOf(r *http.Request) (uint64, error) {
 	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("since"))
 	if text == "" {
@@ -138,12 +133,10 @@ const (
 	pingText    = "event: ping\ndata: {}\n\n"
 )
 
-// gzipHeader begins a stream in gzip, without a name or a time. The sum at its
-// end never comes, as a stream does not end.
+// gzipHeader begins a stream in gzip, without a name, a time and, as a stream does not end, a sum.
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// event is an event as it is sent, plain and compressed. Compressed events may
-// follow each other in any order.
+// event is an event as it is sent, plain and compressed. Compressed events may follow in any order.
 type event struct{ plain, packed []byte }
 
 // packer compresses each event once for all watchers.
@@ -180,8 +173,7 @@ func endpointText(version uint64) []byte {
 
 func acceptsGzip(h http.Header) bool { return accepts(h, "gzip") }
 
-// accepts reports whether the client takes an answer in one of the codings, whose
-// names are in lower case.
+// accepts reports whether the client takes one of the codings, whose names are in lower case.
 func accepts(h http.Header, codings ...string) bool {
 	for _, accepted := range h.Values("Accept-Encoding") {
 		for coding := range strings.SplitSeq(accepted, ",") {

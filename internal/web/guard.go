@@ -53,8 +53,7 @@ func (g *guard) isAllowed(host string) bool {
 	return slices.Contains(g.allowed, name) || isPrivate(name)
 }
 
-// isPrivate reports whether a name cannot be in the public DNS: one without a
-// dot, of this machine, or of a service in Kubernetes.
+// isPrivate reports whether a name cannot be in the public DNS: of this machine, or of Kubernetes.
 func isPrivate(name string) bool {
 	if !strings.Contains(name, ".") {
 		return name != ""
@@ -118,8 +117,7 @@ func securityHeaders() map[string]string {
 	}
 }
 
-// withHeaders sets the headers of every answer. A handler that may be cached
-// says so itself.
+// withHeaders sets the headers of every answer. A handler that may be cached says so itself.
 func withHeaders(h http.Handler) http.Handler {
 	headers := securityHeaders()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -137,8 +135,7 @@ const maxWait = 5 * time.Second
 // slots lets a few requests run at once; a further one waits.
 type slots chan struct{}
 
-// acquire waits for a slot, which release gives back. The error is a fleet.Refusal that says
-// why there is none.
+// acquire waits for a slot, which release gives back. The error is a fleet.Refusal.
 func (s slots) acquire(ctx context.Context, limit time.Duration) error {
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -162,8 +159,7 @@ func canceled() *fleet.Refusal {
 }
 
 const (
-	// writeTimeout limits each write of a page, and maxWriting all of them
-	// together.
+	// writeTimeout limits each write of a page, and maxWriting all of them together.
 	writeTimeout = 5 * time.Second
 	maxWriting   = time.Minute
 )

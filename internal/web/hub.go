@@ -14,8 +14,7 @@ const (
 	roundInterval = 2 * time.Second
 	// maxWatchers bounds the open streams.
 	maxWatchers = 256
-	// maxPending is how many events wait for a watcher; one that is further
-	// behind is dropped.
+	// maxPending is how many events wait for a watcher; one that is further behind is dropped.
 	maxPending = 8
 )
 

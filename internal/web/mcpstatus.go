@@ -127,8 +127,7 @@ func (h *mcpHandler) callEndpoint(in mcpDetail) (any, error) {
 	return &detail, nil
 }
 
-// withoutHistory returns a series with its latest probes alone, and these without their
-// tokens.
+// withoutHistory returns a series with its latest probes alone, and these without their tokens.
 func withoutHistory(s *status.Series, probes int) *status.Series {
 	short := *s
 	short.History = nil

@@ -25,8 +25,7 @@ type Exposition interface {
 	Write(w io.Writer, format expfmt.Format) error
 }
 
-// ScrapeObserver observes each scrape that was answered: how long the
-// metrics took to write, and their size before compression.
+// ScrapeObserver observes how long the metrics of each scrape took to write, and their size uncompressed.
 type ScrapeObserver interface {
 	Scraped(d time.Duration, size int64)
 }
@@ -61,8 +60,7 @@ func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// make makes a page once there is a slot for it. An error means that there was
-// none.
+// make makes a page once there is a slot for it. An error means that there was none.
 func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
 	if err := h.slots.acquire(r.Context(), maxWait); err != nil {
 		return nil, err
@@ -97,8 +95,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// heldPage is a page that is made, and not yet read by its client. It
-// takes what is written as an http.ResponseWriter.
+// heldPage is a page that is made, by what writes to it as an http.ResponseWriter, and not yet read.
 type heldPage struct {
 	header http.Header
 	body   pieces
@@ -117,8 +114,7 @@ func (p *heldPage) Write(b []byte) (int, error) { return p.body.Write(b) }
 // WriteHeader implements http.ResponseWriter. A page that is made has status 200.
 func (p *heldPage) WriteHeader(int) {}
 
-// reader returns the page as the client wants it, and how many bytes that is. It
-// may change the header.
+// reader returns the page as the client wants it, and its length. It may change the header.
 func (p *heldPage) reader(header http.Header) (io.Reader, int64, error) {
 	body := net.Buffers(slices.Clone(p.body))
 	if !p.unpack || header.Get("Content-Encoding") == "" { // as it is, or too short to be compressed
@@ -179,8 +175,7 @@ type heldPages struct {
 	bytes int
 }
 
-// write writes a page to its client. An error means that the client did not get
-// all of it.
+// write writes a page to its client. An error means that the client did not get all of it.
 func (h *heldPages) write(w http.ResponseWriter, page *heldPage) error {
 	out := &heldWriter{out: &deadlineWriter{ResponseWriter: w}}
 	page.cut = out.cut

@@ -15,8 +15,7 @@ const maxMuteBytes = 4 << 10
 
 // Muter mutes endpoints, for alerts and pages; probes go on.
 type Muter interface {
-	// Mute mutes an endpoint from now on, and Unmute ends that. Their errors are those
-	// of fleet.Fleet.
+	// Mute mutes an endpoint from now on, and Unmute ends that. Their errors are those of fleet.Fleet.
 	Mute(endpoint string, d time.Duration, reason string) error
 	Unmute(endpoint string) error
 }

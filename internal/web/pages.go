@@ -110,8 +110,7 @@ func serveAsset(files fs.FS, name string, content []byte) http.Handler {
 	})
 }
 
-// Links are the addresses of other systems that the status page links to; "" is no
-// link.
+// Links are the addresses of other systems that the status page links to; "" is no link.
 type Links struct {
 	// Runbooks is the address below which each runbook has its page NAME.md.
 	Runbooks string

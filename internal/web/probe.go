@@ -23,8 +23,7 @@ const (
 	// maxProbes is how many probes the page runs at once; a further one waits. A
 	// probe of a target that hangs costs little but its slot.
 	maxProbes = 1000
-	// maxHungProbes is how many of them may be of targets whose latest probe timed
-	// out.
+	// maxHungProbes is how many of them may be of targets whose latest probe timed out.
 	maxHungProbes = maxProbes / 2
 	// scrapeMargin is what an answer needs to get back to the scraper in time.
 	scrapeMargin = 500 * time.Millisecond
@@ -77,8 +76,7 @@ func (h *probeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil {
 		err = canceled()
 	}
-	// The server's own limit counts from the request, which is too short for a
-	// probe that takes its time.
+	// The server's own limit counts from the request, which is too short for a long probe.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 	if err != nil {
 		h.refuse(w, err)
@@ -134,8 +132,7 @@ func (h *probeHandler) refuse(w http.ResponseWriter, err error) {
 	}
 }
 
-// write writes the metrics or, to find out why they are what they are, the
-// report with the metrics as text below it.
+// write writes the metrics or, to find out why they are so, the report with the metrics as text below it.
 func (h *probeHandler) write(w http.ResponseWriter, r *http.Request, a *fleet.ProbeAnswer) error {
 	format := expfmt.NegotiateAccept(r.Header, h.Formats...)
 	if r.URL.Query().Get("debug") != "true" {
@@ -164,8 +161,7 @@ func probeRequest(r *http.Request) (fleet.ProbeRequest, error) {
 	return request, err
 }
 
-// scrapeLimit is how long a probe may take for its answer to reach the
-// scraper; 0 where the header is missing.
+// scrapeLimit is how long a probe may take for its answer to reach the scraper; 0 is without the header.
 func scrapeLimit(h http.Header) (time.Duration, error) {
 	text := h.Get(scrapeTimeoutHeader)
 	if text == "" {
@@ -208,8 +204,7 @@ func (h *hungTargets) learn(target string, timedOut bool) {
 	}
 }
 
-// confirmation is the page that asks whether to probe a target. Its form sends a
-// POST to the page's own address.
+// confirmation is the page that asks whether to probe. Its form sends a POST to the page's own address.
 const confirmation = `<!doctype html>
 <html lang="en">
 <head>

@@ -52,8 +52,7 @@ type selfMetric struct {
 	Value  *float64          `json:"value,omitempty"`
 	Count  *uint64           `json:"count,omitempty"`
 	Mean   *float64          `json:"mean,omitempty"`
-	// P99Bound is the lowest bound of a bucket below which 99 % of the
-	// observations lie.
+	// P99Bound is the lowest bound of a bucket below which 99 % of the observations lie.
 	P99Bound *float64 `json:"p99_bound,omitempty"`
 }
 
@@ -66,8 +65,7 @@ func (a *api) serveSelf(w http.ResponseWriter, _ *http.Request) {
 	a.writeJSON(w, selfPage{Info: a.Info(), Metrics: selfMetrics(families)})
 }
 
-// aboutSelf reports whether the page shows a family, out of those that a Go
-// program has.
+// aboutSelf reports whether the page shows a family, out of those that a Go program has.
 func aboutSelf(name string) bool {
 	switch name {
 	case "go_goroutines", "process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds":
@@ -112,8 +110,7 @@ func (s *selfMetric) measure(m *dto.Metric) {
 	}
 }
 
-// p99Bound is nil where there is no such bound, as when too many observations
-// lie above the last one.
+// p99Bound is nil without such a bound, as when too many observations lie above the last one.
 func p99Bound(h *dto.Histogram) *float64 {
 	if h.GetSampleCount() == 0 {
 		return nil

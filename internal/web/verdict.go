@@ -27,8 +27,7 @@ type Verdict struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// serveVerdict answers 200 for an endpoint that may take traffic, and 503 for one that
-// may not.
+// serveVerdict answers 200 for an endpoint that may take traffic, and 503 for one that may not.
 func (a *api) serveVerdict(w http.ResponseWriter, r *http.Request) {
 	allowed, err := allowedStates(r.URL.Query()["allow"])
 	if err != nil {

@@ -44,8 +44,7 @@ type Options struct {
 	Hangs func() bool
 	// Status is what the status page shows.
 	Status Status
-	// Explain returns why an endpoint is as it is; false is that there is none of that
-	// name.
+	// Explain returns why an endpoint is as it is; false is that there is none of that name.
 	Explain func(name string) (*explain.Report, bool)
 	// Health returns the state of an endpoint; nil is that there is none of that name.
 	Health func(name string) *health.Status
@@ -103,8 +102,7 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // Ready sets whether the probes run, which /-/ready answers.
 func (s *Server) Ready(ready bool) { s.ready.Store(ready) }
 
-// Close ends the streams of events, which would hold up the end of the
-// http.Server, and refuses new ones.
+// Close ends the streams of events, which would hold up the end of the http.Server, and refuses new ones.
 func (s *Server) Close() { s.hub.close() }
 
 type route struct {
@@ -180,8 +178,7 @@ var (
 	takenPath = regexp.MustCompile(`^/(probe|mcp|gpus|self|config|(-|api|assets|endpoint)(/.*)?)$`)
 )
 
-// checkPath refuses what the mux would take for a pattern, could never match,
-// or has already.
+// checkPath refuses what the mux would take for a pattern, could never match, or has already.
 func checkPath(p string) error {
 	if !plainPath.MatchString(p) || path.Clean(p) != p {
 		return fmt.Errorf("path of the metrics %q: want a plain one like /metrics", p)
@@ -218,8 +215,7 @@ func serveReload(reload func(context.Context) error) http.HandlerFunc {
 	}
 }
 
-// serveHealthy answers whether the process does its work, so that one that hangs
-// is started again.
+// serveHealthy answers whether the process does its work, so that one that hangs is started again.
 func (s *Server) serveHealthy(w http.ResponseWriter, _ *http.Request) {
 	if s.hangs() {
 		plainText(w, http.StatusServiceUnavailable, "the scheduler hangs")
