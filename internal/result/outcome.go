@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"crypto/x509"
 	"errors"
-	"net/http"
+	"strconv"
 	"syscall"
 
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -65,77 +65,12 @@ const (
 	Canceled Outcome = "canceled"
 )
 
-// description is an outcome in words: what happened to the probe, as in "down: the
-// answer is empty", and what to check next.
-type description struct {
-	outcome      Outcome
-	text, advice string
-}
-
-// numOutcomes is how many outcomes there are.
-const numOutcomes = 19
-
-// descriptions lists the closed set in the order of the documentation. An array
-// needs no memory of its own: every probe looks into it.
-func descriptions() [numOutcomes]description {
-	return [...]description{
-		{Success, "success", ""},
-		{Empty, "the answer is empty", "Ask the same by hand: a stop sequence, a chat template or a content filter may end the answer at once, " +
-			"and a reasoning model may need more output_tokens."},
-		{Truncated, "the answer is cut", "Look for a crash or restart of the server at this time, then for a proxy between that limits " +
-			"the time of a reply or of silence. The trace id finds the request in logs."},
-		{CheckFailed, "the answer is not as expected", "The server works, but its answer is not the expected one: compare model, revision, chat template " +
-			"and quantisation with when it passed."},
-		{DNSError, "the host name does not resolve", "Does the host's name resolve on this machine? Look for a typing error in the URL, a missing search " +
-			"domain, and at the resolver itself."},
-		{ConnectError, "no connection", "Is the server running and listening on this port, on an address that others reach? Then look at " +
-			"firewalls and network policies between, and at the proxy if one is set."},
-		{TLSError, "no secure connection", "Compare the certificate's names, issuer and dates with the URL. A private authority goes into " +
-			"http.tls_config.ca_file; a server without TLS needs http:// in its URL."},
-		{Unauthorized, "not authorized", "Is the key set, current, and allowed to use this model? See http.authorization, or the headers " +
-			"that this api wants."},
-		{RateLimited, "over the rate limit", "The quota is used up, by these probes or by others with the same key: probe less often or with " +
-			"fewer tokens, or ask for a higher quota."},
-		{Overloaded, "overloaded", "The server takes no more requests: look at its queue, its replicas, and whether it is still loading the model."},
-		{HTTPError, "an HTTP error", "The reason is the server's own; see its documentation for this status."},
-		{StreamError, "an error in mid-reply", "The server gave up in mid-reply. Its log at this time says why: out of memory, a worker that died, " +
-			"a request that was aborted."},
-		{ProtocolError, "a reply that is not of the protocol", "Does the server speak this api, and does the URL lead to it and not to a web page, a login or " +
-			"another service? Try another api, or the URL with or without /v1."},
-		{TooLarge, "the reply is too large", "The server sends more than was asked for: does it honour the limit on output tokens, and is it an inference server at all?"},
-		{TimeoutConnect, "no connection in time", "Packets get lost on the way: look at firewalls and routes, whether the address is right, and " +
-			"whether the server still accepts connections."},
-		{TimeoutFirstToken, "no first token in time", "The request arrived, but no token came. Look at the server's queue and running requests, then " +
-			"at its log: it may be overloaded, loading the model, or hung."},
-		{TimeoutStall, "the answer stalls", "Tokens came and then stopped. Look for preemptions (a full KV cache), a worker or GPU that hangs, " +
-			"and a proxy between that holds the stream back."},
-		{TimeoutTotal, "no whole answer in time", "The answer was still coming: is it slower than usual (see TPOT), or is the timeout too short for " +
-			"so many output_tokens?"},
-		{Canceled, "canceled", "The exporter itself ended the probe: this does not count against the endpoint."},
-	}
-}
-
-// Outcomes lists the closed set in the order of the documentation.
-func Outcomes() []Outcome {
-	outcomes := make([]Outcome, 0, numOutcomes)
-	for _, d := range descriptions() {
-		outcomes = append(outcomes, d.outcome)
-	}
-	return outcomes
-}
-
-func (o Outcome) description() description {
-	for _, d := range descriptions() {
-		if d.outcome == o {
-			return d
-		}
-	}
-	return description{outcome: o, text: string(o)}
-}
+// Outcomes lists the closed set in the order of the documentation. It is not to be changed.
+func Outcomes() []Outcome { return words().outcomes }
 
 // Description returns what happened to a probe with the outcome, as in "the answer
 // is empty".
-func (o Outcome) Description() string { return o.description().text }
+func (o Outcome) Description() string { return cmp.Or(words().texts[string(o)], string(o)) }
 
 // IsTimeout returns whether the endpoint did not answer, or go on, in time.
 func (o Outcome) IsTimeout() bool {
@@ -166,7 +101,6 @@ func (r *Result) Advice() string {
 	if _, ok := errors.AsType[*SchemeError](r.Err); ok {
 		return "Write https:// instead of http:// in the URL. A private authority goes into http.tls_config.ca_file."
 	}
-	advice := r.Outcome.description().advice
 	if r.Outcome == TimeoutFirstToken && r.Sent.IsZero() {
 		return "The server took the connection and did not say what it serves: look whether it hangs, is overloaded or still loads the model. " +
 			"If api and model are set, it is not asked."
@@ -174,6 +108,7 @@ func (r *Result) Advice() string {
 	if r.Outcome == RateLimited && RefusesByLoad(r.Engine) {
 		return "The queue of the server is full, which answers so and has no quotas: look at what waits there, at its limits, and whether it needs replicas."
 	}
+	advice := words().advice[string(r.Outcome)]
 	if r.Outcome != HTTPError {
 		return advice
 	}
@@ -181,29 +116,8 @@ func (r *Result) Advice() string {
 	if e, ok := errors.AsType[*api.ServerError](r.Err); ok && e.Status != 0 { // inside a 200 reply
 		status = e.Status
 	}
-	return cmp.Or(statusAdvice(status), advice)
-}
-
-// statusAdvice returns the advice for a status that has no outcome of its own; ""
-// where there is none.
-func statusAdvice(status int) string {
-	switch {
-	case status == 0: // of an answer to a question before the probe
-		return "The server refused to say what it serves: is the URL right, with or without /v1? If api and model are set, it is not asked."
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		return "Is the path right (the URL with or without /v1, the api), and does the server serve a model of this name?"
-	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
-		return "The server refuses the request itself: the reason may name a parameter, or a prompt that is longer than the model's context."
-	case status == http.StatusProxyAuthRequired:
-		return "The proxy wants a user and a password: see http.proxy_url."
-	case status == http.StatusBadGateway || status == http.StatusGatewayTimeout:
-		return "A gateway answers, but not the server behind it: is that running, and slower than the gateway's limit?"
-	case status/100 == 3:
-		return "Probe the address that the redirect names, if that is the right one."
-	case status/100 == 5:
-		return "The server failed: its log at this time says why."
-	}
-	return ""
+	statuses := words().statuses
+	return cmp.Or(statuses[strconv.Itoa(status)], statuses[strconv.Itoa(status/100)+"xx"], advice)
 }
 
 // SkipReason is why a probe that was due did not run or measured nothing. The set is
@@ -228,10 +142,11 @@ const (
 	SkipResources SkipReason = "resources" // a lack of descriptors, memory or ports on this machine
 )
 
-// SkipReasons lists the closed set.
-func SkipReasons() []SkipReason {
-	return []SkipReason{SkipOverrun, SkipBackoff, SkipLimit, SkipBudget, SkipContext, SkipModel, SkipTruncated, SkipSecret, SkipResources}
-}
+// SkipReasons lists the closed set. It is not to be changed.
+func SkipReasons() []SkipReason { return words().skips }
+
+// Description returns in words why a run was left out.
+func (s SkipReason) Description() string { return cmp.Or(words().texts[string(s)], string(s)) }
 
 // Skip is why a run measured nothing although the server did not fail: the
 // configuration and the server do not fit together, or this machine lacks
@@ -256,31 +171,6 @@ func Spent(results []*Result, why *Skip) []*Result {
 		return why.Spent
 	}
 	return results
-}
-
-// Description returns in words why a run was left out.
-func (s SkipReason) Description() string {
-	switch s {
-	case SkipOverrun:
-		return "the run before it was still going"
-	case SkipBackoff:
-		return "the server asked to wait, or let two probes in a row time out"
-	case SkipLimit:
-		return "the limits of probes in flight were used up"
-	case SkipBudget:
-		return "the run could exceed a budget"
-	case SkipContext:
-		return "the model's context has no room for what the module asks"
-	case SkipModel:
-		return "the server has several models, and the configuration names none"
-	case SkipTruncated:
-		return "the server truncates the prompt"
-	case SkipSecret:
-		return "a secret of the endpoint, or a file or credential for its requests, is missing or cannot be used"
-	case SkipResources:
-		return "descriptors, memory or ports are short on this machine"
-	}
-	return string(s)
 }
 
 // Reason is what is known of a failure beyond its outcome.

@@ -1,5 +1,7 @@
 package result
 
+import "cmp"
+
 // Verdict is what an answer came to. The set is closed: it is a label value.
 type Verdict string
 
@@ -75,26 +77,8 @@ const (
 	SignNoFinish Sign = "no_finish_reason"
 )
 
-// Signs lists the closed set.
-func Signs() []Sign {
-	return []Sign{SignScript, SignRepetition, SignControl, SignToken, SignReasoning, SignNoFinish}
-}
+// Signs lists the closed set. It is not to be changed.
+func Signs() []Sign { return words().signs }
 
 // Description returns what the answers have, as in "2 of 90 answers have special tokens".
-func (s Sign) Description() string {
-	switch s {
-	case SignScript:
-		return "words in a foreign script"
-	case SignRepetition:
-		return "repeated text"
-	case SignControl:
-		return "control or replacement characters"
-	case SignToken:
-		return "special tokens"
-	case SignReasoning:
-		return "reasoning tags"
-	case SignNoFinish:
-		return "no finish reason"
-	}
-	return string(s)
-}
+func (s Sign) Description() string { return cmp.Or(words().texts[string(s)], string(s)) }
