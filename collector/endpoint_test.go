@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -133,8 +132,8 @@ func TestSetServedConcurrently(t *testing.T) {
 // spendingOnly shows the families of prices and budgets of a store alone.
 type spendingOnly struct{ *Probes }
 
-func (s spendingOnly) write(w io.Writer, e encoder) error {
-	return writeSeries(w, e, s.spending, s.page().spending)
+func (s spendingOnly) write(e encoder) {
+	writeSeries(e, s.spending, s.page().spending)
 }
 
 func TestSpendingEqualsClientGolang(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,8 +21,8 @@ import (
 
 // Store holds families outside of a registry: Probes or Servers.
 type Store interface {
-	// write walks over all families.
-	write(w io.Writer, e encoder) error
+	// write walks over all families, until the encoder fails.
+	write(e encoder)
 }
 
 // Exposition writes a page of metrics: the families of the stores, then those
@@ -78,31 +79,21 @@ func (e *Exposition) Write(w io.Writer, format expfmt.Format) error {
 
 // writeStores writes the families of the stores.
 func (e *Exposition) writeStores(w io.Writer, format expfmt.Format, buf *[]byte) error {
-	switch format.FormatType() {
-	case expfmt.TypeTextPlain, expfmt.TypeOpenMetrics:
-		open := format.FormatType() == expfmt.TypeOpenMetrics
-		if open && !slices.Contains([]string{expfmt.OpenMetricsVersion_1_0_0, expfmt.OpenMetricsVersion_0_0_1}, format.Version()) {
-			break
-		}
-		enc := &textEncoder{open: open, short: e.compact.Load(), buf: (*buf)[:0]}
-		defer func() { *buf = enc.buf }()
-		return e.encode(w, enc)
-	case expfmt.TypeProtoDelim:
-		enc := &protoEncoder{short: e.compact.Load(), buf: (*buf)[:0]}
-		defer func() { *buf = enc.buf }()
-		return e.encode(w, enc)
+	out := output{w: w, short: e.compact.Load(), buf: (*buf)[:0]}
+	var enc encoder
+	switch kind, versions := format.FormatType(), []string{expfmt.OpenMetricsVersion_1_0_0, expfmt.OpenMetricsVersion_0_0_1}; {
+	case kind == expfmt.TypeProtoDelim:
+		enc = &protoEncoder{output: out}
+	case kind == expfmt.TypeTextPlain, kind == expfmt.TypeOpenMetrics && slices.Contains(versions, format.Version()):
+		enc = &textEncoder{output: out, open: kind == expfmt.TypeOpenMetrics}
+	default:
+		return fmt.Errorf("format %q: %w", string(format), errors.ErrUnsupported)
 	}
-	return fmt.Errorf("format %q: %w", string(format), errors.ErrUnsupported)
-}
-
-// encode writes one store after the other.
-func (e *Exposition) encode(w io.Writer, enc encoder) error {
 	for _, s := range e.stores {
-		if err := s.write(w, enc); err != nil {
-			return err
-		}
+		s.write(enc)
 	}
-	return nil
+	*buf = enc.out().buf
+	return enc.out().err
 }
 
 // writeFamilies writes gathered families and what ends the page.
@@ -138,27 +129,45 @@ type encoder interface {
 	histogram(h *histogram)
 	engineHistogram(h *page.Histogram)
 
-	// compact reports whether the page is for those who pay by series. Such a page has no
-	// classic buckets of probes, no TTFO that equals the TTFT, no empty summaries, and no
-	// counter at zero of what ought not to happen. The counter of successes and all that
-	// a rule divides by remain.
-	compact() bool
+	// flush and end write what is due. They are called without a lock.
+	flush()
+	end()
 
-	// flush and end write what is due to w. They are called without a lock.
-	flush(w io.Writer) error
-	end(w io.Writer) error
+	compact() bool
+	out() *output
+}
+
+// output is where the page of an encoder goes, and what it is at.
+type output struct {
+	w     io.Writer
+	err   error // of w; nothing is written after it
+	buf   []byte
+	short bool
+	f     *family
+	block *labelBlock
+}
+
+func (o *output) out() *output { return o }
+
+// compact reports whether the page is for those who pay by series. Such a page has no
+// classic buckets of probes, no TTFO that equals the TTFT, no empty summaries, and no
+// counter at zero of what ought not to happen. The counter of successes and all that
+// a rule divides by remain.
+func (o *output) compact() bool { return o.short }
+
+func (o *output) write(b []byte) {
+	if o.err == nil {
+		_, o.err = o.w.Write(b)
+	}
 }
 
 // textEncoder writes the text format 0.0.4 or, if open, OpenMetrics 1.0. Both
 // as client_golang's expfmt writes them. OpenMetrics adds exemplars, and the
 // final "# EOF" is left to the one who knows that nothing follows.
 type textEncoder struct {
+	output
 	open  bool
-	short bool // compact
-	buf   []byte
-	f     *family
 	parts *lineParts
-	block *labelBlock
 	begun bool
 }
 
@@ -210,38 +219,33 @@ func (e *textEncoder) histogram(h *histogram) {
 func (e *textEncoder) engineHistogram(h *page.Histogram) {
 	e.header()
 	for i, bound := range h.Bounds {
-		e.buf = append(e.buf, e.parts.bucket...)
-		e.buf = append(e.buf, e.block.text...)
-		e.buf = append(e.buf, `le="`...)
-		e.buf = appendFloat(e.buf, bound, e.open)
-		e.buf = append(e.buf, `"} `...)
-		e.count(h.Counts[i])
-		e.buf = append(e.buf, '\n')
+		e.bucket(bound, h.Counts[i])
 	}
-	e.buf = append(e.buf, e.parts.bucket...)
-	e.buf = append(e.buf, e.block.text...)
-	e.buf = append(e.buf, `le="+Inf"} `...)
-	e.count(h.Count)
-	e.buf = append(e.buf, '\n')
+	e.bucket(math.Inf(1), h.Count)
 	e.sumAndCount(0, h.Sum, h.Count)
 }
 
-func (e *textEncoder) compact() bool { return e.short }
-
-func (e *textEncoder) flush(w io.Writer) error {
-	if len(e.buf) < flushBytes {
-		return nil
-	}
-	return e.end(w)
+func (e *textEncoder) bucket(bound float64, cumulative uint64) {
+	e.buf = append(e.buf, e.parts.bucket...)
+	e.buf = append(e.buf, e.block.text...)
+	e.buf = append(e.buf, `le="`...)
+	e.buf = appendFloat(e.buf, bound, e.open)
+	e.buf = append(e.buf, `"} `...)
+	e.count(cumulative)
+	e.buf = append(e.buf, '\n')
 }
 
-func (e *textEncoder) end(w io.Writer) error {
-	if len(e.buf) == 0 {
-		return nil
+func (e *textEncoder) flush() {
+	if len(e.buf) >= flushBytes {
+		e.end()
 	}
-	_, err := w.Write(e.buf)
-	e.buf = e.buf[:0]
-	return err
+}
+
+func (e *textEncoder) end() {
+	if len(e.buf) > 0 {
+		e.write(e.buf)
+		e.buf = e.buf[:0]
+	}
 }
 
 // header appends the comment lines before the first sample of a family.

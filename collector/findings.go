@@ -101,10 +101,10 @@ func (s *FindingsSeries) labels(model string, own ...pair) *labelBlock {
 
 // latest returns what the series show now. All families of a page come from the
 // same findings.
-func latest(all []*FindingsSeries) []labelled[*findingsValues] {
+func latest(all []labelled[*FindingsSeries]) []labelled[*findingsValues] {
 	out := make([]labelled[*findingsValues], 0, len(all))
 	for _, s := range all {
-		if v := s.current.Load(); v != nil {
+		if v := s.value.current.Load(); v != nil {
 			out = append(out, labelled[*findingsValues]{v.block, v})
 		}
 	}

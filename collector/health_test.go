@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +15,8 @@ import (
 // healthOnly shows the families of the states of a store alone.
 type healthOnly struct{ *Probes }
 
-func (h healthOnly) write(w io.Writer, e encoder) error {
-	return writeSeries(w, e, h.states, h.page().states)
+func (h healthOnly) write(e encoder) {
+	writeSeries(e, h.states, h.page().states)
 }
 
 // statesOf returns the samples of the states without what their names have in common.

@@ -1,8 +1,8 @@
 package collector
 
 import (
+	"encoding/binary"
 	"encoding/hex"
-	"io"
 	"math"
 	"time"
 
@@ -71,10 +71,7 @@ const maxSpanGap = 2
 // carries native histograms. A family is one message with its length in front,
 // so it is gathered whole before it is written.
 type protoEncoder struct {
-	short   bool // compact
-	buf     []byte
-	f       *family
-	block   *labelBlock
+	output
 	created time.Time
 }
 
@@ -146,20 +143,13 @@ func (e *protoEncoder) engineHistogram(h *page.Histogram) {
 	e.close(metric)
 }
 
-func (e *protoEncoder) compact() bool { return e.short }
+func (e *protoEncoder) flush() {}
 
-func (e *protoEncoder) flush(io.Writer) error { return nil }
-
-func (e *protoEncoder) end(w io.Writer) error {
-	if len(e.buf) == 0 {
-		return nil
+func (e *protoEncoder) end() {
+	if len(e.buf) > 0 {
+		e.write(protowire.AppendVarint(make([]byte, 0, binary.MaxVarintLen64), uint64(len(e.buf))))
+		e.write(e.buf)
 	}
-	var size [10]byte
-	if _, err := w.Write(protowire.AppendVarint(size[:0], uint64(len(e.buf)))); err != nil {
-		return err
-	}
-	_, err := w.Write(e.buf)
-	return err
 }
 
 // metric opens a Metric message and appends its labels.

@@ -137,7 +137,8 @@ type probeFamily struct {
 
 // probeTable is all rows, and how much room a series needs for them.
 type probeTable struct {
-	families     []*probeFamily // sorted by name
+	families     []*probeFamily       // sorted by name
+	shown        []*familyOf[*Series] // the same
 	slots, hists int
 	start        []float64 // the floats of a new series
 }
@@ -166,6 +167,9 @@ func newProbeTable(families []*probeFamily) *probeTable {
 		}
 	}
 	slices.SortFunc(t.families, func(a, b *probeFamily) int { return strings.Compare(a.Name, b.Name) })
+	for _, f := range t.families {
+		t.shown = append(t.shown, &familyOf[*Series]{f.family, func(e encoder, _ *family, s *Series) { s.encode(e, f) }})
+	}
 	return t
 }
 

@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"io"
 	"slices"
 	"sync"
 	"time"
@@ -194,31 +193,27 @@ type labelled[V any] struct {
 	value V
 }
 
-// write walks over all families.
-func (s *Servers) write(w io.Writer, e encoder) error {
+// write implements Store.
+func (s *Servers) write(e encoder) {
 	endpoints, servers := s.page()
-	if err := writeSeries(w, e, s.endpointFamilies, endpoints); err != nil {
-		return err
-	}
-	return writeSeries(w, e, s.serverFamilies, servers)
+	writeSeries(e, s.endpointFamilies, endpoints)
+	writeSeries(e, s.serverFamilies, servers)
 }
 
 // writeSeries writes families over the same series.
-func writeSeries[V any](w io.Writer, e encoder, families []*familyOf[V], series []labelled[V]) error {
+func writeSeries[V any](e encoder, families []*familyOf[V], series []labelled[V]) {
 	for _, f := range families {
+		if e.out().err != nil {
+			return
+		}
 		e.begin(f.family)
 		for i := range series {
 			e.labels(series[i].block, time.Time{})
 			f.emit(e, f.family, series[i].value)
-			if err := e.flush(w); err != nil {
-				return err
-			}
+			e.flush()
 		}
-		if err := e.end(w); err != nil {
-			return err
-		}
+		e.end()
 	}
-	return nil
 }
 
 // page returns what is known now, in the order of a page. All families of a

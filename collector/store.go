@@ -21,7 +21,6 @@
 package collector
 
 import (
-	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -243,7 +242,7 @@ func (s *Series) encode(e encoder, f *probeFamily) {
 	if !f.isFor(s.values.kind) {
 		return
 	}
-	e.labels(s.block, s.values.created)
+	e.labels(s.block, s.values.created) // which the page may have of an earlier time
 	f.show(e, s.values)
 }
 
@@ -254,38 +253,19 @@ type probesPage struct {
 	runsOn   []labelled[hardwareValues]
 	spending []labelled[spending]
 	states   []labelled[healthValues]
-	series   []*Series
-	findings []*FindingsSeries // those that have findings
+	series   []labelled[*Series]
+	findings []labelled[*FindingsSeries] // those that have findings
 }
 
-// write walks over all families.
-func (p *Probes) write(w io.Writer, e encoder) error {
+// write implements Store.
+func (p *Probes) write(e encoder) {
 	page := p.page()
-	if err := writeSeries(w, e, p.infos, page.infos); err != nil {
-		return err
-	}
-	if err := writeSeries(w, e, p.hardware, p.addLocal(page.runsOn)); err != nil {
-		return err
-	}
-	if err := writeSeries(w, e, p.spending, page.spending); err != nil {
-		return err
-	}
-	if err := writeSeries(w, e, p.states, page.states); err != nil {
-		return err
-	}
-	for _, f := range p.rows.families {
-		e.begin(f.family)
-		for _, s := range page.series {
-			s.encode(e, f)
-			if err := e.flush(w); err != nil {
-				return err
-			}
-		}
-		if err := e.end(w); err != nil {
-			return err
-		}
-	}
-	return writeSeries(w, e, p.found, latest(page.findings))
+	writeSeries(e, p.infos, page.infos)
+	writeSeries(e, p.hardware, p.addLocal(page.runsOn))
+	writeSeries(e, p.spending, page.spending)
+	writeSeries(e, p.states, page.states)
+	writeSeries(e, p.rows.shown, page.series)
+	writeSeries(e, p.found, latest(page.findings))
 }
 
 // page returns what a page shows.
@@ -318,30 +298,23 @@ func (p *Probes) order() {
 	sortLabelled(o.runsOn)
 	sortLabelled(o.spending)
 	sortLabelled(o.states)
-	series := make([]labelled[*Series], 0, len(p.series))
 	for _, of := range p.series {
 		for _, s := range of {
 			s.mu.Lock()
-			series = append(series, labelled[*Series]{s.block, s})
+			o.series = append(o.series, labelled[*Series]{s.block, s})
 			s.mu.Unlock()
 		}
 	}
-	o.series = sortLabelled(series)
-	var findings []labelled[*FindingsSeries]
+	sortLabelled(o.series)
 	for s := range p.findings {
 		if v := s.current.Load(); v != nil {
-			findings = append(findings, labelled[*FindingsSeries]{v.block, s})
+			o.findings = append(o.findings, labelled[*FindingsSeries]{v.block, s})
 		}
 	}
-	o.findings = sortLabelled(findings)
+	sortLabelled(o.findings)
 }
 
-// sortLabelled sorts by labels, and returns the values in that order.
-func sortLabelled[V any](all []labelled[V]) []V {
+// sortLabelled sorts by labels.
+func sortLabelled[V any](all []labelled[V]) {
 	slices.SortFunc(all, func(a, b labelled[V]) int { return compareLabels(a.block, b.block) })
-	values := make([]V, len(all))
-	for i := range all {
-		values[i] = all[i].value
-	}
-	return values
 }
