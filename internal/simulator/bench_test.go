@@ -140,7 +140,7 @@ func cpuTime(b *testing.B) time.Duration {
 func BenchmarkEvent(b *testing.B) {
 	x := &exchange{
 		s: New(Options{}), frame: sseFrame("data: ", "\n"), rec: &record{},
-		reply: protocolAt("/v1/chat/completions").begin(reply{ID: trace, Model: jsonText("simulated-8b"), Created: 1795246795, Path: "/v1/chat/completions"}),
+		reply: &reply{p: protocolAt("/v1/chat/completions"), ID: trace, Model: jsonText("simulated-8b"), Created: 1795246795, Path: "/v1/chat/completions"},
 	}
 	x.w, x.fault = discard{}, &Fault{}
 	x.flush, x.conn = http.NewResponseController(x.w), &stampedConn{} // which takes the time itself

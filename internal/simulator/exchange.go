@@ -78,10 +78,10 @@ func (s *Server) newExchange(p *protocol, path string, w http.ResponseWriter, r 
 	if x.conn, _ = r.Context().Value(connKey{}).(*stampedConn); x.conn != nil {
 		x.conn.before = x.rec.stamp
 	}
-	x.reply = p.begin(reply{
-		ID: fmt.Sprintf("%016x%016x", s.rng.Uint64(), s.rng.Uint64()), Model: jsonText(s.o.Model),
+	x.reply = &reply{
+		p: p, ID: fmt.Sprintf("%016x%016x", s.rng.Uint64(), s.rng.Uint64()), Model: jsonText(s.o.Model),
 		Created: time.Now().Unix(), Fingerprint: x.weights.fingerprint(), Path: path,
-	})
+	}
 	w.Header().Set("Server", "uvicorn")
 	return x
 }
@@ -233,10 +233,8 @@ func (x *exchange) submit() error {
 		return badRequest("the model's context length is %d tokens, but %d in the prompt and %d of output were asked",
 			o.ContextLength, len(a.prompt), max(a.maxOutput, a.minOutput, 1))
 	}
-	if o.FixedDelay > 0 {
-		if err := sleep(x.ctx(), o.FixedDelay); err != nil {
-			return err
-		}
+	if err := sleep(x.ctx(), o.FixedDelay); err != nil {
+		return err
 	}
 	if a.reasoning {
 		x.reasoning = o.ReasoningTokens

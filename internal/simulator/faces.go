@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -55,9 +54,9 @@ var protocols = sync.OnceValue(func() (all []*protocol) {
 
 // base64Vector encodes little-endian 32-bit floats.
 func base64Vector(v []float32) string {
-	var b []byte
-	for _, f := range v {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
+	b, err := binary.Append(nil, binary.LittleEndian, v)
+	if err != nil {
+		panic(err) // cannot happen: their size is fixed
 	}
 	return base64.StdEncoding.EncodeToString(b)
 }
@@ -164,12 +163,6 @@ func (r *reply) take(e *event) {
 }
 
 func (p *protocol) nameOf(f finish) string { return cmp.Or(p.Finish[f], string(f)) }
-
-// begin makes r, whose members about the request are set, the writer of one reply.
-func (p *protocol) begin(r reply) *reply {
-	r.p = p
-	return &r
-}
 
 // add appends what a template writes.
 func (r *reply) add(dst []byte, name string, frame frameFunc) []byte {

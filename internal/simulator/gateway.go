@@ -76,15 +76,11 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 		o: o, replicas: replicas, client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
 		rng: newRand(o.Seed, 1), slots: make(chan struct{}, cmp.Or(o.Limit, 1<<30)),
 	}
-	base := pageData{O: &Options{}, Pool: "simulated-pool"}
+	served := &Options{}
 	if len(replicas) > 0 {
-		base.O.Model = replicas[0].o.withDefaults().Model
+		served = &replicas[0].o
 	}
-	g.metrics = newLivePage("pages/gateway.yml", base, 1, func() []pageData {
-		now := base
-		now.Ready = len(g.ready())
-		return []pageData{now}
-	})
+	g.metrics = newLivePage("pages/gateway.yml", served, 1, func() []pageData { return []pageData{{O: served, Ready: len(g.ready())}} })
 	for _, r := range replicas {
 		target := &url.URL{Scheme: "http", Host: r.address}
 		g.proxies = append(g.proxies, &httputil.ReverseProxy{
@@ -283,7 +279,7 @@ type Replica struct {
 
 // NewReplica starts a server on a free port of the loopback. It must be dropped in the end.
 func NewReplica(o Options) (*Replica, error) {
-	r := &Replica{o: o, address: "127.0.0.1:0"}
+	r := &Replica{o: o.withDefaults(), address: "127.0.0.1:0"}
 	if err := r.Start(); err != nil {
 		return nil, err
 	}

@@ -185,7 +185,7 @@ func TestFailuresOfFaces(t *testing.T) {
 		var body []byte
 		for _, face := range protocols() {
 			if path := p.URL(&url.URL{Path: "/"}, "m").Path; path == face.Paths[0] || strings.HasPrefix(path, "/v1beta/") && strings.HasPrefix(face.Paths[0], "/v1beta/") {
-				body = face.begin(reply{Path: path}).appendEvent(nil, &event{kind: Failure, text: []byte("boom")}, sseFrame("data: ", "\n"))
+				body = (&reply{p: face, Path: path}).appendEvent(nil, &event{kind: Failure, text: []byte("boom")}, sseFrame("data: ", "\n"))
 			}
 		}
 		frame, err := stream.New(stream.SSE, bytes.NewReader(body), stream.DefaultLimits()).Next()
@@ -216,8 +216,8 @@ func TestTemplates(t *testing.T) {
 		}
 		for _, f := range []finish{finishStop, finishLength, finishCall} {
 			begin := func(r reply) *reply {
-				r.ID, r.Model, r.Path = trace, jsonText(`m"`), face.Paths[0]
-				return face.begin(r)
+				r.p, r.ID, r.Model, r.Path = face, trace, jsonText(`m"`), face.Paths[0]
+				return &r
 			}
 			r := begin(reply{})
 			for _, e := range []event{
@@ -244,7 +244,7 @@ func TestTemplates(t *testing.T) {
 				}
 			}
 		}
-		if body := face.begin(reply{}).fail(nil, "failure", refusal{418, "Kind", `"no"`}, bare); !json.Valid(body) {
+		if body := (&reply{p: face}).fail(nil, "failure", refusal{418, "Kind", `"no"`}, bare); !json.Valid(body) {
 			t.Errorf("%s: failure: %s", face.Paths[0], body)
 		}
 	}

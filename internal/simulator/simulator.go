@@ -53,7 +53,7 @@ func New(o Options) *Server {
 	}
 	s.SetWeights(s.o.WeightsVersion, s.o.LogprobShift, s.o.Quality)
 	if s.software = softwareOf(s.o.Engine); s.software.Live != "" {
-		s.metrics = newLivePage(s.software.Live, pageData{O: &s.o}, s.o.Replicas, s.pageData)
+		s.metrics = newLivePage(s.software.Live, &s.o, s.o.Replicas, s.pageData)
 	}
 	for i := range s.o.Replicas {
 		s.replicas = append(s.replicas, newReplica(&s.o, i, s.metrics, &s.gate))

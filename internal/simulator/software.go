@@ -75,12 +75,9 @@ func execute(t *template.Template, name string, to io.Writer, data any) {
 
 // software is how one server software shows itself: what it answers to questions that generate nothing.
 type software struct {
-	Name   string // value of Options.Engine
-	Server string // header Server; "" is none
-	// Owner is that of the model in the list of OpenAI, which without an owner is not there. Model and Object are what
-	// the model has besides, and what it is called.
-	Owner, Model, Object string
-	Pages                map[string]string // the replies to GET by path: JSON or a text
+	Name   string            // value of Options.Engine
+	Server string            // header Server; "" is none
+	Pages  map[string]string // the replies to GET by path: JSON or a text
 	// Metrics is the path of the metrics page: the one of the file Live, which tells what the replicas do, or Sample of
 	// package servers, which never changes.
 	Metrics, Live, Sample string
@@ -92,12 +89,6 @@ type software struct {
 var allSoftware = sync.OnceValue(func() (all []*software) {
 	read("software.yml", &all)
 	for _, s := range all {
-		if s.Owner != "" {
-			s.Pages["/v1/models"] = `{"object":"list","data":[{"id":{{json .O.Model}},"object":"` + cmp.Or(s.Object, "model") +
-				`","created":{{.Created}},"owned_by":"` + s.Owner + `"` + s.Model + `}]}`
-		}
-		s.Pages["/v1beta/models"] = `{"models":[{"name":{{json (print "models/" .O.Model)}},"inputTokenLimit":{{.O.ContextLength}},` +
-			`"outputTokenLimit":{{.O.ContextLength}},"supportedGenerationMethods":["generateContent"]}]}`
 		s.templates = compile(s.Pages)
 	}
 	return all
@@ -122,9 +113,8 @@ func softwareOf(engine string) *software {
 type pageData struct {
 	O       *Options
 	S       State
-	Created int64  // when the server started, in Unix seconds
-	Pool    string // of a gateway, as is
-	Ready   int    // the number of its engines that are ready
+	Created int64 // when the server started, in Unix seconds
+	Ready   int   // the number of engines of a gateway that are ready
 	series
 }
 
@@ -160,7 +150,7 @@ type livePage struct {
 	Labels   string // of a family without own
 	Bounds   map[string][]float64
 	Families []*family
-	base     pageData          // what that of each replica has in common
+	options  *Options
 	data     func() []pageData // as of now, one of each replica
 	mu       sync.Mutex        // guards the observations
 }
@@ -186,9 +176,9 @@ type observations struct {
 	sum    float64
 }
 
-// newLivePage reads the page of so many replicas. Labels are made of base, values of data.
-func newLivePage(file string, base pageData, replicas int, data func() []pageData) *livePage {
-	p := &livePage{base: base, data: data}
+// newLivePage reads the page of so many replicas. Labels are made of the options, values of data.
+func newLivePage(file string, o *Options, replicas int, data func() []pageData) *livePage {
+	p := &livePage{options: o, data: data}
 	read(file, p)
 	for _, f := range p.Families {
 		if f.Labels = cmp.Or(f.Labels, p.Labels); f.More != "" {
@@ -213,9 +203,7 @@ func (f *family) text(name string, d *pageData) string {
 
 // observations returns those of a series, new ones where there are none.
 func (p *livePage) observations(f *family, s series) *observations {
-	d := p.base
-	d.series = s
-	labels := f.text("labels", &d)
+	labels := f.text("labels", &pageData{O: p.options, series: s})
 	for _, o := range f.all {
 		if o.labels == labels {
 			return o
