@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -94,15 +95,11 @@ var vocabulary = sync.OnceValue(func() []string {
 
 // answerText is the text of one answer, a word a token. The zero value counts from zero, again and again.
 type answerText struct {
-	fixed []string // the answer to a question; the words of the vocabulary come after
-	// tight means that no space is between the words of fixed.
-	tight bool
-	// offset is the word of the vocabulary that it begins with, and order what
-	// decides the order of the words; 0 is to count.
-	offset int
-	order  uint64
-	// flipAt is the word, counted from 1, from which on the answer says something else than it would have; 0 is none.
-	flipAt int
+	fixed  []string // the answer to a question; the words of the vocabulary come after
+	tight  bool     // no space is between the words of fixed
+	offset int      // the word of the vocabulary that it begins with
+	order  uint64   // decides the order of the words; 0 is to count
+	flipAt int      // the word, counted from 1, from which on it says something else than it would have; 0 is none
 }
 
 // append appends word i, after the space that separates it.
@@ -161,16 +158,11 @@ func sampleOf(schema *fastjson.Value) any {
 	return "Paris"
 }
 
-// composeForm decides on a call or an answer in JSON: the name of the function,
-// "" for text, what follows it, and what it is worth.
+// composeForm decides on a call or an answer in JSON: the function, "" for text, what follows it, and what it is worth.
 func (x *exchange) composeForm() (name, text string, verdict result.Verdict) {
 	f := x.request.form
-	verdict = x.request.spoilt
-	if verdict == "" {
-		verdict = x.s.drawVerdict(f)
-	}
 	name, text = f.tool, f.sample
-	switch {
+	switch verdict = cmp.Or(x.request.spoilt, x.s.drawVerdict(f)); {
 	case verdict == result.VerdictTruncated:
 		text = text[:len(text)/2]
 	case verdict == result.VerdictBadSchema:

@@ -99,7 +99,7 @@ func newReplica(o *Options, index int, m *livePage, g *gate) *replica {
 	return &replica{
 		o: o, index: index, gate: g, metrics: m, pool: newBlockPool(o.Blocks, o.BlockSize), emptied: make(chan struct{}, 1),
 		phase: time.Duration(index) * o.DecodeStep / time.Duration(o.Replicas),
-		count: State{Finished: map[string]uint64{string(finishStop): 0, string(finishLength): 0, string(finishAbort): 0}},
+		count: State{Finished: map[string]int{string(finishStop): 0, string(finishLength): 0, string(finishAbort): 0}},
 	}
 }
 

@@ -166,7 +166,7 @@ func TestPrefixCache(t *testing.T) {
 				t.Errorf("first token after %v, want %v", got, want)
 			}
 			s := r.state()
-			if s.PrefixQueries != uint64(len(first)+len(second)) || s.PrefixHits != uint64(cached) {
+			if s.PrefixQueries != len(first)+len(second) || s.PrefixHits != cached {
 				t.Errorf("state %+v", s)
 			}
 		})
@@ -219,7 +219,7 @@ func TestPreemption(t *testing.T) {
 		// None of the blocks of the prompts is found at first. B's last block is A's second, whose content goes: all others were empty.
 		want := State{
 			Blocks: 4, PrefixQueries: 12, EvictedBlocks: 1, PromptTokens: 12, GeneratedTokens: 12, Preemptions: 1, FirstTokens: 2,
-			Finished: map[string]uint64{"length": 2, "stop": 0, "abort": 0},
+			Finished: map[string]int{"length": 2, "stop": 0, "abort": 0},
 			// Two prompts, and of B's eight tokens those outside of its first block.
 			EvictableBlocks: 3, PrefillCached: 4, PrefillComputed: 6 + 6 + 4,
 		}
@@ -297,7 +297,7 @@ func TestRandomLoadLeavesNothingBehind(t *testing.T) {
 			if s.Running+s.Waiting+s.BlocksInUse != 0 || r.looping {
 				t.Errorf("state %+v", s)
 			}
-			if uint64(len(all)) != s.Finished["length"]+s.Finished["abort"] {
+			if len(all) != s.Finished["length"]+s.Finished["abort"] {
 				t.Errorf("finished %v of %d", s.Finished, len(all))
 			}
 		})

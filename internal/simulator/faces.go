@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// protocol is one wire protocol: it reads a request and writes a reply, and
-// knows nothing of time. Each is a file of faces.
+// protocol is one wire protocol, a file of faces: it reads a request and writes a reply, and knows nothing of time.
 type protocol struct {
 	Paths []string // where it is served
 	// Engine, if set, is the only server software with this face, which there goes before others of its path.

@@ -23,16 +23,14 @@ import (
 type GatewayOptions struct {
 	// Limit is how many requests are at the engines at once; others wait in the order of their arrival. 0 is no limit.
 	Limit int
-	// Routing is how a request finds its engine: Random, or PrefixAware, which sends
-	// requests that begin alike to the same engine; default Random.
+	// Routing is how a request finds its engine: Random, which is the default, or PrefixAware, by its first bytes.
 	Routing string
-	// NetworkDelay is the round trip between the client and the gateway: all of a reply
-	// comes later by it. A connection is set up without it, as the kernel does that.
+	// NetworkDelay is the round trip between the client and the gateway: all of a reply comes later by it. A connection
+	// is set up without it, as the kernel does that.
 	NetworkDelay time.Duration
-	// NoticeAfter is the time after which the gateway sends no more requests to an engine that is down; default 5s.
-	NoticeAfter time.Duration
-	Seed        uint64       // makes draws repeatable
-	Logger      *slog.Logger // gets one debug line per request that found no engine; default none
+	NoticeAfter  time.Duration // after which no more requests are sent to an engine that is down; default 5s
+	Seed         uint64        // makes draws repeatable
+	Logger       *slog.Logger  // gets one debug line per request that found no engine; default none
 }
 
 // Gateway is a simulated gateway: a reverse proxy with a queue of its own in front of engines, with the metrics page of
@@ -98,8 +96,7 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 // Close drops the connections to the engines.
 func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 
-// Serve answers on l until ctx ends, then closes every connection and returns when all
-// that it started has ended. It returns nil after ctx ended.
+// Serve answers on l until ctx ends, and returns nil when all that it started has ended.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	defer g.Close()
 	return serveUntilDone(ctx, l, &http.Server{Handler: g.handler, ErrorLog: slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelWarn)})
@@ -118,12 +115,12 @@ func (g *Gateway) routes() http.Handler {
 	mux.Handle("POST /", http.HandlerFunc(g.generate))
 	mux.Handle("/", http.HandlerFunc(g.forward))
 	mux.HandleFunc("GET /metrics", servePage(g.metrics.text))
-	handle(mux, "GET /simulator/requests/{traceid}", recordOf(g.Request))
+	handle(mux, "GET /simulator/requests/{traceid}", func(r *http.Request) (any, error) { return found(g.Request(r.PathValue("traceid"))) })
 	handle(mux, "GET /simulator/replicas", func(*http.Request) (any, error) {
-		all := []jsonMap{}
+		all := []map[string]any{}
 		for _, r := range g.replicas {
 			up, _ := r.isUp()
-			all = append(all, jsonMap{"url": r.URL(), "up": up})
+			all = append(all, map[string]any{"url": r.URL(), "up": up})
 		}
 		return all, nil
 	})
@@ -218,8 +215,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(openaiFailure(refusal{http.StatusServiceUnavailable, "ServiceUnavailableError", "no engine answers"}))
 }
 
-// ready returns the engines that requests are sent to: those that are up, and those
-// whose end the gateway has not noticed.
+// ready returns the engines that requests are sent to: those that are up, or whose end the gateway has not noticed.
 func (g *Gateway) ready() []int {
 	var all []int
 	for i, r := range g.replicas {
@@ -265,8 +261,7 @@ func (g *Gateway) Request(traceID string) (GatewayRecord, bool) {
 	return now, true
 }
 
-// Replica is a simulated server on an address of its own that can be dropped, as by the
-// loss of its machine, and started again.
+// Replica is a simulated server on an address of its own that can be dropped, as with its machine, and started again.
 type Replica struct {
 	o       Options
 	address string
@@ -330,8 +325,7 @@ func (r *Replica) Start() error {
 	return nil
 }
 
-// Drop ends it without a farewell: its connections are reset, what runs and waits is
-// lost, and new connections are refused.
+// Drop ends it: its connections are reset, what runs and waits is lost, and new connections are refused.
 func (r *Replica) Drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,18 +34,18 @@ func TestIdentity(t *testing.T) {
 			}
 		}
 	}
-	f("vllm", "/version", 200, jsonMap{"version": "0.18.0"})
+	f("vllm", "/version", 200, map[string]any{"version": "0.18.0"})
 	f("vllm", "/health", 200, "")
 	f("vllm", "/info", 404, nil)
-	f("", "/version", 200, jsonMap{"version": "0.18.0"}) // the default
-	f("no such engine", "/version", 200, jsonMap{"version": "0.18.0"})
+	f("", "/version", 200, map[string]any{"version": "0.18.0"}) // the default
+	f("no such engine", "/version", 200, map[string]any{"version": "0.18.0"})
 	f("triton", "/v1/models", 404, nil)
 	f("triton", "/v2/health/ready", 200, "")
-	f("llamacpp", "/health", 200, jsonMap{"status": "ok"})
+	f("llamacpp", "/health", 200, map[string]any{"status": "ok"})
 	f("ollama", "/", 200, "Ollama is running")
-	f("ollama", "/api/version", 200, jsonMap{"version": "0.17.4"})
+	f("ollama", "/api/version", 200, map[string]any{"version": "0.17.4"})
 	f("ollama", "/health", 404, nil)
-	f("nim", "/v1/version", 200, jsonMap{"release": "1.8.4", "api": "1.8.4"})
+	f("nim", "/v1/version", 200, map[string]any{"release": "1.8.4", "api": "1.8.4"})
 
 	owners := map[string]any{}
 	for _, engine := range Engines() {

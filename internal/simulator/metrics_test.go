@@ -202,7 +202,7 @@ func underLoad(t *testing.T, engine string, f func(v *serving, page map[string]*
 
 // sumOf adds up the replicas; the ratio of blocks stays to be taken.
 func sumOf(states []State) State {
-	sum := State{Finished: make(map[string]uint64)}
+	sum := State{Finished: make(map[string]int)}
 	for _, s := range states {
 		sum.Running += s.Running
 		sum.Waiting += s.Waiting

@@ -50,12 +50,12 @@ func (s *Server) changeWeights(q url.Values) error {
 		next.version = q.Get("version")
 	}
 	for name, p := range map[string]*float64{"shift": &next.shift, "quality": &next.quality} {
-		if !q.Has(name) {
-			continue
-		}
-		var err error
-		if *p, err = strconv.ParseFloat(q.Get(name), 64); err != nil || math.IsNaN(*p) || math.IsInf(*p, 0) {
-			return badRequest("%s must be a number", name)
+		if q.Has(name) {
+			v, err := strconv.ParseFloat(q.Get(name), 64)
+			if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+				return badRequest("%s must be a number", name)
+			}
+			*p = v
 		}
 	}
 	if next.quality < 0 || next.quality > 1 {
@@ -79,8 +79,7 @@ const (
 	randomToken    token = 1 << 42
 )
 
-// tokenize appends the tokens of text: words are separated by white
-// space, and each costs one token per four bytes begun.
+// tokenize appends the tokens of text: words are separated by white space, and each costs one token per four bytes begun.
 func tokenize(dst []token, text string) []token {
 	for from, to := range pieces(text) {
 		t := token(to-from) << 32
@@ -152,8 +151,7 @@ const (
 	vocabularySize = 128_000
 )
 
-// score returns the log-probabilities that the request wants, of an output of
-// the given length; nil where it wants none.
+// score returns the log-probabilities that the request wants, of an output of that length; nil where it wants none.
 func (x *exchange) score(tokens int) *scores {
 	a := &x.request
 	if !a.logprobs {

@@ -3,7 +3,6 @@ package simulator
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -245,8 +244,7 @@ func (q *reading) parseInputs(v *fastjson.Value) (*inputs, error) {
 	return &in, nil
 }
 
-// answerInputs answers a request about inputs. Nothing is generated, so that
-// it takes the time of its prefill; there is no queue.
+// answerInputs answers a request about inputs. It takes the time of its prefill; there is no queue.
 func (x *exchange) answerInputs() error {
 	in, o := x.request.inputs, &x.s.o
 	n := 0 // what the model reads
@@ -290,7 +288,7 @@ func (in *inputs) versionPart() float64 {
 func (in *inputs) Vectors() [][]float32 {
 	vectors := make([][]float32, len(in.texts))
 	for n, tokens := range in.texts {
-		seed := hashTokens(tokens)
+		seed := fold(0, tokens)
 		rng, own := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, hashText("vector", in.version)))
 		var wide [dimensions]float64
 		sum := 0.0
@@ -303,15 +301,6 @@ func (in *inputs) Vectors() [][]float32 {
 		}
 	}
 	return vectors
-}
-
-// hashTokens returns a number that depends on the tokens.
-func hashTokens(tokens []token) uint64 {
-	h := fnv.New64a()
-	for _, t := range tokens {
-		_, _ = fmt.Fprintf(h, "%x ", t) // never fails
-	}
-	return h.Sum64()
 }
 
 // score is the relevance of one text.
@@ -330,7 +319,7 @@ func (in *inputs) Scores() []score {
 				found++
 			}
 		}
-		own := rand.New(rand.NewPCG(hashTokens(text), hashText("score", in.version)))
+		own := rand.New(rand.NewPCG(fold(0, text), hashText("score", in.version)))
 		scores[i] = score{i, float64(found)/float64(len(text)) + in.versionPart()*own.Float64()}
 	}
 	slices.SortStableFunc(scores, func(a, b score) int { return cmp.Compare(b.Value, a.Value) })

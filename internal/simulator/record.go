@@ -14,8 +14,7 @@ import (
 // Kind says what a written event carries.
 type Kind string
 
-// The kinds of events. The chunk with the last token is Answer even where it
-// holds the finish reason; Finish holds nothing else.
+// The kinds of events. That with the last token is Answer even where it holds the finish reason; Finish holds only that.
 const (
 	Role      Kind = "role"
 	Reasoning Kind = "reasoning"
@@ -47,8 +46,7 @@ type Record struct {
 	Path    string    `json:"path"`
 	Fault   string    `json:"fault,omitempty"`
 	Arrival time.Time `json:"arrival"` // when the request's header had been read
-	// Queue is the time until the request entered a batch, Prefill from then
-	// to its first token. Both are 0 until the first token.
+	// Queue is the time until the request entered a batch, Prefill from then to its first token; 0 until that.
 	Queue   time.Duration `json:"queue"`
 	Prefill time.Duration `json:"prefill"`
 	// PromptTokens and CachedTokens are the length of the prompt and the part of it that was in the prefix cache.
@@ -172,8 +170,7 @@ func (l stampedListener) Accept() (net.Conn, error) {
 	return &stampedConn{Conn: c, ctx: l.ctx}, nil
 }
 
-// stampedConn calls before with the time just before each write. Only the
-// goroutine that serves the connection writes, and sets before.
+// stampedConn calls before with the time just before each write. The goroutine that serves it alone writes and sets before.
 type stampedConn struct {
 	net.Conn
 	ctx    context.Context
@@ -212,23 +209,22 @@ type State struct {
 	Waiting int `json:"waiting"` // sequences in the queue
 	// Blocks is the size of the KV cache. A block that is kept only for reuse is not in use; its content may be found,
 	// until it is given up for another.
-	Blocks          int    `json:"blocks"`
-	BlocksInUse     int    `json:"blocks_in_use"`
-	EvictableBlocks int    `json:"evictable_blocks"`
-	EvictedBlocks   uint64 `json:"evicted_blocks"`
-	PrefixQueries   uint64 `json:"prefix_queries"` // prompt tokens looked up in the prefix cache, once per request
-	PrefixHits      uint64 `json:"prefix_hits"`    // of them those found
-	PromptTokens    uint64 `json:"prompt_tokens"`  // of prompts whose prefill is done, cached part included
-	CachedTokens    uint64 `json:"cached_tokens"`  // that part
-	// PrefillComputed and PrefillCached count prompt tokens as a batch takes them
-	// up: computed, or found in the prefix cache; after a preemption again.
-	PrefillComputed uint64            `json:"prefill_computed"`
-	PrefillCached   uint64            `json:"prefill_cached"`
-	GeneratedTokens uint64            `json:"generated_tokens"` // sampled
-	Preemptions     uint64            `json:"preemptions"`      // sequences thrown back into the queue
-	Rejected        uint64            `json:"rejected"`         // requests that found the queue full
-	FirstTokens     uint64            `json:"first_tokens"`     // requests that got a first token
-	Finished        map[string]uint64 `json:"finished"`         // requests by how they ended: stop, length, abort
+	Blocks          int `json:"blocks"`
+	BlocksInUse     int `json:"blocks_in_use"`
+	EvictableBlocks int `json:"evictable_blocks"`
+	EvictedBlocks   int `json:"evicted_blocks"`
+	PrefixQueries   int `json:"prefix_queries"` // prompt tokens looked up in the prefix cache, once per request
+	PrefixHits      int `json:"prefix_hits"`    // of them those found
+	PromptTokens    int `json:"prompt_tokens"`  // of prompts whose prefill is done, cached part included
+	CachedTokens    int `json:"cached_tokens"`  // that part
+	// PrefillComputed and PrefillCached count prompt tokens as a batch takes them up, after a preemption again.
+	PrefillComputed int            `json:"prefill_computed"`
+	PrefillCached   int            `json:"prefill_cached"`
+	GeneratedTokens int            `json:"generated_tokens"` // sampled
+	Preemptions     int            `json:"preemptions"`      // sequences thrown back into the queue
+	Rejected        int            `json:"rejected"`         // requests that found the queue full
+	FirstTokens     int            `json:"first_tokens"`     // requests that got a first token
+	Finished        map[string]int `json:"finished"`         // requests by how they ended: stop, length, abort
 }
 
 // Usage is the part of the KV cache in use, 0 to 1.

@@ -87,7 +87,7 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc("POST "+path, s.generate(p, path))
 	}
 	s.servePages(mux)
-	handle(mux, "GET /simulator/requests/{traceid}", recordOf(s.Request))
+	handle(mux, "GET /simulator/requests/{traceid}", func(r *http.Request) (any, error) { return found(s.Request(r.PathValue("traceid"))) })
 	handle(mux, "GET /simulator/state", func(*http.Request) (any, error) { return s.State(), nil })
 	handle(mux, "POST /simulator/weights", func(r *http.Request) (any, error) { return nil, s.changeWeights(r.URL.Query()) })
 	handle(mux, "POST /simulator/hang", func(r *http.Request) (any, error) {
@@ -115,8 +115,7 @@ func (s *Server) routes() http.Handler {
 
 type faultKey struct{}
 
-// faultOf returns the fault that a request asks for by its path, or one drawn
-// by the options, or one that changes nothing.
+// faultOf returns the fault that a request asks for by its path, or one drawn by the options, or one without effect.
 func (s *Server) faultOf(r *http.Request) *Fault {
 	if f, ok := r.Context().Value(faultKey{}).(*Fault); ok {
 		return f
@@ -131,7 +130,6 @@ func (s *Server) faultOf(r *http.Request) *Fault {
 // returns nil after ctx ended. While it runs, the instants in a Record are those just before the write system call.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var background sync.WaitGroup
 	for i := range s.o.Background {
 		background.Go(func() { s.keepBusy(ctx, i) })
@@ -148,8 +146,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// serveUntilDone answers on l until ctx ends, then closes every connection, and returns when
-// all handlers have ended, for which http.Server.Close does not wait.
+// serveUntilDone answers on l until ctx ends, and returns when all handlers have ended too.
 func serveUntilDone(ctx context.Context, l net.Listener, server *http.Server) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -195,14 +192,12 @@ func (s *Server) State() []State {
 	return states
 }
 
-// recordOf returns what find has of a trace id.
-func recordOf[T any](find func(traceID string) (T, bool)) func(*http.Request) (any, error) {
-	return func(r *http.Request) (any, error) {
-		if record, ok := find(r.PathValue("traceid")); ok {
-			return record, nil
-		}
+// found returns the record of a request, or that there is none.
+func found[T any](record T, ok bool) (any, error) {
+	if !ok {
 		return nil, refusal{status: http.StatusNotFound, message: "no such request"}
 	}
+	return record, nil
 }
 
 // handle answers requests with what f returns in JSON, with no content, or with a refusal in words.

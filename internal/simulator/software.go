@@ -35,14 +35,13 @@ func read(file string, into any) {
 	}
 }
 
-type jsonMap = map[string]any
-
 // compile returns the templates of texts, by name.
 func compile(texts map[string]string) *template.Template {
 	t := template.New("").Funcs(template.FuncMap{
-		"sub":     func(a, b any) int64 { return max(0, toInt(a)-toInt(b)) },
-		"mul":     func(a, b any) int64 { return toInt(a) * toInt(b) },
+		"sub":     func(a, b int) int { return max(0, a-b) },
+		"mul":     func(a, b int) int { return a * b },
 		"ms":      func(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()*1000) },
+		"ns":      func(d time.Duration) int { return int(d) },
 		"json":    jsonOf,
 		"rfc3339": func(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) },
 		"base64":  base64Vector,
@@ -51,16 +50,6 @@ func compile(texts map[string]string) *template.Template {
 		template.Must(t.New(name).Parse(text))
 	}
 	return t
-}
-
-func toInt(v any) int64 {
-	switch n := v.(type) {
-	case int:
-		return int64(n)
-	case uint64:
-		return int64(n)
-	}
-	return v.(int64)
 }
 
 // execute writes a template; one that is none writes nothing.
@@ -263,7 +252,8 @@ func (p *livePage) text() []byte {
 				sum += o.counts[i]
 				fmt.Fprintf(&b, "%s_bucket{%s,le=\"%v\"} %d\n", name, o.labels, bound, sum)
 			}
-			fmt.Fprintf(&b, "%s_bucket{%s,le=\"+Inf\"} %d\n%s_sum{%s} %v\n%s_count{%s} %d\n", name, o.labels, o.n, name, o.labels, o.sum, name, o.labels, o.n)
+			fmt.Fprintf(&b, "%s_bucket{%s,le=\"+Inf\"} %d\n", name, o.labels, o.n)
+			fmt.Fprintf(&b, "%s_sum{%s} %v\n%s_count{%s} %d\n", name, o.labels, o.sum, name, o.labels, o.n)
 		}
 	}
 	return b.Bytes()

@@ -112,11 +112,11 @@ func (r *replica) admit(q *sequence, now time.Time) bool {
 	q.blocks, q.computed = blocks, cached
 	r.waiting = slices.Delete(r.waiting, 0, 1)
 	r.running = append(r.running, q)
-	r.count.PrefillCached += uint64(cached)
+	r.count.PrefillCached += cached
 	if q.now.scheduled.IsZero() { // for the first time
 		if !q.scored { // else it is not looked up
-			r.count.PrefixQueries += uint64(q.prompt)
-			r.count.PrefixHits += uint64(cached)
+			r.count.PrefixQueries += q.prompt
+			r.count.PrefixHits += cached
 		}
 		q.now.scheduled, q.now.cached = now, cached
 	}
@@ -124,8 +124,7 @@ func (r *replica) admit(q *sequence, now time.Time) bool {
 	return true
 }
 
-// preemptLast sends the sequence that was admitted last back to the head of the
-// queue, to be computed again, and returns it.
+// preemptLast sends the sequence that was admitted last back to the head of the queue, and returns it.
 func (r *replica) preemptLast() *sequence {
 	q := r.running[len(r.running)-1]
 	r.running = r.running[:len(r.running)-1]
@@ -144,7 +143,7 @@ func (r *replica) commit(now time.Time) {
 			continue // aborted meanwhile
 		}
 		if w.prompt {
-			r.count.PrefillComputed += uint64(w.compute)
+			r.count.PrefillComputed += w.compute
 		}
 		from := q.computed / r.o.BlockSize
 		q.computed += w.compute
@@ -167,8 +166,8 @@ func (r *replica) sample(q *sequence, now time.Time) {
 		r.observe(q, "inter_token", now.Sub(q.last).Seconds())
 	} else {
 		q.now.first = now
-		r.count.PromptTokens += uint64(q.prompt)
-		r.count.CachedTokens += uint64(q.now.cached)
+		r.count.PromptTokens += q.prompt
+		r.count.CachedTokens += q.now.cached
 		r.count.FirstTokens++
 		r.observe(q, "first_token", now.Sub(q.now.arrival).Seconds())
 	}
@@ -188,7 +187,7 @@ type blockPool struct {
 	size, blocks int
 	cached       map[uint64]*block // by hash
 	free         *list.List        // the blocks without a reference, least recently used first
-	evicted      uint64            // blocks whose content was given up
+	evicted      int               // blocks whose content was given up
 }
 
 type block struct {
@@ -218,8 +217,7 @@ func (p *blockPool) evictable() int {
 	return n
 }
 
-// match returns the blocks that hold the beginning which hashes describe, as
-// far as they are cached, without taking them.
+// match returns the blocks that hold the beginning which hashes describe, as far as they are cached.
 func (p *blockPool) match(hashes []uint64) []*block {
 	var found []*block
 	for _, h := range hashes {
@@ -294,20 +292,24 @@ func (p *blockPool) release(owned []*block) {
 
 func (p *blockPool) needed(tokens int) int { return (tokens + p.size - 1) / p.size }
 
-// extendHashes brings the chained hashes of the full blocks of tokens up to
-// date: each covers its block and all before it.
+// extendHashes brings the hashes of the full blocks of tokens up to date: each covers its block and all before it.
 func extendHashes(hashes []uint64, tokens []token, size int) []uint64 {
 	for (len(hashes)+1)*size <= len(tokens) {
 		h := uint64(1)
 		if len(hashes) > 0 {
 			h = hashes[len(hashes)-1]
 		}
-		for _, t := range tokens[len(hashes)*size : (len(hashes)+1)*size] {
-			h = mix(h, uint64(t))
-		}
-		hashes = append(hashes, h|1) // 0 is no hash
+		hashes = append(hashes, fold(h, tokens[len(hashes)*size:(len(hashes)+1)*size])|1) // 0 is no hash
 	}
 	return hashes
+}
+
+// fold folds tokens into h.
+func fold(h uint64, tokens []token) uint64 {
+	for _, t := range tokens {
+		h = mix(h, uint64(t))
+	}
+	return h
 }
 
 // mix folds t into h by the finalizer of SplitMix64 (Steele, Lea, Flood 2014).

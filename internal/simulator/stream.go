@@ -71,7 +71,7 @@ func framings() map[string]framing {
 		"sse multiline": {eventStream, multilineFrame},
 		"sse extra":     {eventStream, extraFrame},
 		"sse open":      {eventStream, openFrame},
-		"lines":         {"application/x-ndjson", func(dst []byte, _ string, payload []byte) []byte { return append(append(dst, payload...), '\n') }},
+		"lines":         {"application/x-ndjson", lineFrame},
 		"json":          {"application/json", bare},
 		"aws":           {"application/vnd.amazon.eventstream", awsFrame},
 	}
@@ -82,6 +82,11 @@ func (x *exchange) isSSE() bool { return x.contentType == eventStream }
 
 // bare is a payload without a frame.
 func bare(dst []byte, _ string, payload []byte) []byte { return append(dst, payload...) }
+
+// lineFrame is a payload on a line.
+func lineFrame(dst []byte, name string, payload []byte) []byte {
+	return append(bare(dst, name, payload), '\n')
+}
 
 // sseFrame frames as server-sent events do, with the given field start and line end.
 func sseFrame(field, newline string) frameFunc {
@@ -133,8 +138,7 @@ func awsFrame(dst []byte, name string, payload []byte) []byte {
 	return b.Bytes()
 }
 
-// tokens produces the events of the exchange's sequence as they come: the role
-// with the first token, the finish reason with the last.
+// tokens produces the events of the sequence as they come: the role with the first token, the finish reason with the last.
 func (x *exchange) tokens(out sink) error {
 	if err := out(&event{kind: open}); err != nil {
 		return err
