@@ -161,49 +161,45 @@ const maxLag = time.Second
 // do not add up. It ends when no sequence is left.
 func (r *replica) loop() {
 	next := time.Now().Add(r.phase)
-	timer := time.NewTimer(r.phase)
-	defer timer.Stop()
-	r.wait(timer)
 	for {
-		if r.stall() {
-			next = time.Now()
-		}
+		next = r.pause(next)
 		r.mu.Lock()
+		now := time.Now()
+		r.commit(now)
 		if len(r.running)+len(r.waiting) == 0 {
 			r.looping = false
 			r.mu.Unlock()
 			return
 		}
-		next = next.Add(r.plan(time.Now()))
-		r.mu.Unlock()
-
-		if time.Since(next) > maxLag {
-			next = time.Now()
-		}
-		timer.Reset(time.Until(next))
-		r.wait(timer)
-		if r.stall() {
-			next = time.Now()
-		}
-
-		r.mu.Lock()
-		r.commit(time.Now())
+		next = next.Add(r.plan(now))
 		r.mu.Unlock()
 	}
 }
 
-// wait returns when the timer fires or nothing is left to wait for.
-func (r *replica) wait(timer *time.Timer) {
-	for {
+// pause waits until next, or until nothing is left to wait for, and then while the gate is closed. It returns the instant
+// from which the next step counts.
+func (r *replica) pause(next time.Time) time.Time {
+	if time.Since(next) > maxLag {
+		next = time.Now()
+	}
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for over := false; !over; {
 		select {
 		case <-timer.C:
-			return
+			over = true
 		case <-r.emptied:
-			if r.load() == 0 {
-				return
-			}
+			over = r.load() == 0
 		}
 	}
+	for opened := r.gate.Load(); opened != nil && r.load() > 0; opened = r.gate.Load() {
+		select {
+		case <-*opened:
+		case <-r.emptied:
+		}
+		next = time.Now()
+	}
+	return next
 }
 
 // The ways by which a request finds its replica.
@@ -270,19 +266,6 @@ func (g *gate) pass(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// stall waits while the gate is closed and there is work to do, and returns whether it waited.
-func (r *replica) stall() bool {
-	waited := false
-	for opened := r.gate.Load(); opened != nil && r.load() > 0; opened = r.gate.Load() {
-		waited = true
-		select {
-		case <-*opened:
-		case <-r.emptied:
-		}
-	}
-	return waited
 }
 
 // Hang makes the engine hang, or go on. While it hangs no step begins or ends: what runs keeps its slots and its

@@ -41,7 +41,6 @@ func (s *step) duration(o *Options) time.Duration {
 // plan decides what the next step does, and returns how long it takes. The batch goes on first, in the order of
 // admission; then the queue moves up, unless blocks were so short that a sequence had to be preempted.
 func (r *replica) plan(now time.Time) time.Duration {
-	r.step = step{work: r.step.work[:0]}
 	preempted := false
 	for i := 0; i < len(r.running); i++ {
 		q := r.running[i]
@@ -155,6 +154,7 @@ func (r *replica) commit(now time.Time) {
 		}
 	}
 	clear(r.step.work) // do not keep ended sequences alive
+	r.step = step{work: r.step.work[:0]}
 }
 
 func (r *replica) sample(q *sequence, now time.Time) {
