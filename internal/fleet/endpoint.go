@@ -277,10 +277,7 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 
 // read takes in a reading of the pages of the servers.
 func (e *endpoint) read(statuses []page.Status) {
-	e.split.ReadServers(page.NewTotal(statuses))
-	if all := page.NewTotal(e.gateway().Latest()); all != nil { // one that was taken in before changes nothing
-		e.split.ReadGateway(all)
-	}
+	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
 	e.showTTFTParts()
 	e.page.SetServers(statuses)
 	e.memory.Read(statuses)

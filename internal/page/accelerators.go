@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -14,8 +15,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
-// Exporter says how to read GPUs and other accelerators from the page of one exporter, into
-// the snapshots of package gpu. It is immutable.
+// Exporter says how to read GPUs and other accelerators from the page of one exporter, into the snapshots of
+// package gpu. It is immutable.
 type Exporter struct {
 	// Title is the name of the exporter in texts, Vendor of what it shows.
 	Title  string     `yaml:"title"`
@@ -33,15 +34,15 @@ type Exporter struct {
 	Blanks []blank `yaml:"blanks"`
 	// Parts are the kinds that a part of a device has of its own, such as a MIG device.
 	Parts []gpu.Kind `yaml:"parts"`
-	// Readings are the sources of each kind, the better one first; the first that a
-	// device has counts for each value of the label of the kind.
+	// Readings are the sources of each kind, the better one first; the first that a device has counts for each
+	// value of the label of the kind.
 	Readings map[gpu.Kind][]*ExporterSource `yaml:"readings"`
 	// XIDs are the series of critical errors.
 	XIDs xidSeries `yaml:"xids"`
 }
 
-// identity has the labels that identify a device, as templates: each {LABEL} is its
-// value. A template with a label that a sample lacks has no value.
+// identity has the labels that identify a device, as templates: each {LABEL} is its value. A template with a label
+// that a sample lacks has no value.
 type identity struct {
 	UUID      labelTemplate `yaml:"uuid"`
 	Index     labelTemplate `yaml:"index"` // a number, or a text that ends in one
@@ -68,8 +69,8 @@ type ExporterSource struct {
 	Series string `yaml:"series"`
 	// Plus are series whose values are added; without one of them there is no value.
 	Plus []string `yaml:"plus"`
-	// Labels restrict the samples to those with these values; an empty one is a
-	// label that must be missing or empty.
+	// Labels restrict the samples to those with these values; an empty one is a label that must be missing or
+	// empty.
 	Labels map[string]string `yaml:"labels"`
 	// Device identifies the device in place of that of the mapping.
 	Device *identity `yaml:"device"`
@@ -77,8 +78,7 @@ type ExporterSource struct {
 	As string `yaml:"as"`
 	// Scale is what the value is multiplied with to be in base units; 0 is 1.
 	Scale float64 `yaml:"scale"`
-	// Combine is how several samples of a device make one value, `max` or `sum`.
-	// Default: max.
+	// Combine is how several samples of a device make one value, `max` or `sum`. Default: max.
 	Combine string `yaml:"combine"`
 	// DropZero says that 0 stands for an unknown value.
 	DropZero bool `yaml:"drop_zero"`
@@ -90,8 +90,8 @@ type ExporterSource struct {
 	Bits map[string]uint64 `yaml:"bits"`
 }
 
-// xidSeries are the series of critical errors: the number of the latest one, and how
-// many there were lately, by the label xid.
+// xidSeries are the series of critical errors: the number of the latest one, and how many there were lately, by the
+// label xid.
 type xidSeries struct {
 	Last   string `yaml:"last"`
 	Recent string `yaml:"recent"`
@@ -124,11 +124,10 @@ func (c *mapping) compileExporter() {
 			c.readings[kind] = append(c.readings[kind], r)
 		}
 	}
-	if a.XIDs.Last != "" {
-		c.addDevices(a.XIDs.Last, deviceSource{ExporterSource: new(ExporterSource), xids: true})
-	}
-	if a.XIDs.Recent != "" {
-		c.addDevices(a.XIDs.Recent, deviceSource{ExporterSource: new(ExporterSource), xids: true, byXID: "xid"})
+	for series, label := range map[string]string{a.XIDs.Last: "", a.XIDs.Recent: "xid"} {
+		if series != "" {
+			c.addDevices(series, deviceSource{ExporterSource: new(ExporterSource), xids: true, byXID: label})
+		}
 	}
 }
 
@@ -202,8 +201,8 @@ func parseExporter(data []byte, file string) (*Exporter, *config.Mapping, error)
 	return e, m, nil
 }
 
-// Exporter returns how the pages of an exporter of accelerators are read; nil for other software. It
-// is not to be changed.
+// Exporter returns how the pages of an exporter of accelerators are read; nil for other software. It is not to be
+// changed.
 func (m *Mappings) Exporter(name string) *Exporter {
 	if one := m.byName[name]; one != nil {
 		return one.exporter
@@ -211,61 +210,40 @@ func (m *Mappings) Exporter(name string) *Exporter {
 	return nil
 }
 
-// isBlank reports whether a value stands for an unknown one.
-func (m *Exporter) isBlank(v float64) bool {
-	return slices.ContainsFunc(m.Blanks, func(b blank) bool { return v >= b.From && v <= b.To })
-}
-
 // labelTemplate is a text with the names of labels in braces.
 type labelTemplate string
 
 // of returns the text with the values of labels; "" where one is missing or empty.
 func (t labelTemplate) of(get func(name string) string) string {
-	rest := string(t)
-	if n := len(rest) - 1; strings.IndexByte(rest, '{') == 0 && strings.IndexByte(rest, '}') == n {
-		return get(rest[1:n]) // as most are
-	}
-	var text strings.Builder
-	for {
+	text := ""
+	for rest := string(t); ; {
 		before, after, found := strings.Cut(rest, "{")
-		text.WriteString(before)
-		if !found {
-			return text.String()
+		if text += before; !found {
+			return text
 		}
 		name, behind, _ := strings.Cut(after, "}")
 		value := get(name)
 		if value == "" {
 			return ""
 		}
-		text.WriteString(value)
-		rest = behind
+		text, rest = text+value, behind
 	}
 }
 
-// kinds returns the kinds of readings that any of the devices has, and those that the
-// software can show and none of them has: its page has no series of them, as it is
-// configured or of that hardware. Both are sorted.
-func (m *Exporter) kinds(devices []gpu.DeviceSnapshot) (reads, missing []string) {
-	has := map[gpu.Kind]bool{}
-	for i := range devices {
-		for _, r := range devices[i].Readings {
-			has[r.Kind] = true
+// kinds returns the kinds of readings that any of the devices has, and those that the software can show and none of
+// them has: its page has no series of them, as it is configured or of that hardware. Both are sorted.
+func (m *Exporter) kinds(devices []gpu.DeviceSnapshot) (reads, missing []gpu.Kind) {
+	for _, kind := range slices.Sorted(maps.Keys(m.Readings)) {
+		has := func(readings []gpu.Reading) bool {
+			return slices.ContainsFunc(readings, func(r gpu.Reading) bool { return r.Kind == kind })
 		}
-		for j := range devices[i].MIG {
-			for _, r := range devices[i].MIG[j].Readings {
-				has[r.Kind] = true
-			}
-		}
-	}
-	for kind := range has {
-		reads = append(reads, string(kind))
-	}
-	for kind := range m.Readings {
-		if !has[kind] {
-			missing = append(missing, string(kind))
+		if slices.ContainsFunc(devices, func(d gpu.DeviceSnapshot) bool {
+			return has(d.Readings) || slices.ContainsFunc(d.MIG, func(m gpu.MIGSnapshot) bool { return has(m.Readings) })
+		}) {
+			reads = append(reads, kind)
+		} else {
+			missing = append(missing, kind)
 		}
 	}
-	slices.Sort(reads)
-	slices.Sort(missing)
 	return reads, missing
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 )
 
-// startTime is the series of the time at which the process of a server started.
-const startTime = "process_start_time_seconds"
-
 // kind is what the samples of a source are.
 type kind uint8
 
@@ -42,17 +39,15 @@ type source struct {
 	max       bool    // the largest of several samples counts, not the sum
 	requests  *config.MappingRequests
 	device    *deviceSource // of accelerators
-	// spelled is the source whose samples decide in which way the name is
-	// spelled on this page: the source itself but for ended requests, where
-	// it is the first of the sources of one name.
+	// spelled is the source whose samples decide in which way the name is spelled on this page: the source
+	// itself but for ended requests, where it is the first of the sources of one name.
 	spelled int
 }
 
 // label is a label of a sample.
 type label struct{ name, value string }
 
-// target says what the samples of a name are. Spelling counts from 0 for the
-// form of the name to prefer.
+// target says what the samples of a name are. Spelling counts from 0 for the form of the name to prefer.
 type target struct {
 	source   int
 	part     part
@@ -75,8 +70,7 @@ type number struct {
 	either      bool // plus alone is enough: it is of the same series
 }
 
-// distribution is how to work out a histogram: from that of a source, or from
-// the numbers sum and count.
+// distribution is how to work out a histogram: from that of a source, or from the numbers sum and count.
 type distribution struct {
 	source     int
 	scale      float64
@@ -85,23 +79,20 @@ type distribution struct {
 
 // cacheHits is how to work out the hits of a prefix cache.
 type cacheHits struct {
+	*config.MappingPrefixCache
 	hits, queries *number
-	unit          string
-	zeroIfAbsent  string // see config.MappingPrefixCache
-	alone         bool   // no other quantity is read from the series of the queries
+	alone         bool // no other quantity is read from the series of the queries
 }
 
 // mapping is a config.Mapping made ready to read pages with. It is immutable.
 type mapping struct {
-	name     string
-	config   *config.Mapping
+	*software
 	readings map[gpu.Kind][]deviceReading // of accelerators, instead of values and what follows
-	exporter *Exporter                    // of accelerators
 
 	targets  map[string][]target // by plain series name
 	families map[string][]family // by plain name in a TYPE line
 	sources  []source
-	start    int // the source of startTime
+	start    int // the source of the time at which the process of a server started
 
 	labels      []label  // restrict all samples that have the label
 	copies      []string // sorted
@@ -124,13 +115,12 @@ type mapping struct {
 	ready           []readiness
 }
 
-// compile makes a mapping ready. What is wrong in it for a page shows when the
-// page is read. Lengths are those of requests.
+// compile makes a mapping ready. What is wrong in it for a page shows when the page is read. Lengths are those
+// of requests.
 func compile(one *software, lengths bool) *mapping {
 	e := one.config
 	c := &mapping{
-		name: one.name, config: e, exporter: one.exporter,
-		targets: map[string][]target{}, families: map[string][]family{}, start: -1,
+		software: one, targets: map[string][]target{}, families: map[string][]family{}, start: -1,
 		labels: sortedLabels(e.Labels), copies: slices.Sorted(slices.Values(e.Copies)),
 		values:     map[config.Quantity][]*number{},
 		histograms: map[config.Quantity][]*distribution{},
@@ -141,49 +131,41 @@ func compile(one *software, lengths bool) *mapping {
 		c.compileExporter()
 		return c
 	}
-	c.start = c.addSource(startTime, source{max: true})
+	c.start = c.addSource("process_start_time_seconds", source{max: true})
 	for q, sources := range e.Values {
-		for i := range sources {
-			c.values[q] = append(c.values[q], c.addNumber(&sources[i], kindOf(q)))
+		kind := gauge
+		if config.IsCounter(q) {
+			kind = counter
 		}
+		c.values[q] = each(sources, func(s *config.MappingSource) *number { return c.addNumber(s, kind) })
 	}
 	for q, sources := range e.Histograms {
-		for i := range sources {
-			c.histograms[q] = append(c.histograms[q], c.addDistribution(&sources[i]))
-		}
+		c.histograms[q] = each(sources, c.addDistribution)
 	}
 	if lengths {
-		for i := range e.InputLengths {
-			c.inputLengths = append(c.inputLengths, c.addDistribution(&e.InputLengths[i]))
-		}
-		for i := range e.OutputLengths {
-			c.outputLengths = append(c.outputLengths, c.addDistribution(&e.OutputLengths[i]))
-		}
+		c.inputLengths, c.outputLengths = each(e.InputLengths, c.addDistribution), each(e.OutputLengths, c.addDistribution)
 	}
-	for i := range e.PrefixCache {
-		p := &e.PrefixCache[i]
-		c.prefixCache = append(c.prefixCache, cacheHits{
-			hits: c.addNumber(&p.Hits, counter), queries: c.addNumber(&p.Queries, counter),
-			unit: p.Unit, zeroIfAbsent: p.ZeroIfAbsent, alone: !isValue(e, p.Queries.Series),
-		})
-	}
-	for i := range e.Progress {
-		c.progress = append(c.progress, c.addNumber(&e.Progress[i], counter))
-	}
-	for i := range e.Requests {
-		c.requests = append(c.requests, c.addRequests(&e.Requests[i]))
-	}
-	for i := range e.BackendRequests {
-		c.backendRequests = append(c.backendRequests, c.addRequests(&e.BackendRequests[i]))
-	}
-	for i := range e.Ready {
-		c.ready = append(c.ready, c.addReady(&e.Ready[i]))
-	}
+	c.prefixCache = each(e.PrefixCache, func(p *config.MappingPrefixCache) cacheHits {
+		return cacheHits{p, c.addNumber(&p.Hits, counter), c.addNumber(&p.Queries, counter), !isValue(e, p.Queries.Series)}
+	})
+	c.progress = each(e.Progress, func(s *config.MappingSource) *number { return c.addNumber(s, counter) })
+	c.requests, c.backendRequests = each(e.Requests, c.addRequests), each(e.BackendRequests, c.addRequests)
+	c.ready = each(e.Ready, func(r *config.MappingReady) readiness {
+		s := &config.MappingSource{Series: r.Series, Labels: r.Labels, Combine: config.CombineMax, Scale: 1}
+		return readiness{c.addNumber(s, gauge), r.Values}
+	})
 	return c
 }
 
-// readable returns the quantities without those that are not to be read, as an
-// empty list of sources says.
+// each returns what f makes of each of a list, in its order.
+func each[S, T any](list []S, f func(*S) T) (made []T) {
+	for i := range list {
+		made = append(made, f(&list[i]))
+	}
+	return made
+}
+
+// readable returns the quantities without those that are not to be read, as an empty list of sources says.
 func readable(e *config.Mapping, expected []config.Quantity) []config.Quantity {
 	return slices.DeleteFunc(slices.Clone(expected), func(q config.Quantity) bool {
 		sources, written := e.Values[q]
@@ -194,20 +176,11 @@ func readable(e *config.Mapping, expected []config.Quantity) []config.Quantity {
 // isValue reports whether a quantity is read from a series.
 func isValue(e *config.Mapping, series string) bool {
 	for _, sources := range e.Values {
-		for i := range sources {
-			if sources[i].Series == series {
-				return true
-			}
+		if slices.ContainsFunc(sources, func(s config.MappingSource) bool { return s.Series == series }) {
+			return true
 		}
 	}
 	return false
-}
-
-func kindOf(q config.Quantity) kind {
-	if config.IsCounter(q) {
-		return counter
-	}
-	return gauge
 }
 
 func sortedLabels(m map[string]string) []label {
@@ -250,9 +223,8 @@ func (c *mapping) findNumber(name string, i int, spelling uint8) {
 	c.families[name] = append(c.families[name], family{source: i, spelling: spelling})
 }
 
-// addNumber adds the sources of a number. A factor is no counter: it is
-// how large one of what is counted is. A condition is none either, as only the latest
-// page counts, unless it is that the number itself is not 0.
+// addNumber adds the sources of a number. A factor is no counter: it is how large one of what is counted is. A
+// condition is none either, as only the latest page counts, unless it is that the number itself is not 0.
 func (c *mapping) addNumber(s *config.MappingSource, k kind) *number {
 	n := &number{scale: s.Scale}
 	n.source = c.addSource(s.Series, source{
@@ -285,8 +257,8 @@ func (c *mapping) addDistribution(h *config.MappingHistogram) *distribution {
 	return &distribution{sum: add(h.Sum, h.Scale), count: add(h.Count, 1)}
 }
 
-// addRequests adds a source for each way to end. Samples are found as those of
-// the first and go to the one that their labels name.
+// addRequests adds a source for each way to end. Samples are found as those of the first and go to the one that
+// their labels name.
 func (c *mapping) addRequests(r *config.MappingRequests) []int {
 	first := c.addSource(r.Series, source{kind: counter, labels: sortedLabels(r.Labels), requests: r})
 	sources := []int{first}

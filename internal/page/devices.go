@@ -40,21 +40,18 @@ type devicePart struct {
 	profile string
 }
 
-// deviceOf returns the number of the device, or the part of one, that a sample is of, and what the
-// sample counts as. It is not ok for one of none. A sample of critical errors is taken in here.
+// deviceOf returns the number of the device, or the part of one, that a sample is of, and what the sample counts
+// as. It is not ok for one of none. A sample of critical errors is taken in here.
 func (s *scratch) deviceOf(c *mapping, src *deviceSource, ls labels.Labels, v float64) (owner int32, value float64, ok bool) {
 	a := c.exporter
-	if a.isBlank(v) {
-		return 0, 0, false
-	}
-	if value, ok = src.value(v); !ok {
+	if value, ok = src.value(v); !ok || slices.ContainsFunc(a.Blanks, func(b blank) bool { return v >= b.From && v <= b.To }) {
 		return 0, 0, false
 	}
 	d := s.device(a, cmp.Or(src.Device, &a.Device), ls)
-	switch {
-	case d == nil:
+	if d == nil {
 		return 0, 0, false
-	case src.xids:
+	}
+	if src.xids {
 		d.addXID(src.byXID, ls, v)
 		return 0, 0, false
 	}
@@ -118,13 +115,12 @@ func (d *device) addXID(by string, ls labels.Labels, v float64) {
 	}
 }
 
-// readDevices makes a snapshot of the samples of the accelerators of a page, in the order of hosts
-// and indices.
+// readDevices makes a snapshot of the samples of the accelerators of a page, in the order of hosts and indices.
 func (r *Reader) readDevices(c *mapping, s *scratch, p *page, at time.Time) (*Snapshot, error) {
 	switch {
 	case len(s.devices) > maxDevices:
 		return nil, pageErrorf(ReasonTooLarge, "more than %d devices", maxDevices)
-	case !r.shown.names.Admit(maps.Keys(s.devices), maxDeviceNames, at):
+	case !r.shown.admit(maps.Keys(s.devices), maxDeviceNames, at):
 		return nil, pageErrorf(ReasonTooLarge, "more than %d devices within an hour", maxDeviceNames)
 	}
 	for key, samples := range s.byOwner() {
@@ -133,11 +129,10 @@ func (r *Reader) readDevices(c *mapping, s *scratch, p *page, at time.Time) (*Sn
 			return nil, err
 		}
 		s.gauges(c)
-		switch part := s.parts[key]; {
-		case part.number < 0:
-			part.Readings = c.readingsOf(s.results)
-		default:
-			part.MIG = append(part.MIG, gpu.MIGSnapshot{Profile: part.profile, GPUInstance: part.number, Readings: c.readingsOf(s.results)})
+		if part, readings := s.parts[key], c.readingsOf(s.results); part.number < 0 {
+			part.Readings = readings
+		} else {
+			part.MIG = append(part.MIG, gpu.MIGSnapshot{Profile: part.profile, GPUInstance: part.number, Readings: readings})
 		}
 	}
 	snap := &Snapshot{Engine: c.name, At: at, PrefixCacheRatio: -1}
@@ -145,7 +140,7 @@ func (r *Reader) readDevices(c *mapping, s *scratch, p *page, at time.Time) (*Sn
 		return cmp.Or(strings.Compare(a.Host, b.Host), cmp.Compare(a.Index, b.Index), strings.Compare(a.UUID, b.UUID))
 	}) {
 		slices.SortFunc(d.MIG, func(a, b gpu.MIGSnapshot) int { return cmp.Compare(a.GPUInstance, b.GPUInstance) })
-		d.XIDs = r.xids.add(d, at)
+		d.XIDs = r.countXIDs(d, at)
 		snap.Devices, snap.Driver = append(snap.Devices, d.DeviceSnapshot), cmp.Or(snap.Driver, d.driver)
 	}
 	return snap, nil
@@ -162,42 +157,34 @@ func hostOf(from *url.URL) string {
 
 // numberAtEnd returns the number that a text ends in; negative is none.
 func numberAtEnd(text string) int {
-	digits := text[len(strings.TrimRight(text, "0123456789")):]
-	n, err := strconv.Atoi(digits)
+	n, err := strconv.Atoi(text[len(strings.TrimRight(text, "0123456789")):])
 	if err != nil {
 		return -1
 	}
 	return n
 }
 
-// xidWatch counts the critical errors of the devices of one page from one reading to
-// the next.
-type xidWatch struct{ devices map[string]*xidsOf }
-
-// xidsOf is what is known of a device.
-type xidsOf struct {
+// xidWatch counts the critical errors of a device from one reading to the next.
+type xidWatch struct {
 	counts map[uint64]*gpu.XIDCount
 	recent map[uint64]float64 // of the latest reading
 	last   float64            // the same; negative before the first one
 }
 
-// add takes in what a page shows of a device and returns the errors so far. That a page
-// shows the latest error counts from the second reading on, as it may be an old one: an
-// error of the same number is not seen there again.
-func (x *xidWatch) add(d *device, now time.Time) []gpu.XIDCount {
+// countXIDs takes in what a page shows of a device and returns the errors so far. That a page shows the latest
+// error counts from the second reading on, as it may be an old one: an error of the same number is not seen there
+// again.
+func (r *Reader) countXIDs(d *device, now time.Time) []gpu.XIDCount {
 	if d.last < 0 && len(d.xids) == 0 {
 		return nil
 	}
-	if x.devices == nil {
-		x.devices = map[string]*xidsOf{}
-	}
-	w := x.devices[d.UUID]
+	w := r.xids[d.UUID]
 	if w == nil {
-		if len(x.devices) == 2*maxDevices { // a page that makes them up
-			clear(x.devices)
+		if r.xids == nil || len(r.xids) == 2*maxDevices { // a page that makes them up
+			r.xids = map[string]*xidWatch{}
 		}
-		w = &xidsOf{counts: map[uint64]*gpu.XIDCount{}, last: -1}
-		x.devices[d.UUID] = w
+		w = &xidWatch{counts: map[uint64]*gpu.XIDCount{}, last: -1}
+		r.xids[d.UUID] = w
 	}
 	for number, n := range d.xids {
 		w.count(number, n-w.recent[number], now)
@@ -217,7 +204,7 @@ func (x *xidWatch) add(d *device, now time.Time) []gpu.XIDCount {
 }
 
 // count adds more errors of a number.
-func (w *xidsOf) count(number uint64, more float64, now time.Time) {
+func (w *xidWatch) count(number uint64, more float64, now time.Time) {
 	if more <= 0 {
 		return
 	}

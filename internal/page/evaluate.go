@@ -2,6 +2,7 @@ package page
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -53,7 +54,10 @@ func (d *distribution) of(results []series) *Histogram {
 	n := len(res.bounds)
 	h := &Histogram{Bounds: res.bounds, Counts: make([]uint64, n), Sum: res.values[n+1] * d.scale}
 	if d.scale != 1 {
-		h.Bounds = times(res.bounds, d.scale)
+		h.Bounds = slices.Clone(res.bounds)
+		for i := range h.Bounds {
+			h.Bounds[i] *= d.scale
+		}
 	}
 	if !(res.values[n] <= maxCount) || math.IsInf(h.Sum, 0) {
 		return nil
@@ -70,16 +74,7 @@ func (d *distribution) of(results []series) *Histogram {
 	return h
 }
 
-func times(bounds []float64, by float64) []float64 {
-	out := make([]float64, len(bounds))
-	for i, b := range bounds {
-		out[i] = b * by
-	}
-	return out
-}
-
-// maxCount is the largest count that is read: up to it, all whole numbers are
-// exact.
+// maxCount is the largest count that is read: up to it, all whole numbers are exact.
 const maxCount = 1 << 53
 
 // numbers works out the quantities that are one number.
@@ -132,9 +127,8 @@ func (c *mapping) finished(items [][]int, results []series) map[string]float64 {
 	return requests
 }
 
-// cacheUse works out the hits of the prefix cache, the queries, and which item
-// of the mapping they come from; an item < 0 is for none. The item of before
-// comes first, as another one counts something else.
+// cacheUse works out the hits of the prefix cache, the queries, and which item of the mapping they come from; an
+// item < 0 is for none. The item of before comes first, as another one counts something else.
 func (c *mapping) cacheUse(s *scratch, before int) (hits, queries float64, item int) {
 	if before < len(c.prefixCache) {
 		if hits, queries, ok := c.prefixCache[before].of(s); ok {
@@ -149,17 +143,17 @@ func (c *mapping) cacheUse(s *scratch, before int) (hits, queries float64, item 
 	return 0, 0, -1
 }
 
-// of works out hits and queries. Where the mapping says so, a counter of hits
-// that does not exist yet has counted none.
+// of works out hits and queries. Where the mapping says so, a counter of hits that does not exist yet has
+// counted none.
 func (p *cacheHits) of(s *scratch) (hits, queries float64, ok bool) {
 	hits, shown := p.hits.of(s.results)
 	queries, ok = p.queries.of(s.results)
-	shown = shown || p.zeroIfAbsent == config.ZeroOnAll || p.zeroIfAbsent == config.ZeroOnRay && s.isOfRay(p.queries.source)
+	shown = shown || p.ZeroIfAbsent == config.ZeroOnAll || p.ZeroIfAbsent == config.ZeroOnRay && s.isOfRay(p.queries.source)
 	return hits, queries, ok && shown
 }
 
-// halfShown returns the other half where the page shows only the hits or only
-// the queries of a prefix cache: that one was probably renamed.
+// halfShown returns the other half where the page shows only the hits or only the queries of a prefix cache:
+// that one was probably renamed.
 func (c *mapping) halfShown(s *scratch) (config.Quantity, bool) {
 	for i := range c.prefixCache {
 		p := &c.prefixCache[i]
@@ -184,8 +178,7 @@ type use struct {
 	hits, queries float64
 }
 
-// cacheWindow holds what is needed to compute the use of a prefix cache over the
-// last RatioWindow.
+// cacheWindow holds what is needed to compute the use of a prefix cache over the last RatioWindow.
 type cacheWindow struct {
 	item   int   // of the mapping, the source
 	latest use   // as the page has it
@@ -193,9 +186,8 @@ type cacheWindow struct {
 	past   []use // totals, oldest first, at least a step apart; only the first may be out of the window
 }
 
-// ratio takes in the use at a time and returns hits over queries since the
-// beginning of the window, or since the first reading where that is less; -1
-// where nothing was asked or the numbers contradict each other.
+// ratio takes in the use at a time and returns hits over queries since the beginning of the window, or since the
+// first reading where that is less; -1 where nothing was asked or the numbers contradict each other.
 func (w *cacheWindow) ratio(now use, item int) float64 {
 	if len(w.past) == 0 || w.item != item || now.at.Before(w.latest.at) {
 		*w = cacheWindow{item: item, latest: now, total: now, past: append(w.past[:0], now)}
@@ -207,9 +199,8 @@ func (w *cacheWindow) ratio(now use, item int) float64 {
 		queries: w.total.queries + increase(w.latest.queries, now.queries),
 	}
 	w.latest = now
-	start := now.at.Add(-RatioWindow)
-	for len(w.past) > 1 && !w.past[1].at.After(start) {
-		w.past = append(w.past[:0], w.past[1:]...)
+	for len(w.past) > 1 && now.at.Sub(w.past[1].at) >= RatioWindow {
+		w.past = slices.Delete(w.past, 0, 1)
 	}
 	hits, queries := w.total.hits-w.past[0].hits, w.total.queries-w.past[0].queries
 	if now.at.Sub(w.past[len(w.past)-1].at) >= RatioWindow/windowSteps {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // maxBackends is how many backends of a gateway are read one by one. Those of a page
@@ -20,12 +21,6 @@ const maxBackends = 100
 type readiness struct {
 	*number
 	values []float64
-}
-
-// addReady adds the source of a readiness.
-func (c *mapping) addReady(g *config.MappingReady) readiness {
-	n := c.addNumber(&config.MappingSource{Series: g.Series, Labels: g.Labels, Combine: config.CombineMax, Scale: 1}, gauge)
-	return readiness{n, g.Values}
 }
 
 // noBackend is what Python's programs write for a name that is missing.
@@ -48,30 +43,21 @@ func (s *scratch) byBackend(c *mapping) map[string][]sample {
 	}
 	parts := s.byOwner()
 	if len(parts) > maxBackends {
-		c.dropGone(parts)
+		// Of those of which the page shows counters alone, while it shows the readiness of others, the
+		// program keeps the counters of all that it ever had.
+		showsReadiness := func(sm sample) bool {
+			return slices.ContainsFunc(c.ready, func(r readiness) bool { return r.source == int(sm.source) })
+		}
+		maps.DeleteFunc(parts, func(_ string, samples []sample) bool { return !slices.ContainsFunc(samples, showsReadiness) })
 	}
-	if len(parts) > maxBackends {
+	if len(parts) == 0 || len(parts) > maxBackends {
 		return nil
 	}
 	return parts
 }
 
-// dropGone removes the backends of which the page shows counters alone, where it shows the
-// readiness of others: a program may keep the counters of all that it ever had.
-func (c *mapping) dropGone(parts map[string][]sample) {
-	showsReadiness := func(samples []sample) bool {
-		return slices.ContainsFunc(samples, func(sm sample) bool {
-			return slices.ContainsFunc(c.ready, func(r readiness) bool { return r.source == int(sm.source) })
-		})
-	}
-	if !slices.ContainsFunc(slices.Collect(maps.Values(parts)), showsReadiness) {
-		return
-	}
-	maps.DeleteFunc(parts, func(_ string, samples []sample) bool { return !showsReadiness(samples) })
-}
-
-// readBackends adds to the snapshot of a page those of its backends, each read as if
-// it had a page of its own, with the samples of that backend.
+// readBackends adds to the snapshot of a page those of its backends, each read as if it had a page of its own,
+// with the samples of that backend.
 func (r *Reader) readBackends(w way, s *scratch, p *page, snap *Snapshot, parts map[string][]sample) error {
 	backends := make(map[string]*Reader, len(parts))
 	for name, samples := range parts {
@@ -116,8 +102,8 @@ func (s *Snapshot) cleanBackends(secrets *safetext.Secrets) {
 	s.Backends = shown
 }
 
-// judge sets whether the backend of a snapshot is ready, where the page says so: it
-// is then one of one or none of one.
+// judge sets whether the backend of a snapshot is ready, where the page says so: it is then one of one or none of
+// one.
 func (c *mapping) judge(one *Snapshot, results []series) {
 	delete(one.Values, config.Backends)
 	delete(one.Values, config.BackendsReady)
@@ -152,8 +138,8 @@ func (s *Snapshot) countBackends() {
 // GatewayWindow is the longest time that a GatewayUse is about.
 const GatewayWindow = 5 * time.Minute
 
-// GatewayUse is what a gateway, or one backend of it, did in a span of time. What the
-// pages do not show is nil, and so is a mean of nothing.
+// GatewayUse is what a gateway, or one backend of it, did in a span of time. What the pages do not show is nil,
+// and so is a mean of nothing.
 type GatewayUse struct {
 	// Requests ended, and Failed of them failed.
 	Requests *float64 `json:"requests,omitempty"`
@@ -162,8 +148,8 @@ type GatewayUse struct {
 	Rejections *float64 `json:"rejections,omitempty"`
 	Decisions  *float64 `json:"routing_decisions,omitempty"`
 	Cooldowns  *float64 `json:"cooldowns,omitempty"`
-	// HitRatio is the part of what was looked up in the index of prefixes that was
-	// expected in the cache of the chosen backend.
+	// HitRatio is the part of what was looked up in the index of prefixes that was expected in the cache of
+	// the chosen backend.
 	HitRatio *float64 `json:"prefix_cache_hit_ratio,omitempty"`
 	// Queue, Routing and TTFT are means in seconds.
 	Queue   *float64 `json:"queue_seconds,omitempty"`
@@ -171,8 +157,7 @@ type GatewayUse struct {
 	TTFT    *float64 `json:"ttft_seconds,omitempty"`
 }
 
-// A backend is failing from so many failed requests on, if they are more than such a
-// share of all.
+// A backend is failing from so many failed requests on, if they are more than such a share of all.
 const failingRequests, failingShare = 3, 0.1
 
 // IsFailing reports whether so many requests failed that it is worth a look; nil is not.
@@ -180,15 +165,14 @@ func (u *GatewayUse) IsFailing() bool {
 	return u != nil && u.Failed != nil && *u.Failed >= failingRequests && *u.Failed > failingShare**u.Requests
 }
 
-// GatewayUses compares readings of a gateway. The zero value is ready. It is for one
-// goroutine at a time.
+// GatewayUses compares readings of a gateway. The zero value is ready. It is for one goroutine at a time.
 type GatewayUses struct {
 	starts []*Total // of possible spans, the oldest first
 	last   *Total
 }
 
-// Add takes in a reading. After a restart of a replica, and with other replicas than
-// before, the span begins again.
+// Add takes in a reading. After a restart of a replica, and with other replicas than before, the span begins
+// again.
 func (u *GatewayUses) Add(now *Total) {
 	if !now.Follows(u.last) {
 		u.starts = nil
@@ -197,16 +181,13 @@ func (u *GatewayUses) Add(now *Total) {
 	if n := len(u.starts); n == 0 || now.At.Sub(u.starts[n-1].At) >= GatewayWindow/2 {
 		u.starts = append(u.starts, now)
 	}
-	for len(u.starts) > 1 && now.At.Sub(u.starts[0].At) > GatewayWindow {
-		u.starts = slices.Delete(u.starts, 0, 1)
-	}
+	u.starts = stats.DropOld(u.starts, func(start *Total) bool { return now.At.Sub(start.At) > GatewayWindow })
 }
 
 // Latest returns the latest reading; nil before the first.
 func (u *GatewayUses) Latest() *Total { return u.last }
 
-// Span returns the time that the uses are about: at most GatewayWindow, and 0 after one
-// reading.
+// Span returns the time that the uses are about: at most GatewayWindow, and 0 after one reading.
 func (u *GatewayUses) Span() time.Duration {
 	if len(u.starts) == 0 {
 		return 0
@@ -222,17 +203,13 @@ func (u *GatewayUses) Whole() *GatewayUse {
 	return useBetween(u.starts[0], u.last)
 }
 
-// Backend returns the use of a backend, nil as for Whole. One that was not there when the
-// span began counts from 0.
+// Backend returns the use of a backend, nil as for Whole. One that was not there when the span began counts from 0.
 func (u *GatewayUses) Backend(name string) *GatewayUse {
 	if u.Span() == 0 || u.last.Backends[name] == nil {
 		return nil
 	}
 	return useBetween(cmp.Or(u.starts[0].Backends[name], new(Total)), u.last.Backends[name])
 }
-
-// failed is how a request ended that failed, one of config.Finishes.
-const failed = "error"
 
 func useBetween(before, now *Total) *GatewayUse {
 	use := &GatewayUse{
@@ -241,11 +218,7 @@ func useBetween(before, now *Total) *GatewayUse {
 		Queue:     now.Mean(before, config.QueueTime), Routing: now.Mean(before, config.RoutingTime), TTFT: now.Mean(before, config.TTFT),
 	}
 	if ended := now.Ended(before); ended != nil {
-		all := 0.0
-		for _, n := range ended {
-			all += n
-		}
-		use.Requests, use.Failed = &all, new(ended[failed])
+		use.Requests, use.Failed = new(sumOf(ended)), new(ended["error"])
 	}
 	if asked := now.Counted(before, config.PrefixCacheAsked); asked != nil && *asked > 0 {
 		if hits := now.Counted(before, config.PrefixCacheHits); hits != nil {

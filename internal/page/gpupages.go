@@ -70,8 +70,8 @@ func (r *gpuPages) next(all []Status) (*gpu.Snapshot, []GPUPageStatus) {
 	return s, statuses
 }
 
-// log says which pages became readable, with the kinds of readings that they have and those
-// that other pages of this software have, and which ceased to be.
+// log says which pages became readable, with the kinds of readings that they have and those that other pages of this
+// software have, and which ceased to be.
 func (r *gpuPages) log(before, now []GPUPageStatus) {
 	for i := range now {
 		st := &now[i]
@@ -80,7 +80,8 @@ func (r *gpuPages) log(before, now []GPUPageStatus) {
 		case j >= 0 && before[j].State == st.State && before[j].Reason == st.Reason && before[j].Devices == st.Devices:
 		case st.State == Up:
 			reads, missing := r.mappings.Exporter(st.Software).kinds(st.Snapshot.Devices)
-			r.logger.Info("reading GPUs from a page", "server", st.Server, "software", st.Software, "gpus", st.Devices, "reads", reads, "not_on_page", missing)
+			r.logger.Info("reading GPUs from a page", "server", st.Server, "software", st.Software, "gpus", st.Devices,
+				"reads", reads, "not_on_page", missing)
 		default:
 			r.logger.Warn("cannot read GPUs from a page", "server", st.Server, "reason", st.Reason, "err", st.Err)
 		}
@@ -99,12 +100,12 @@ type GPUPages struct {
 	byName map[string]*gpuPages
 }
 
-// NewGPUPages returns what no pages show. The logger, nil for none, gets a line when a page becomes
-// readable or ceases to be; no text of a page may repeat the secrets, or those of its own settings.
-// An error is one of the built-in mappings.
+// NewGPUPages returns what no pages show. The logger, nil for none, gets a line when a page becomes readable or ceases
+// to be; no text of a page may repeat the secrets, or those of its own settings. The error is that of NewMappings.
 func NewGPUPages(logger *slog.Logger, secrets *safetext.Secrets) (*GPUPages, error) {
 	mappings, err := NewMappings(Accelerators, nil)
-	return &GPUPages{Mappings: mappings, logger: cmp.Or(logger, slog.New(slog.DiscardHandler)), secrets: secrets, byName: map[string]*gpuPages{}}, err
+	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
+	return &GPUPages{Mappings: mappings, logger: logger, secrets: secrets, byName: map[string]*gpuPages{}}, err
 }
 
 // Open adds the pages of a name, which were not read yet.

@@ -291,7 +291,7 @@ func TestPageThatMakesUpParts(t *testing.T) {
 			t.Errorf("%d parts, %d errors", len(d.MIG), len(d.XIDs))
 		}
 		for _, s := range r.endpoint.servers {
-			if n := len(s.reader.xids.devices); n > 2*maxDevices {
+			if n := len(s.reader.xids); n > 2*maxDevices {
 				t.Errorf("%d devices are kept", n)
 			}
 		}

@@ -10,34 +10,32 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// Bounds of what a page has put on the pages of this exporter, where each series costs those
-// who store it long after it is gone.
+// Bounds of what a page has put on the pages of this exporter, where each series costs those who store it long after
+// it is gone.
 const (
 	// maxBuckets is how many buckets of a histogram are read. Those of engines have about 20.
 	maxBuckets = 100
-	// newShownEvery is how often the buckets of a page may change to new ones, as an upgrade of
-	// the server may change them.
+	// newShownEvery is how often the buckets of a page may change to new ones, as an upgrade of the server may
+	// change them.
 	newShownEvery = time.Hour
-	// maxShownBuckets is how many sets of buckets of a histogram are known, so that one that was
-	// there before is no new one.
+	// maxShownBuckets is how many sets of buckets of a histogram are known, so that one that was there before is
+	// no new one.
 	maxShownBuckets = 4
-	// maxShownBackends is how many names of backends a page of a gateway may have in
-	// newShownEvery.
+	// maxShownBackends is how many names of backends a page of a gateway may have in newShownEvery.
 	maxShownBackends = 2 * maxBackends
 	// maxBackendName is the longest name of a backend that is read apart, in bytes.
 	maxBackendName = 128
 )
 
-// shown is what a page has put on the pages of this exporter. It outlives other ways of reading
-// the page.
+// shown is what a page has put on the pages of this exporter. It outlives other ways of reading the page.
 type shown struct {
 	buckets map[config.Quantity][][]float64 // the latest sets of bounds
 	changed time.Time                       // when one was added to others
-	names   Names                           // of backends or accelerators
+	names   map[string]time.Time            // of backends or accelerators, and when they were last there
 }
 
-// checkBuckets takes in the histograms of a snapshot. The error is that buckets changed which
-// had changed a short while ago.
+// checkBuckets takes in the histograms of a snapshot. The error is that buckets changed which had changed a short
+// while ago.
 func (k *shown) checkBuckets(snap *Snapshot) error {
 	var fresh, changed []config.Quantity
 	for q, h := range snap.Histograms {
@@ -65,51 +63,46 @@ func (k *shown) checkBuckets(snap *Snapshot) error {
 	return nil
 }
 
-// Names are those that a page showed lately of what has series of its own. The zero value is
-// ready. It is for one goroutine at a time.
-type Names struct{ seen map[string]time.Time }
-
-// Admit takes in the names of a page, each once. It reports false, and takes in none, where
-// they would be more than most with those of the last hour.
-func (n *Names) Admit(names iter.Seq[string], most int, at time.Time) bool {
+// admit takes in the names of what has series of its own on a page, each once. It reports false, and takes in none
+// that is new, where they would be more than most with those of the last hour.
+func (k *shown) admit(names iter.Seq[string], most int, at time.Time) bool {
 	fresh := 0
 	for name := range names {
-		if _, known := n.seen[name]; known {
-			n.seen[name] = at
+		if _, known := k.names[name]; known {
+			k.names[name] = at
 		} else {
 			fresh++
 		}
 	}
-	maps.DeleteFunc(n.seen, func(_ string, seen time.Time) bool { return at.Sub(seen) >= newShownEvery })
-	if len(n.seen)+fresh > most {
+	maps.DeleteFunc(k.names, func(_ string, seen time.Time) bool { return at.Sub(seen) >= newShownEvery })
+	if len(k.names)+fresh > most {
 		return false
 	}
-	if n.seen == nil && fresh > 0 {
-		n.seen = map[string]time.Time{}
+	if k.names == nil && fresh > 0 {
+		k.names = map[string]time.Time{}
 	}
 	for name := range names {
-		n.seen[name] = at
+		k.names[name] = at
 	}
 	return true
 }
 
 // Bounds of what readers keep from one page to the next.
 const (
-	// smallState is what one reader keeps without leave, in bytes: more than twice what a
-	// server with eight ranks needs.
+	// smallState is what one reader keeps without leave, in bytes: more than twice what a server with eight ranks
+	// needs.
 	smallState = 64 << 10
 	// maxLargeStates is what the readers of all endpoints have together beyond that.
 	maxLargeStates = 32 << 20
 )
 
-// keep takes leave for what the reader keeps. Where there is none even without the series
-// that are gone, it keeps nothing, and the page is one that is too large.
+// keep takes leave for what the reader keeps. Where there is none even without the series that are gone, it keeps
+// nothing, and the page is one that is too large.
 func (r *Reader) keep(m *mapping) error {
 	if r.lease() {
 		return nil
 	}
-	r.fold(m, 0)
-	if r.lease() {
+	if r.fold(m, 0); r.lease() {
 		return nil
 	}
 	size := r.size()
@@ -137,8 +130,7 @@ func (r *Reader) drop() {
 	*r = Reader{mappings: r.mappings, shown: r.shown}
 }
 
-// size returns what the reader keeps, in bytes. Bounds of histograms count, which are
-// usually shared.
+// size returns what the reader keeps, in bytes. Bounds of histograms count, which are usually shared.
 func (r *Reader) size() int64 {
 	const word = int(unsafe.Sizeof(float64(0)))
 	n := cap(r.cells) * int(unsafe.Sizeof(cell{}))

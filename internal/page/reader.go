@@ -47,8 +47,8 @@ type Reader struct {
 	worked time.Time       // when progress was last seen
 	ranks  map[uint64]rank // by the labels of their series
 
-	backends map[string]*Reader // of a gateway, those on the latest page by name
-	xids     xidWatch           // of accelerators
+	backends map[string]*Reader   // of a gateway, those on the latest page by name
+	xids     map[string]*xidWatch // of accelerators by UUID
 }
 
 // way is in which way a page was read.
@@ -93,7 +93,7 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 		return r.readDevices(c, s, p, at)
 	}
 	backends := s.byBackend(c)
-	if !r.shown.names.Admit(maps.Keys(backends), maxShownBackends, at) {
+	if !r.shown.admit(maps.Keys(backends), maxShownBackends, at) {
 		backends = nil
 	}
 	if err := s.assemble(p, c); err != nil {
@@ -173,7 +173,7 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 	if hits, queries, item := c.cacheUse(s, r.item); item >= 0 {
 		r.item = item
 		snap.Values[config.PrefixCacheHits], snap.Values[config.PrefixCacheAsked] = hits, queries
-		snap.PrefixCacheUnit = c.prefixCache[item].unit
+		snap.PrefixCacheUnit = c.prefixCache[item].Unit
 		snap.PrefixCacheRatio = r.cache.ratio(use{at, hits, queries}, item)
 	}
 	if r.start > 0 {

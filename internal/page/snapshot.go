@@ -1,7 +1,6 @@
-// Package page reads the metrics pages of inference servers into one vocabulary:
-// queue, KV cache, prefix-cache hits, tokens and latency histograms. What a series
-// of an engine means is in a mapping, one file for each engine, and not in code. With probes,
-// the pages divide the time to first token into its parts.
+// Package page reads the metrics pages of inference servers into one vocabulary: queue, KV cache, prefix-cache hits,
+// tokens and latency histograms. What a series of an engine means is in a mapping, one file for each engine, and not
+// in code. With probes, the pages divide the time to first token into its parts.
 package page
 
 import (
@@ -16,51 +15,43 @@ import (
 // RatioWindow is the time over which Snapshot.PrefixCacheRatio is computed.
 const RatioWindow = 5 * time.Minute
 
-// Snapshot is what one reading of a page found. It is immutable. What the page
-// does not show is absent.
+// Snapshot is what one reading of a page found. It is immutable. What the page does not show is absent.
 type Snapshot struct {
 	// Engine is the name of the mapping that the page was read with.
 	Engine string
 	// At is when the page had been received.
 	At time.Time
-	// Values are the quantities that are one number, in the unit of the
-	// quantity: finite, and not negative. Counters grow while the exporter
-	// runs, unless the server restarts.
+	// Values are the quantities that are one number, in the unit of the quantity: finite, and not negative.
+	// Counters grow while the exporter runs, unless the server restarts.
 	Values map[config.Quantity]float64
 	// Histograms are the distributions, in the unit of the quantity.
 	Histograms map[config.Quantity]*Histogram
-	// InputLengths and OutputLengths are the lengths of the prompts and of the answers of
-	// ended requests, in tokens; nil unless the mappings are those WithLengths.
+	// InputLengths and OutputLengths are the lengths of the prompts and of the answers of ended requests, in
+	// tokens; nil unless the mappings are those WithLengths.
 	InputLengths, OutputLengths *Histogram
-	// Requests counts ended requests by how they ended: a key is one of
-	// Finishes.
+	// Requests counts ended requests by how they ended: a key is one of config.Finishes.
 	Requests map[string]float64
-	// PrefixCacheUnit is what the hits of the prefix cache are counted in;
-	// "" without hits.
+	// PrefixCacheUnit is what the hits of the prefix cache are counted in; "" without hits.
 	PrefixCacheUnit string
-	// Role is what part of a request the server does, one of config.Roles; "" where the
-	// page does not show it.
+	// Role is what part of a request the server does, one of config.Roles; "" where the page does not show it.
 	Role string
-	// PrefixCacheRatio is hits over queries of the last RatioWindow, or of
-	// the time since the first reading where that is less; negative while
-	// nothing was asked of the cache.
+	// PrefixCacheRatio is hits over queries of the last RatioWindow, or of the time since the first reading
+	// where that is less; negative while nothing was asked of the cache.
 	PrefixCacheRatio float64
-	// Started is when the server's process started; the zero time where the page does not
-	// show it.
+	// Started is when the server's process started; the zero time where the page does not show it.
 	Started time.Time
-	// LastProgress is the last time that the engine was seen to work, or to
-	// have nothing to do; of ranks that have requests that of the one where it
-	// is longest ago. The zero time where the engine does not show it.
+	// LastProgress is the last time that the engine was seen to work, or to have nothing to do; of ranks that
+	// have requests that of the one where it is longest ago. The zero time where the engine does not show it.
 	LastProgress time.Time
-	// Missing are the quantities that every page of this engine shows, or
-	// every one after some work, and this one did not. Sorted.
+	// Missing are the quantities that every page of this engine shows, or every one after some work, and this
+	// one did not. Sorted.
 	Missing []config.Quantity
 	// Devices are the accelerators that a page shows, and Driver is their driver's version.
 	Devices []gpu.DeviceSnapshot
 	Driver  string
-	// Backends are what the page of a gateway shows of each of its backends, by name;
-	// nil where it shows none, or more than are read one by one. Of the values,
-	// BackendsReady is 1 or 0 where the page says whether the backend is ready.
+	// Backends are what the page of a gateway shows of each of its backends, by name; nil where it shows none,
+	// or more than are read one by one. Of the values, BackendsReady is 1 or 0 where the page says whether the
+	// backend is ready.
 	Backends map[string]*Snapshot
 }
 
@@ -107,8 +98,7 @@ const (
 
 // Status is what is known of one server after a reading. It is immutable.
 type Status struct {
-	// Server is the name of the server: host and port of its page, and the
-	// path unless that is the usual one.
+	// Server is the name of the server: host and port of its page, and the path unless that is the usual one.
 	Server string
 	// URL is the page, without credentials.
 	URL string
@@ -119,21 +109,20 @@ type Status struct {
 	State  State
 	Reason Reason
 	Err    error
-	// Absent reports that there is no server, and nothing to publish: a page that
-	// is not configured and no mapping knows, a model that a router has not
-	// loaded, or one that was not asked for want of a file of this machine.
+	// Absent reports that there is no server, and nothing to publish: a page that is not configured and no
+	// mapping knows, a model that a router has not loaded, or one that was not asked for want of a file of this
+	// machine.
 	Absent bool
 	// Snapshot is nil unless the state is up.
 	Snapshot *Snapshot
-	// LastProgress is that of the latest snapshot, also while the server is
-	// down.
+	// LastProgress is that of the latest snapshot, also while the server is down.
 	LastProgress time.Time
 	// Failures counts the readings that failed, by reason.
 	Failures map[Reason]uint64
 }
 
-// Total is what the pages of the servers of an endpoint, or of the replicas of a gateway,
-// show together at one time. It is immutable.
+// Total is what the pages of the servers of an endpoint, or of the replicas of a gateway, show together at one time.
+// It is immutable.
 type Total struct {
 	// Engine is the mapping that the first page was read with.
 	Engine string
@@ -142,17 +131,15 @@ type Total struct {
 	// Servers are the names of those whose pages were read; Failed is how many could not be.
 	Servers []string
 	Failed  int
-	// Values are the numbers as in a Snapshot: the largest of what does not add up, else the
-	// sum. A sum is absent where a page lacks the number, unless that is a counter which
-	// another page of the same software shows: many appear with the first event.
+	// Values are the numbers as in a Snapshot: the largest of what does not add up, else the sum. A sum is
+	// absent where a page lacks the number, unless that is a counter which another page of the same software
+	// shows: many appear with the first event.
 	Values map[config.Quantity]float64
-	// Histograms are the distributions that all pages show, those with different bounds
-	// by count and sum alone.
+	// Histograms are the distributions that all pages show, those with different bounds by count and sum alone.
 	Histograms map[config.Quantity]*Histogram
 	// Requests counts ended requests by how they ended, as in a Snapshot.
 	Requests map[string]float64
-	// HitRatio is the mean PrefixCacheRatio of the servers that looked anything up; nil
-	// where none did.
+	// HitRatio is the mean PrefixCacheRatio of the servers that looked anything up; nil where none did.
 	HitRatio *float64
 	// Backends are what the replicas of a gateway show of each backend, by name.
 	Backends map[string]*Total
@@ -207,8 +194,21 @@ func (t *Total) sum() {
 			}
 			t.Backends[name].add(t.Servers[i], b)
 		}
-		if len(t.pages) > 1 {
-			t.sumWith(s)
+		if len(t.pages) == 1 {
+			continue // what it shows is all
+		}
+		for q := range s.Values {
+			if v, ok := t.value(q); ok {
+				t.Values[q] = v
+			}
+		}
+		for q := range s.Histograms {
+			if h := t.histogram(q); h != nil {
+				t.Histograms[q] = h
+			}
+		}
+		for finish, n := range s.Requests {
+			t.Requests[finish] += n
 		}
 	}
 	for _, b := range t.Backends {
@@ -219,45 +219,24 @@ func (t *Total) sum() {
 	}
 }
 
-// sumWith sets what all pages together have of what one of them shows.
-func (t *Total) sumWith(s *Snapshot) {
-	for q := range s.Values {
-		if v, ok := t.value(q); ok {
-			t.Values[q] = v
-		}
-	}
-	for q := range s.Histograms {
-		if h := t.histogram(q); h != nil {
-			t.Histograms[q] = h
-		}
-	}
-	for finish, n := range s.Requests {
-		t.Requests[finish] += n
-	}
-}
-
 // value returns a number of all pages.
 func (t *Total) value(q config.Quantity) (sum float64, ok bool) {
 	for _, s := range t.pages {
 		v, shown := s.Values[q]
+		shown = shown || config.IsCounter(q) && slices.ContainsFunc(t.pages, func(other *Snapshot) bool {
+			_, shown := other.Values[q]
+			return shown && other.Engine == s.Engine
+		})
 		switch {
 		case !config.AddsUp(q):
 			sum = max(sum, v)
-		case !shown && !(config.IsCounter(q) && t.shows(s.Engine, q)):
+		case !shown:
 			return 0, false
 		default:
 			sum += v
 		}
 	}
 	return sum, true
-}
-
-// shows reports whether a page of a software shows a number.
-func (t *Total) shows(engine string, q config.Quantity) bool {
-	return slices.ContainsFunc(t.pages, func(s *Snapshot) bool {
-		_, shown := s.Values[q]
-		return shown && s.Engine == engine
-	})
 }
 
 // histogram returns a distribution of all pages; nil where one lacks it.
@@ -282,8 +261,8 @@ func (t *Total) histogram(q config.Quantity) *Histogram {
 	return sum
 }
 
-// Follows reports whether the total is of the same servers as an earlier one, and none of
-// them was restarted in between: only then can the two be compared. None follows nil.
+// Follows reports whether the total is of the same servers as an earlier one, and none of them was restarted in
+// between: only then can the two be compared. None follows nil.
 func (t *Total) Follows(before *Total) bool {
 	if before == nil || !slices.Equal(t.Servers, before.Servers) {
 		return false
@@ -324,8 +303,8 @@ func (t *Total) page(server string) *Snapshot {
 	return new(Snapshot)
 }
 
-// Counted returns by how much a counter grew since a total that this one Follows; nil where
-// it is not known. A server that showed none before counts from 0.
+// Counted returns by how much a counter grew since a total that this one Follows; nil where it is not known. A
+// server that showed none before counts from 0.
 func (t *Total) Counted(before *Total, q config.Quantity) *float64 {
 	if _, ok := t.Values[q]; !ok {
 		return nil
@@ -337,8 +316,8 @@ func (t *Total) Counted(before *Total, q config.Quantity) *float64 {
 	return &sum
 }
 
-// Mean returns the mean of what was measured since a total that this one Follows, in the
-// unit of the quantity; nil where it is not known, or nothing was measured.
+// Mean returns the mean of what was measured since a total that this one Follows, in the unit of the quantity; nil
+// where it is not known, or nothing was measured.
 func (t *Total) Mean(before *Total, q config.Quantity) *float64 {
 	if t.Histograms[q] == nil {
 		return nil
@@ -360,8 +339,8 @@ func (t *Total) Mean(before *Total, q config.Quantity) *float64 {
 	return new(sum / float64(count))
 }
 
-// Ended returns how many requests ended since a total that this one Follows, by how they
-// ended; nil where it is not known.
+// Ended returns how many requests ended since a total that this one Follows, by how they ended; nil where it is not
+// known.
 func (t *Total) Ended(before *Total) map[string]float64 {
 	if len(t.Requests) == 0 {
 		return nil

@@ -15,19 +15,18 @@ import (
 const TTFTWindow = 5 * time.Minute
 
 const (
-	// ttftStarts is how many readings of a page are kept as possible starts of the window;
-	// those in between are left out.
+	// ttftStarts is how many readings of a page are kept as possible starts of the window; those in between
+	// are left out.
 	ttftStarts = 10
-	// minTTFTProbes is the fewest probes whose time is divided, and maxTTFTProbes how many
-	// are kept. More make the window shorter.
+	// minTTFTProbes is the fewest probes whose time is divided, and maxTTFTProbes how many are kept. More make
+	// the window shorter.
 	minTTFTProbes, maxTTFTProbes = 3, 256
-	// ttftExcess is by how much, as a share of TTFT, the parts may exceed it and still be
-	// taken for a division of it: what the edges of the window account for.
+	// ttftExcess is by how much, as a share of TTFT, the parts may exceed it and still be taken for a division
+	// of it: what the edges of the window account for.
 	ttftExcess = 0.05
 )
 
-// TTFTPart is a part of the time to first token of a client. The set is closed: it is
-// a label value.
+// TTFTPart is a part of the time to first token of a client. The set is closed: it is a label value.
 type TTFTPart string
 
 // The parts, in the order of a request.
@@ -54,27 +53,24 @@ func TTFTPartNames() []TTFTPart {
 	return []TTFTPart{PartNetwork, PartGatewayQueue, PartEngineQueue, PartPrefill, PartRest}
 }
 
-// TTFTParts is where the mean time to first token of probes went. It is never changed
-// once made.
+// TTFTParts is where the mean time to first token of probes went. It is never changed once made.
 type TTFTParts struct {
-	// TTFT is the mean of the probes in seconds, Probes how many there were and Span in
-	// how long a time.
+	// TTFT is the mean of the probes in seconds, Probes how many there were and Span in how long a time.
 	TTFT   float64
 	Probes int
 	Span   time.Duration
-	// Seconds are the parts, in the order of TTFTPartNames; nil is not known, and then
-	// contained in the rest. They add up to TTFT.
+	// Seconds are the parts, in the order of TTFTPartNames; nil is not known, and then contained in the rest.
+	// They add up to TTFT.
 	Seconds [numTTFTParts]*float64
-	// Requests is how many requests the means of the pages are of, the probes among them;
-	// 0 where no page is used.
+	// Requests is how many requests the means of the pages are of, the probes among them; 0 where no page is
+	// used.
 	Requests uint64
-	// Excess is by how many seconds the pages' means and the network exceed TTFT: those of
-	// other requests, which then say nothing of the probes. All parts are unknown then; 0 else.
+	// Excess is by how many seconds the pages' means and the network exceed TTFT: those of other requests,
+	// which then say nothing of the probes. All parts are unknown then; 0 else.
 	Excess float64
 }
 
-// MarshalJSON writes the parts as the API has them, by name and without those that are not
-// known.
+// MarshalJSON writes the parts as the API has them, by name and without those that are not known.
 func (p *TTFTParts) MarshalJSON() ([]byte, error) {
 	parts := map[TTFTPart]float64{}
 	for i, name := range TTFTPartNames() {
@@ -92,9 +88,8 @@ func (p *TTFTParts) MarshalJSON() ([]byte, error) {
 	}{p.TTFT, p.Probes, p.Span.Seconds(), p.Requests, parts, p.Excess})
 }
 
-// TTFTSplit divides the time to first token of the probes of one endpoint, by what the pages
-// of its servers and of its gateway show in the same time. The zero value is ready. It is
-// safe for concurrent use.
+// TTFTSplit divides the time to first token of the probes of one endpoint, by what the pages of its servers and of
+// its gateway show in the same time. The zero value is ready. It is safe for concurrent use.
 type TTFTSplit struct {
 	mu     sync.Mutex
 	probes []splitProbe         // the oldest first
@@ -150,21 +145,17 @@ func seconds32(d time.Duration) float32 {
 	return float32(d.Seconds())
 }
 
-// ReadGateway takes in how long requests waited at the gateway by the pages of its
-// replicas.
-func (s *TTFTSplit) ReadGateway(all *Total) {
+// Read takes in how long requests waited at the servers and how long their prefill took, by the pages of all
+// servers, and how long they waited at the gateway, by those of its replicas; nil where none was read. A
+// gateway whose pages were taken in before changes nothing.
+func (s *TTFTSplit) Read(servers, gateway *Total) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read(ttftGatewayQueue, all, config.QueueTime)
-}
-
-// ReadServers takes in how long requests waited at the servers and how long their
-// prefill took, over all servers; nil where no page was read.
-func (s *TTFTSplit) ReadServers(all *Total) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.read(ttftEngineQueue, all, config.QueueTime)
-	s.read(ttftPrefill, all, config.PrefillTime)
+	s.read(ttftEngineQueue, servers, config.QueueTime)
+	s.read(ttftPrefill, servers, config.PrefillTime)
+	if gateway != nil {
+		s.read(ttftGatewayQueue, gateway, config.QueueTime)
+	}
 }
 
 // read takes in a distribution of all pages, or that one of them lacks it.
@@ -181,16 +172,14 @@ func (s *TTFTSplit) read(part int, all *Total, q config.Quantity) {
 	}
 }
 
-// Restart forgets the readings and the probes: as after a burst, which the pages count and
-// no probe is like.
+// Restart forgets the readings and the probes: as after a burst, which the pages count and no probe is like.
 func (s *TTFTSplit) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.probes, s.pages = nil, nil
 }
 
-// read adds a reading. Where the servers are others than before, or one was restarted,
-// the window begins again.
+// read adds a reading. Where the servers are others than before, or one was restarted, the window begins again.
 func (p *pageMeans) read(all *Total, h *Histogram) {
 	if h == nil || len(all.Servers) == 0 {
 		*p = pageMeans{}
@@ -207,23 +196,20 @@ func (p *pageMeans) read(all *Total, h *Histogram) {
 	}
 }
 
-// since returns the mean from a time to the latest reading, and over how many requests; 0
-// requests is not known. It begins with the latest reading that is not after that time.
+// since returns the mean from a time to the latest reading, and over how many requests; NaN of none, or where
+// it is not known. It begins with the latest reading that is not after that time.
 func (p *pageMeans) since(from time.Time) (mean float64, requests uint64) {
-	for _, s := range slices.Backward(p.starts) {
-		if s.at.After(from) {
-			continue
+	start := p.last
+	for _, s := range p.starts {
+		if !s.at.After(from) {
+			start = s
 		}
-		if n := p.last.count - s.count; n > 0 {
-			return max(0, p.last.sum-s.sum) / float64(n), n
-		}
-		break
 	}
-	return 0, 0
+	requests = p.last.count - start.count
+	return max(0, p.last.sum-start.sum) / float64(requests), requests
 }
 
-// window returns the time that all pages and the probes are about, and forgets what is
-// older.
+// window returns the time that all pages and the probes are about, and forgets what is older.
 func (s *TTFTSplit) window(now time.Time) (from, until time.Time) {
 	from, until = now.Add(-TTFTWindow), now
 	s.probes = stats.DropOld(s.probes, func(p splitProbe) bool { return p.at.Before(from) })
@@ -249,8 +235,7 @@ func (s *TTFTSplit) window(now time.Time) (from, until time.Time) {
 	return from, until
 }
 
-// Parts returns the parts by now; nil where too few probes, or nothing but the network, are
-// known.
+// Parts returns the parts by now; nil where too few probes, or nothing but the network, are known.
 func (s *TTFTSplit) Parts(now time.Time) *TTFTParts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,8 +280,8 @@ func (s *TTFTSplit) Parts(now time.Time) *TTFTParts {
 	return out
 }
 
-// close sets the rest. Parts that exceed the whole by little are scaled down to it; by
-// more they are not parts of it.
+// close sets the rest. Parts that exceed the whole by little are scaled down to it; by more they are not parts of
+// it.
 func (p *TTFTParts) close() {
 	sum := 0.0
 	for _, v := range p.Seconds {

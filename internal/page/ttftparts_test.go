@@ -41,8 +41,7 @@ func (s *split) read() {
 			config.QueueTime: {Count: s.requests, Sum: queue}, config.PrefillTime: {Count: s.requests, Sum: prefill},
 		}}
 	}
-	s.ReadServers(total("a", s.queue, s.prefill))
-	s.ReadGateway(total("g", s.gateway, 0))
+	s.Read(total("a", s.queue, s.prefill), total("g", s.gateway, 0))
 }
 
 func untold() api.ServerTimes { return api.ServerTimes{Queue: -1, Prefill: -1, Decode: -1} }
