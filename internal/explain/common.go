@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,28 +9,24 @@ import (
 	"time"
 )
 
-// Factor is what endpoints can have in common.
-type Factor struct {
-	// Kind is gateway, gpu, host, node, zone and so on, or dns: those with few endpoints
-	// come first in Kinds.
-	Kind, Value string
-}
+// Factor is what endpoints can have in common, of one of Kinds.
+type Factor struct{ Kind, Value string }
 
-// Kinds returns the kinds of factors, those that say more first. Kinds that are names
-// of labels are taken from the labels of the endpoints.
+// Kinds returns the kinds of factors, those that say more first. Kinds that are names of labels are taken from the
+// labels of the endpoints.
 func Kinds() []string {
-	return []string{"gateway", "gpu", "host", "node", "rack", "cluster", "zone", "availability_zone", "region", "location", "datacenter", "dns"}
+	return []string{
+		"gateway", "gpu", "host", "node", "rack", "cluster", "zone", "availability_zone", "region", "location", "datacenter", "dns",
+	}
 }
 
-// Everything is the kind of factor of endpoints that have nothing in common but this
-// exporter.
+// Everything is the kind of factor of endpoints that have nothing in common but this exporter.
 const Everything = "exporter"
 
 // Peer is one of all endpoints, as far as others are compared with it.
 type Peer struct {
 	Endpoint string
-	// Cause is that of the endpoint alone; Healthy while it is up, "" while nothing is
-	// known of it.
+	// Cause is that of the endpoint alone; Healthy while it is up, "" while nothing is known of it.
 	Cause Cause
 	Since time.Time
 	// Well is when the latest probe started that succeeded; zero is never.
@@ -42,8 +39,8 @@ type Shared struct {
 	Factor
 	// Cause is that of each of them alone.
 	Cause Cause
-	// Endpoints fail, sorted; All is how many have the factor. Outside is how many
-	// others there are, OutsideFailing how many of those fail in the same way.
+	// Endpoints fail, sorted; All is how many have the factor. Outside is how many others there are, OutsideFailing
+	// how many of those fail in the same way.
 	Endpoints               []string
 	All                     int
 	Outside, OutsideFailing int
@@ -56,8 +53,7 @@ const (
 	mostly = 0.8
 )
 
-// classOf returns what a cause looks like to several endpoints: "" is one that they
-// cannot have in common.
+// classOf returns what a cause looks like to several endpoints: "" is one that they cannot have in common.
 func classOf(c Cause) Cause {
 	switch c {
 	case Network, ProcessGone, GatewayLost:
@@ -68,38 +64,26 @@ func classOf(c Cause) Cause {
 	return c
 }
 
-// isMachine reports whether a factor of a kind is one machine: two endpoints of it do not
-// fail at once by chance.
+// isMachine reports whether a factor of a kind is one machine: two endpoints of it do not fail at once by chance.
 func isMachine(kind string) bool {
 	return slices.Contains([]string{"gateway", "gpu", "host", "node"}, kind)
 }
 
-// fewest returns how many endpoints must fail for a factor to be what they have in
-// common.
-func fewest(kind string) int {
-	if isMachine(kind) {
-		return 2
-	}
-	return 3
-}
-
-// InCommon returns for endpoints that fail at once what they have in common, by their
-// names.
+// InCommon returns for endpoints that fail at once what they have in common, by their names.
 func InCommon(peers []Peer) map[string]*Shared {
-	var all []*Peer
+	var all []*Peer // of which something is known
 	byFactor := map[Factor][]*Peer{}
 	failing := map[Cause]int{}
-	known := 0
 	for i := range peers {
 		p := &peers[i]
+		if p.Cause == "" {
+			continue
+		}
 		all = append(all, p)
 		for _, f := range p.Factors {
 			byFactor[f] = append(byFactor[f], p)
 		}
 		failing[classOf(p.Cause)]++
-		if p.Cause != "" {
-			known++
-		}
 	}
 	found := map[string]*Shared{}
 	rank := append(Kinds(), Everything)
@@ -111,19 +95,22 @@ func InCommon(peers []Peer) map[string]*Shared {
 			}
 		}
 	}
-	for _, factor := range slices.SortedFunc(maps.Keys(byFactor), compareFactors) {
+	compare := func(a, b Factor) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Value, b.Value))
+	}
+	for _, factor := range slices.SortedFunc(maps.Keys(byFactor), compare) {
 		for _, s := range sharedBy(factor, byFactor[factor]) {
-			s.Outside = known - s.All
+			s.Outside = len(all) - s.All
 			s.OutsideFailing = failing[classOf(s.Cause)] - len(s.Endpoints)
-			// What all endpoints have in common, as a label of the exporter's own place, says
-			// nothing of them unless it is a machine.
+			// What all endpoints have in common, as a label of the exporter's own place, says nothing of them
+			// unless it is a machine.
 			if float64(s.OutsideFailing) <= float64(s.Outside)/2 && (s.Outside > 0 || isMachine(s.Kind)) {
 				keep(s)
 			}
 		}
 	}
-	// What most of all endpoints fail with at once that have nothing else in common is on this
-	// side, unless a server says it.
+	// What most of all endpoints fail with at once that have nothing else in common is on this side, unless a server
+	// says it.
 	for _, s := range sharedBy(Factor{Kind: Everything}, all) {
 		if !slices.Contains([]Cause{Request, Quota, Loading, ServerError, AnswersBroken}, s.Cause) {
 			keep(s)
@@ -132,31 +119,25 @@ func InCommon(peers []Peer) map[string]*Shared {
 	return found
 }
 
-func compareFactors(a, b Factor) int {
-	return strings.Compare(a.Kind+"\x00"+a.Value, b.Kind+"\x00"+b.Value)
-}
-
-// sharedBy returns what the endpoints with a factor fail with at once, for each cause
-// that most of them have.
+// sharedBy returns what the endpoints with a factor fail with at once, for each cause that most of them have.
 func sharedBy(factor Factor, peers []*Peer) []*Shared {
-	known := 0
 	byClass := map[Cause][]*Peer{}
 	for _, p := range peers {
-		if p.Cause != "" {
-			known++
-		}
 		if class := classOf(p.Cause); class != "" {
 			byClass[class] = append(byClass[class], p)
 		}
 	}
+	fewest := 3
+	if isMachine(factor.Kind) {
+		fewest = 2
+	}
 	var all []*Shared
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
 		failing := atOnce(byClass[class])
-		if len(failing) < fewest(factor.Kind) || float64(len(failing)) < mostly*float64(known) ||
-			isMachine(factor.Kind) && refuted(peers, failing) {
+		if len(failing) < fewest || float64(len(failing)) < mostly*float64(len(peers)) || isMachine(factor.Kind) && refuted(peers, failing) {
 			continue
 		}
-		s := &Shared{Factor: factor, Cause: failing[0].Cause, All: known}
+		s := &Shared{Factor: factor, Cause: failing[0].Cause, All: len(peers)}
 		for _, p := range failing {
 			s.Endpoints = append(s.Endpoints, p.Endpoint)
 		}
@@ -166,15 +147,14 @@ func sharedBy(factor Factor, peers []*Peer) []*Shared {
 	return all
 }
 
-// refuted reports whether one of the endpoints of a machine was well after those that fail
-// began to: it is not the machine.
+// refuted reports whether one of the endpoints of a machine was well after those that fail began to: it is not the
+// machine.
 func refuted(peers, failing []*Peer) bool {
 	last := failing[len(failing)-1].Since
 	return slices.ContainsFunc(peers, func(p *Peer) bool { return p.Cause == Healthy && p.Well.After(last) })
 }
 
-// atOnce returns the largest group that began to fail at the same time, in the order in
-// which they did.
+// atOnce returns the largest group that began to fail at the same time, in the order in which they did.
 func atOnce(peers []*Peer) []*Peer {
 	slices.SortFunc(peers, func(a, b *Peer) int { return a.Since.Compare(b.Since) })
 	var best []*Peer

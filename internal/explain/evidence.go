@@ -9,12 +9,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
-// Evidence is what all senses know of one endpoint at one instant. What is nil, or the
-// zero value, is not known: it speaks neither for a cause nor against it.
+// Evidence is what all senses know of one endpoint at one instant. What is nil, or the zero value, is not known: it
+// speaks neither for a cause nor against it.
 type Evidence struct {
 	At       time.Time
 	Endpoint string
@@ -23,8 +22,7 @@ type Evidence struct {
 	Condition
 	// NoKey says that the configuration of the endpoint has no key.
 	NoKey bool
-	// Probes are the latest probes that count for the state, in the order of their
-	// start.
+	// Probes are the latest probes that count for the state, in the order of their start.
 	Probes []Probe
 	// Succeeded is whether any probe of the endpoint succeeded before the state began.
 	Succeeded bool
@@ -52,8 +50,8 @@ type Condition struct {
 	State health.State
 	// Since is when the state began.
 	Since time.Time
-	// Failed counts the probes since then that failed, Of all of them, and Spells how often
-	// the endpoint was down, while some fail; 0 is not known.
+	// Failed counts the probes since then that failed, Of all of them, and Spells how often the endpoint was down,
+	// while some fail; 0 is not known.
 	Failed, Of, Spells int
 }
 
@@ -62,21 +60,12 @@ type Probe struct {
 	*result.Result
 	Module string
 	Reason result.Reason
-	// Error is the text of the failure, its innermost cause first: bounded, without
-	// secrets.
+	// Error is the text of the failure, its innermost cause first: bounded, without secrets.
 	Error string
 }
 
 // maxErrorBytes bounds Probe.Error.
 const maxErrorBytes = 200
-
-func newProbe(module string, k *series.Kept) Probe {
-	p := Probe{Result: k.Result(), Module: module, Reason: k.Reason()}
-	if p.Err != nil {
-		p.Error = safetext.Line(p.Err.Error(), maxErrorBytes)
-	}
-	return p
-}
 
 // Failed reports whether the probe failed.
 func (p *Probe) Failed() bool { return p.Outcome != result.Success }
@@ -92,27 +81,26 @@ type Speed struct {
 // Level is a value now and as it usually is, with the objective; nil is not known.
 type Level struct{ Now, Usual, Objective *float64 }
 
-// Pages is what the pages of the servers behind an endpoint, or those of the gateway in
-// front of them, show together.
+// Pages is what the pages of the servers behind an endpoint, or those of the gateway in front of them, show together.
 type Pages struct {
 	// Name is that of the gateway.
 	Name string
-	// Known is how many there are, Up how many answered, Usual how many mostly do. Lost
-	// names those that do not answer, with the reason.
+	// Known is how many there are, Up how many answered, Usual how many mostly do. Lost names those that do not
+	// answer, with the reason.
 	Known, Up, Usual int
 	Lost             []string
-	// Levels are sums over the pages; of the KV cache that of the fullest, of counters per
-	// second, and of histograms the mean in seconds.
+	// Levels are sums over the pages; of the KV cache that of the fullest, of counters per second, and of histograms
+	// the mean in seconds.
 	Levels map[config.Quantity]Level
 	// Started is when the process that is youngest started; zero is not known.
 	Started time.Time
 	// Idle is whether no request ran and none waited while a probe waited that timed out.
 	Idle bool
-	// Stuck is how long the server that is longest without progress has generated nothing
-	// although requests run on it; 0 is none.
+	// Stuck is how long the server that is longest without progress has generated nothing although requests run on
+	// it; 0 is none.
 	Stuck time.Duration
-	// WasRead is whether a page of the gateway was ever read. NotReady names its backends
-	// that are not ready, and Failing says in words which failed requests lately.
+	// WasRead is whether a page of the gateway was ever read. NotReady names its backends that are not ready, and
+	// Failing says in words which failed requests lately.
 	WasRead           bool
 	NotReady, Failing []string
 }
@@ -125,11 +113,9 @@ type Change struct {
 	What string
 }
 
-// Step is a lasting change of the level of a latency, or of the share of failed probes, as
-// the API serves it.
+// Step is a lasting change of the level of a latency, or of the share of failed probes, as the API serves it.
 type Step struct {
-	// At is when the first probe after it started, to within some ten probes, in seconds
-	// since 1970.
+	// At is when the first probe after it started, to within some ten probes, in seconds since 1970.
 	At float64 `json:"at"`
 	// Module is the title of the series; "" where that is clear.
 	Module string        `json:"-"`
@@ -137,8 +123,7 @@ type Step struct {
 	// Before and After are seconds, or the share of the probes that failed.
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
-	// Lower and Upper are bounds of After / Before with 95 % confidence; absent for
-	// failures.
+	// Lower and Upper are bounds of After / Before with 95 % confidence; absent for failures.
 	Lower *float64 `json:"lower,omitempty"`
 	Upper *float64 `json:"upper,omitempty"`
 	// Beside is what else changed at that time, which may have caused it, in words.
@@ -159,15 +144,9 @@ type Corruption struct {
 
 // Exporter is what the exporter knows of itself as far as it concerns the endpoint.
 type Exporter struct {
-	// Skipped are the latest runs that were due and did not happen, by reason, and
-	// SkippedAt the latest of each.
+	// Skipped are the latest runs that were due and did not happen, by reason, and SkippedAt the latest of each.
 	Skipped   map[result.SkipReason]int
 	SkippedAt map[result.SkipReason]time.Time
 	// Text is what to change, of a run that measured nothing; "" is none.
 	Text string
-}
-
-// IsSlow reports whether a latency is over its objective.
-func (s *Speed) IsSlow() bool {
-	return s.TTFT.overObjective() || s.TPOT.overObjective() || s.E2E.overObjective()
 }

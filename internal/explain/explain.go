@@ -1,6 +1,6 @@
-// Package explain names the cause of what ails an endpoint: a table of rules over what
-// probes, pages, GPUs, other endpoints and the exporter itself show at one instant. A Memory
-// gathers that as Evidence; equal evidence gives equal findings.
+// Package explain names the cause of what ails an endpoint: a table of rules over what probes, pages, GPUs, other
+// endpoints and the exporter itself show at one instant. A Memory gathers that as Evidence; equal evidence gives equal
+// findings.
 package explain
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
-// Cause is why an endpoint is not as it should be. The set is closed: it is a label
-// value.
+// Cause is why an endpoint is not as it should be. The set is closed: it is a label value.
 type Cause string
 
 // The causes.
@@ -60,8 +59,8 @@ func Causes() []Cause {
 type Finding struct {
 	Cause Cause  `json:"cause"`
 	Title string `json:"title"`
-	// Evidence are the facts that speak for the cause. They may quote a server: bounded,
-	// without secrets, untrusted text.
+	// Evidence are the facts that speak for the cause. They may quote a server: bounded, without secrets, untrusted
+	// text.
 	Evidence []string `json:"evidence"`
 	// Against is what speaks against the cause, or would refute it.
 	Against []string `json:"against"`
@@ -73,8 +72,7 @@ type Finding struct {
 
 // Report is what Explain finds of one endpoint, as the API serves it.
 type Report struct {
-	// At is when, in seconds since 1970, as Since is, the beginning of the state; 0 is
-	// not known.
+	// At is when, in seconds since 1970, as Since is, the beginning of the state; 0 is not known.
 	At       float64 `json:"at"`
 	Endpoint string  `json:"endpoint"`
 	State    string  `json:"state"`
@@ -86,13 +84,13 @@ type Report struct {
 const (
 	// maxFindings bounds a report.
 	maxFindings = 5
-	// minShare is the share of the failed probes that a cause must explain to be named, the
-	// latest of which weigh most, and mixedShare the one where kinds of failures alternate.
+	// minShare is the share of the failed probes that a cause must explain to be named, the latest of which weigh
+	// most, and mixedShare the one where kinds of failures alternate.
 	minShare, mixedShare = 0.5, 0.75
 )
 
-// Explain returns the causes that the evidence supports, the likeliest first. Where
-// there is none, it returns Healthy or Unknown.
+// Explain returns the causes that the evidence supports, the likeliest first. Where there is none, it returns Healthy or
+// Unknown.
 func Explain(e *Evidence) []Finding {
 	type scored struct {
 		Finding
@@ -108,7 +106,14 @@ func Explain(e *Evidence) []Finding {
 		if m.ofLatency && !f.isLoad() {
 			m.share = min(m.share, minShare) // the state is about failures that it does not bring about
 		}
-		all = append(all, scored{r.finding(m), float64(r.weight(m)) * m.share})
+		weight := r.Weight
+		if m.atStep && r.AtStep > 0 {
+			weight = r.AtStep
+		}
+		all = append(all, scored{Finding{
+			Cause: r.Cause, Title: cmp.Or(m.title, r.Title), Evidence: m.evidence,
+			Against: append(m.against, r.Against), Do: append(m.do, r.Do...), Runbook: cmp.Or(m.runbook, r.Runbook),
+		}, float64(weight) * m.share})
 	}
 	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
 	var findings []Finding
@@ -117,7 +122,7 @@ func Explain(e *Evidence) []Finding {
 	}
 	switch {
 	case len(findings) > 0:
-		findings[0].Evidence = slices.Concat(f.tally(), findings[0].Evidence, f.stepLines())
+		findings[0].Evidence = slices.Concat(lines(f.tally()), findings[0].Evidence, f.stepLines())
 		return findings
 	case f.troubled() || f.State == health.Waiting:
 		return []Finding{unknown(f)}
@@ -125,34 +130,23 @@ func Explain(e *Evidence) []Finding {
 	return []Finding{healthy(f)}
 }
 
-func (r *Rule) weight(m *match) int {
-	if m.atStep && r.AtStep > 0 {
-		return r.AtStep
-	}
-	return r.Weight
-}
-
-func (r *Rule) finding(m *match) Finding {
-	return Finding{
-		Cause: r.Cause, Title: cmp.Or(m.title, r.Title), Evidence: m.evidence,
-		Against: append(m.against, r.Against), Do: append(m.do, r.Do...), Runbook: cmp.Or(m.runbook, r.Runbook),
-	}
-}
-
 // match is a rule's condition that holds.
 type match struct {
-	// share is the share of the failed probes that the cause explains; 1 where it is about
-	// more than failures.
-	share float64
-	// ofFailures says that share is that of failed probes of the same kinds.
-	ofFailures bool
-	// ofLatency says that it is about slow answers, and not about failures.
-	ofLatency bool
-	// atStep says that it began as it got worse.
-	atStep   bool
-	evidence []string
-	against  []string // beside that of the rule
-	do       []string // before that of the rule
-	title    string   // instead of the rule's; "" is none
-	runbook  string   // instead of the rule's; "" is none
+	share      float64 // of the failed probes that the cause explains; 1 where it is about more than failures
+	ofFailures bool    // share is that of failed probes of the same kinds
+	ofLatency  bool    // it is about slow answers, and not about failures
+	atStep     bool    // it began as it got worse
+	evidence   []string
+	against    []string // beside that of the rule
+	do         []string // before that of the rule
+	title      string   // instead of the rule's; "" is none
+	runbook    string   // instead of the rule's; "" is none
+}
+
+// add adds the lines that say something to the evidence; it does nothing without a match.
+func (m *match) add(all ...string) *match {
+	if m != nil {
+		m.evidence = append(m.evidence, lines(all...)...)
+	}
+	return m
 }

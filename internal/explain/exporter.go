@@ -12,19 +12,23 @@ import (
 // maxStartLag is how late a probe may start.
 const maxStartLag = time.Second
 
-// skips returns how many of the latest runs were left out for a reason, if that was
-// after the latest probe.
-func (f *facts) skips(reason result.SkipReason) int {
-	if n := len(f.Probes); n > 0 && !f.Exporter.SkippedAt[reason].After(f.Probes[n-1].Start) {
-		return 0
+// skips returns how many of the latest runs were left out for one of these reasons, if that was after the latest probe.
+func (f *facts) skips(reasons ...result.SkipReason) (n int) {
+	for _, reason := range reasons {
+		if last := len(f.Probes) - 1; last < 0 || f.Exporter.SkippedAt[reason].After(f.Probes[last].Start) {
+			n += f.Exporter.Skipped[reason]
+		}
 	}
-	return f.Exporter.Skipped[reason]
+	return n
 }
+
+// noResult reports whether probes bring no result, which the exporter itself may be the reason of.
+func (f *facts) noResult() bool { return f.State == health.Stale || f.State == health.Waiting }
 
 // heldBack reports whether the exporter itself is why there is no result.
 func (f *facts) heldBack() bool {
-	return (f.State == health.Stale || f.State == health.Waiting) &&
-		f.skips(result.SkipBudget)+f.skips(result.SkipLimit)+f.skips(result.SkipModel)+f.skips(result.SkipResources)+f.skips(result.SkipContext)+f.skips(result.SkipSecret) > 0
+	own := f.skips(result.SkipBudget, result.SkipLimit, result.SkipModel, result.SkipResources, result.SkipContext, result.SkipSecret)
+	return f.noResult() && own > 0
 }
 
 func matchExporterBusy(f *facts) *match {
@@ -34,35 +38,36 @@ func matchExporterBusy(f *facts) *match {
 			evidence: []string{plural(n, "skipped run") + " for a lack of descriptors, memory or ports"},
 		}
 	}
-	imprecise, late, all := 0, 0, len(f.Probes)
-	for i := range f.Probes {
-		if f.Probes[i].StartLag > maxStartLag {
-			late++
-		}
-	}
-	for i := range f.good {
-		if f.good[i].Imprecise {
-			imprecise++
-		}
-	}
-	share := 1.0
+	m := &match{share: 1}
 	if len(f.failed) > 0 {
-		share = minShare // it makes latencies wrong, and no probe fail
+		m.share = minShare // it makes latencies wrong, and no probe fail
 	}
-	switch {
-	case late >= minGood && 2*late >= all:
-		return &match{
-			share: share, runbook: "InferenceScheduleLag", title: "the exporter starts probes late",
-			evidence: []string{fmt.Sprintf("%d of the latest %s started a second late or more", late, plural(all, "probe"))},
-		}
-	case imprecise >= minGood && 2*imprecise >= len(f.good):
-		return &match{share: share, evidence: []string{fmt.Sprintf("%d of the latest %s are imprecise", imprecise, plural(len(f.good), "answer"))}}
+	if late := atLeastHalf(f.Probes, func(p *Probe) bool { return p.StartLag > maxStartLag }); late > 0 {
+		m.runbook, m.title = "InferenceScheduleLag", "the exporter starts probes late"
+		return m.add(fmt.Sprintf("%d of the latest %s started a second late or more", late, plural(len(f.Probes), "probe")))
+	}
+	if imprecise := atLeastHalf(f.good, func(p *Probe) bool { return p.Imprecise }); imprecise > 0 {
+		return m.add(fmt.Sprintf("%d of the latest %s are imprecise", imprecise, plural(len(f.good), "answer")))
 	}
 	return nil
 }
 
+// atLeastHalf returns how many probes are so, if they are half of them or more, and enough for a rule; else 0.
+func atLeastHalf(all []Probe, so func(*Probe) bool) int {
+	n := 0
+	for i := range all {
+		if so(&all[i]) {
+			n++
+		}
+	}
+	if n < minGood || 2*n < len(all) {
+		return 0
+	}
+	return n
+}
+
 func matchProbesThrottled(f *facts) *match {
-	if f.State != health.Stale && f.State != health.Waiting {
+	if !f.noResult() {
 		return nil
 	}
 	for _, r := range []struct {
@@ -75,10 +80,9 @@ func matchProbesThrottled(f *facts) *match {
 		{result.SkipContext, "the module asks for more than the model's context", "InferenceProbeStale"},
 	} {
 		if n := f.skips(r.reason); n > 0 {
-			return &match{
-				share: 1, title: r.title, runbook: r.runbook,
-				evidence: lines(fmt.Sprintf("%s: %s, the latest at %s", plural(n, "skipped run"), r.reason, clock(f.Exporter.SkippedAt[r.reason])), f.Exporter.Text),
-			}
+			m := &match{share: 1, title: r.title, runbook: r.runbook}
+			at := clock(f.Exporter.SkippedAt[r.reason])
+			return m.add(fmt.Sprintf("%s: %s, the latest at %s", plural(n, "skipped run"), r.reason, at), f.Exporter.Text)
 		}
 	}
 	return nil
@@ -90,7 +94,10 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 func unknown(f *facts) Finding {
 	r := Finding{
 		Cause: Unknown, Title: "the evidence names no cause", Evidence: f.known(), Against: []string{},
-		Do:      []string{"Probe by hand: `inference_exporter probe URL` shows where the time goes.", "Look at the servers' logs, and at what changed when it began."},
+		Do: []string{
+			"Probe by hand: `inference_exporter probe URL` shows where the time goes.",
+			"Look at the servers' logs, and at what changed when it began.",
+		},
 		Runbook: "InferenceProbeFailing",
 	}
 	switch {
@@ -106,43 +113,39 @@ func unknown(f *facts) Finding {
 	return r
 }
 
-// known returns the lines of what is known: how the failed probes ended, most of them
-// first, since when, and what is late.
+// known returns the lines of what is known: how the failed probes ended, most of them first, since when, and what is
+// late.
 func (f *facts) known() []string {
-	all := f.tally()
-	type ended struct {
-		n    int
-		line []string
+	count := func(o result.Outcome) int {
+		n, _ := f.share(outcomes(o))
+		return n
 	}
-	var byOutcome []ended
-	for _, o := range result.Outcomes() {
-		if m := f.failures(outcomes(o)); m != nil {
-			n, _ := f.share(outcomes(o))
-			byOutcome = append(byOutcome, ended{n, m.evidence})
+	byCount := slices.Clone(result.Outcomes())
+	slices.SortStableFunc(byCount, func(a, b result.Outcome) int { return count(b) - count(a) })
+	m := new(match).add(f.tally())
+	for _, o := range byCount {
+		if of := f.failures(outcomes(o)); of != nil {
+			m.add(of.evidence...)
 		}
 	}
-	slices.SortStableFunc(byOutcome, func(a, b ended) int { return b.n - a.n })
-	for _, e := range byOutcome {
-		all = append(all, e.line...)
-	}
-	all = append(all, f.stepLines()...)
-	all = append(all, f.lateness()...)
+	m.add(f.stepLines()...).add(f.lateness()...)
 	if f.Servers == nil && len(f.lateTTFT) > 0 {
-		all = append(all, "no server's page is known, which would separate queue, prefill and gateway")
+		m.add("no server's page is known, which would separate queue, prefill and gateway")
 	}
-	return append(all, f.queue()...)
+	return m.add(f.queue()...).evidence
 }
 
 // healthy is the answer where nothing is wrong.
 func healthy(f *facts) Finding {
-	evidence := []string{}
+	r := Finding{Cause: Healthy, Title: "nothing is wrong", Evidence: []string{}, Against: []string{}, Do: []string{}}
 	if n := len(f.Probes); n > 0 {
-		evidence = append(evidence, fmt.Sprintf("%d of the latest %s succeeded", len(f.good), plural(n, "probe")))
+		r.Evidence = append(r.Evidence, fmt.Sprintf("%d of the latest %s succeeded", len(f.good), plural(n, "probe")))
 	}
-	for i := range f.Speeds {
-		evidence = append(evidence, lines(f.Speeds[i].TTFT.line("TTFT of "+f.Speeds[i].Module, seconds))...)
+	var speeds []string
+	for _, s := range f.Speeds {
+		speeds = append(speeds, s.TTFT.line("TTFT of "+s.Module, seconds))
 	}
-	r := Finding{Cause: Healthy, Title: "nothing is wrong", Evidence: evidence[:min(len(evidence), 4)], Against: []string{}, Do: []string{}}
+	r.Evidence = append(r.Evidence, first(lines(speeds...))...)
 	for i := range slices.Backward(f.Probes) {
 		if p := &f.Probes[i]; p.Failed() {
 			r.Title = "nothing is wrong now"

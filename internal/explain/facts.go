@@ -48,8 +48,7 @@ func newFacts(e *Evidence) *facts {
 	return f
 }
 
-// slack is by how much the beginning of a state and the end of the probe that began it
-// may differ.
+// slack is by how much the beginning of a state and the end of the probe that began it may differ.
 const slack = time.Second
 
 // troubled reports whether there is something to explain.
@@ -73,18 +72,17 @@ func (f *facts) addLate(s Speed) {
 // worse is by how much a median must exceed the usual one to be another.
 const worse = 1.5
 
-// late reports whether a latency is over its objective or, without one, well over what is
-// usual and by at least a number of seconds.
+// late reports whether a latency is over its objective or, without one, well over what is usual and by at least a number
+// of seconds.
 func (l Level) late(least float64) bool {
-	return l.overObjective() || l.Objective == nil && l.isWorse(least)
+	if l.Objective != nil || l.Now == nil || l.Usual == nil {
+		return l.overObjective()
+	}
+	return *l.Now > worse**l.Usual && *l.Now-*l.Usual >= least
 }
 
 func (l Level) overObjective() bool {
 	return l.Now != nil && l.Objective != nil && *l.Now > *l.Objective
-}
-
-func (l Level) isWorse(least float64) bool {
-	return l.Now != nil && l.Usual != nil && *l.Now > worse**l.Usual && *l.Now-*l.Usual >= least
 }
 
 func (l Level) now() (float64, bool) {
@@ -123,13 +121,12 @@ func (l Level) line(what string, show func(float64) string) string {
 	return text
 }
 
-// kept is how much of its weight a failure keeps with each later one: three of another kind
-// outweigh all before them.
+// kept is how much of its weight a failure keeps with each later one: three of another kind outweigh all before them.
 const kept = 0.75
 
 const (
-	// minTurns is how often the kind of failure must change among the latest for the kinds
-	// to alternate: once is another fault. Twice is one too, after settled of the last kind.
+	// minTurns is how often the kind of failure must change among the latest for the kinds to alternate: once is
+	// another fault. Twice is one too, after settled of the last kind.
 	minTurns = 3
 	settled  = 3
 )
@@ -148,8 +145,8 @@ func alternate(failed []Probe) bool {
 	return turns >= minTurns || turns == minTurns-1 && same < settled
 }
 
-// share returns how many of the failed probes are as wanted, and which share that is. The
-// later ones weigh more, as they are about what is wrong now, unless kinds alternate.
+// share returns how many of the failed probes are as wanted, and which share that is, 0 without failures. The later ones
+// weigh more, as they are about what is wrong now, unless kinds alternate.
 func (f *facts) share(wanted func(*Probe) bool) (n int, share float64) {
 	weight, sum, all := 1.0, 0.0, 0.0
 	for i := range slices.Backward(f.failed) {
@@ -162,23 +159,19 @@ func (f *facts) share(wanted func(*Probe) bool) (n int, share float64) {
 			weight *= kept
 		}
 	}
-	if n == 0 {
-		return 0, 0
-	}
-	return n, sum / all
+	return n, sum / max(all, 1)
 }
 
-// tally returns the line of which share of the probes failed since when; nothing where
-// that is not known.
-func (f *facts) tally() []string {
+// tally returns the line of which share of the probes failed since when; "" where that is not known.
+func (f *facts) tally() string {
 	if f.Failed == 0 {
-		return nil
+		return ""
 	}
 	line := fmt.Sprintf("%d of %s failed (%.0f %%) since %s", f.Failed, plural(f.Of, "probe"), 100*float64(f.Failed)/float64(f.Of), clock(f.Since))
 	if f.Spells > 1 {
 		line += fmt.Sprintf(", in %d spells", f.Spells)
 	}
-	return []string{line}
+	return line
 }
 
 // failures returns a match of the failed probes that are as wanted; nil without one.
@@ -187,10 +180,10 @@ func (f *facts) failures(wanted func(*Probe) bool) *match {
 	if n == 0 {
 		return nil
 	}
-	var latest *Probe
+	var latest *Probe // they are in the order of their start
 	for i := range f.failed {
-		if p := &f.failed[i]; wanted(p) && (latest == nil || !p.Start.Before(latest.Start)) {
-			latest = p
+		if wanted(&f.failed[i]) {
+			latest = &f.failed[i]
 		}
 	}
 	return &match{share: share, ofFailures: true, evidence: []string{
@@ -249,14 +242,13 @@ func (f *facts) isLate() bool {
 
 func latencies(what string, all []lateness) []string {
 	var lines []string
-	for _, l := range all[:min(len(all), 3)] {
+	for _, l := range all {
 		lines = append(lines, l.line(what+" of "+l.module, seconds))
 	}
-	return lines
+	return first(lines)
 }
 
-// longestParts returns the parts of TTFT that are known, as indexes of page.TTFTPartNames, the
-// longest first.
+// longestParts returns the parts of TTFT that are known, as indexes of page.TTFTPartNames, the longest first.
 func (f *facts) longestParts() []int {
 	var known []int
 	if f.TTFTParts != nil {
@@ -270,8 +262,8 @@ func (f *facts) longestParts() []int {
 	return known
 }
 
-// parts returns a line with the parts of TTFT; nothing where they are not known.
-func (f *facts) parts() []string {
+// parts returns a line with the parts of TTFT; "" where they are not known.
+func (f *facts) parts() string {
 	var all []string
 	for _, i := range f.longestParts() {
 		if v := *f.TTFTParts.Seconds[i]; v > 0 {
@@ -279,9 +271,9 @@ func (f *facts) parts() []string {
 		}
 	}
 	if len(all) == 0 {
-		return nil
+		return ""
 	}
-	return []string{"TTFT in parts: " + strings.Join(all, ", ")}
+	return "TTFT in parts: " + strings.Join(all, ", ")
 }
 
 func (f *facts) lateness() []string {
@@ -318,11 +310,8 @@ func plural(n int, thing string) string {
 
 // lines returns those that say something.
 func lines(all ...string) []string {
-	var kept []string
-	for _, line := range all {
-		if line != "" {
-			kept = append(kept, line)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(all), func(line string) bool { return line == "" })
 }
+
+// first returns the first few of a list: more of its kind say no more.
+func first(all []string) []string { return all[:min(len(all), 3)] }

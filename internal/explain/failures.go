@@ -20,24 +20,33 @@ func matchDNS(f *facts) *match {
 	return f.slowSetup(result.PhaseDNS, "name resolution takes long")
 }
 
-// slowSetup matches answers over the objective of their duration of which a phase of
-// the set-up is half.
+// slowSetup matches answers over the objective of their duration of which a phase of the set-up is half.
 func (f *facts) slowSetup(phase result.Phase, title string) *match {
 	if len(f.lateE2E) == 0 || len(f.lateTTFT)+len(f.lateTPOT) > 0 {
 		return nil
 	}
-	var in, whole []float64
-	for i := range f.good {
-		if p := &f.good[i]; p.Timing.Phases[phase] > 0 && p.Timing.Duration > 0 {
-			in, whole = append(in, p.Timing.Phases[phase].Seconds()), append(whole, p.Timing.Duration.Seconds())
-		}
-	}
-	if len(in) < minGood || *stats.MedianOf(in, 1) < *stats.MedianOf(whole, 1)/2 {
+	evidence := f.mostOf(fmt.Sprint("phase ", phase), func(p *Probe) (part, whole time.Duration) {
+		return p.Timing.Phases[phase], p.Timing.Duration
+	})
+	if len(evidence) == 0 {
 		return nil
 	}
-	return &match{share: 1, title: title, evidence: []string{
-		fmt.Sprintf("phase %s: %s of %s", phase, seconds(*stats.MedianOf(in, 1)), seconds(*stats.MedianOf(whole, 1))),
-	}}
+	return &match{share: 1, title: title, evidence: evidence}
+}
+
+// mostOf returns a line where a part of what answers took is half of it or more, by medians.
+func (f *facts) mostOf(what string, of func(p *Probe) (part, whole time.Duration)) []string {
+	var parts, wholes []float64
+	for i := range f.good {
+		if part, whole := of(&f.good[i]); part > 0 && whole > 0 {
+			parts, wholes = append(parts, part.Seconds()), append(wholes, whole.Seconds())
+		}
+	}
+	part, whole := stats.MedianOf(parts, minGood), stats.MedianOf(wholes, minGood)
+	if part == nil || *part < *whole/2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: %s of %s", what, seconds(*part), seconds(*whole))}
 }
 
 func matchCertificate(f *facts) *match {
@@ -61,8 +70,8 @@ func matchCertificate(f *facts) *match {
 	return m
 }
 
-// unauthorized reports whether the key of a probe was refused. LiteLLM without a database
-// answers 400 to a key that is not its own.
+// unauthorized reports whether the key of a probe was refused. LiteLLM without a database answers 400 to a key that is
+// not its own.
 func unauthorized(p *Probe) bool {
 	return p.Outcome == result.Unauthorized || p.Outcome == result.HTTPError &&
 		(p.Status == http.StatusProxyAuthRequired || p.Status == http.StatusBadRequest && strings.Contains(p.Error, "No connected db."))
@@ -75,17 +84,11 @@ func matchKeyMissing(f *facts) *match {
 			evidence: lines(plural(n, "skipped run")+" for want of it on the exporter's side", f.Exporter.Text),
 		}
 	}
-	if !f.NoKey {
-		return nil
-	}
-	return f.failures(unauthorized)
+	return f.failures(func(p *Probe) bool { return f.NoKey && unauthorized(p) })
 }
 
 func matchCredentials(f *facts) *match {
-	if f.NoKey {
-		return nil
-	}
-	return f.failures(unauthorized)
+	return f.failures(func(p *Probe) bool { return !f.NoKey && unauthorized(p) })
 }
 
 // refusesByLoad reports whether the server answers 429 where others answer 503.
@@ -95,23 +98,19 @@ func (f *facts) refusesByLoad() bool {
 }
 
 func matchQuota(f *facts) *match {
-	if f.refusesByLoad() {
-		return nil
-	}
-	return f.failures(outcomes(result.RateLimited))
+	return f.failures(func(p *Probe) bool { return p.Outcome == result.RateLimited && !f.refusesByLoad() })
 }
 
 func matchRequest(f *facts) *match {
-	refused := status(http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone,
+	refused := status(0, http.StatusOK, http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone,
 		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity)
 	m := f.failures(func(p *Probe) bool {
 		redirected := p.Outcome == result.HTTPError && p.Status/100 == 3
-		return refused(p) && !unauthorized(p) || redirected || p.Outcome == result.HTTPError && p.Status == http.StatusOK ||
-			p.Outcome == result.HTTPError && p.Status == 0 || p.Outcome == result.ProtocolError && !f.Succeeded
+		return refused(p) && !unauthorized(p) || redirected || p.Outcome == result.ProtocolError && !f.Succeeded
 	})
 	switch {
 	case m != nil && f.Succeeded:
-		m.evidence = append(m.evidence, "probes of the endpoint succeeded before")
+		m.add("probes of the endpoint succeeded before")
 		m.title = "the server no longer takes the request"
 	case m == nil && f.skips(result.SkipModel) > 0:
 		return &match{share: 1, title: "the model is not set", evidence: lines(f.Exporter.Text)}
@@ -128,10 +127,9 @@ func matchReplicaLost(f *facts) *match {
 	if s.Up >= total {
 		return nil
 	}
-	evidence := append([]string{fmt.Sprintf("%d of %s up", s.Up, plural(total, "server"))}, s.Lost[:min(len(s.Lost), 3)]...)
-	m := &match{share: 1, evidence: append(evidence, f.lateness()...)}
+	m := new(match{share: 1}).add(fmt.Sprintf("%d of %s up", s.Up, plural(total, "server"))).add(first(s.Lost)...).add(f.lateness()...)
 	if n := len(f.failed); n > 0 {
-		m.evidence = append(m.evidence, plural(n, "failed probe")+", the latest: "+f.quote(&f.failed[n-1]))
+		m.add(plural(n, "failed probe") + ", the latest: " + f.quote(&f.failed[n-1]))
 	}
 	if f.isLate() {
 		m.title, m.runbook = "servers behind the endpoint are gone, and the others are slower", "InferenceReplicaLossSlowsSurvivors"
@@ -146,15 +144,11 @@ func matchProcessGone(f *facts) *match {
 	m := f.failures(func(p *Probe) bool {
 		return p.Outcome == result.ConnectError && p.Reason == result.Refused || viaGateway(p) || p.Outcome == result.Truncated && f.pagesGone()
 	})
-	if m == nil {
-		return nil
-	}
-	if f.pagesGone() {
-		m.evidence = append(m.evidence, f.Servers.Lost[:min(len(f.Servers.Lost), 3)]...)
+	if m != nil && f.pagesGone() {
+		m.add(first(f.Servers.Lost)...)
 		m.runbook = "InferenceAllReplicasLost"
 	}
-	m.withGPUs(f)
-	return m
+	return m.withGPUs(f)
 }
 
 func matchNetwork(f *facts) *match {
@@ -165,13 +159,13 @@ func matchNetwork(f *facts) *match {
 		return f.slowSetup(result.PhaseConnect, "connecting takes long")
 	}
 	if f.Servers != nil && f.Servers.Up > 0 {
-		m.against = append(m.against, fmt.Sprintf("%s still can be read", plural(f.Servers.Up, "server's page")))
+		m.against = []string{plural(f.Servers.Up, "server's page") + " still can be read"}
 	}
 	return m
 }
 
-// saysLoading is how servers say that they load their model: llama.cpp, TGI, Hugging Face's
-// hosted ones, SGLang, Triton and NIM.
+// saysLoading is how servers say that they load their model: llama.cpp, TGI, Hugging Face's hosted ones, SGLang, Triton
+// and NIM.
 var saysLoading = regexp.MustCompile(`(?i)\bloading\b|\bwarming up\b|\bstarting( up)?\b|\b(model|server|service|engine)\b.{0,60}\b(is )?not (yet )?(ready|loaded|available yet)\b`)
 
 // saysBusy is how they say that they have too much to do.
@@ -180,8 +174,8 @@ var saysBusy = regexp.MustCompile(`(?i)overload|capacity|queue|too many|busy|lim
 // loadingFor is how long after the start of its process a server may load its model.
 const loadingFor = 30 * time.Minute
 
-// loading reports whether a server refused a probe because it loads its model: it says so,
-// or its process is young and no request waits.
+// loading reports whether a server refused a probe because it loads its model: it says so, or its process is young and
+// no request waits. The process is younger than the latest connection that was refused, as nothing listened.
 func (f *facts) loading(p *Probe) bool {
 	if p.Outcome != result.Overloaded {
 		return false
@@ -192,30 +186,23 @@ func (f *facts) loading(p *Probe) bool {
 	if waiting, _ := f.waiting(); waiting > 0 || saysBusy.MatchString(p.Error) {
 		return false
 	}
-	started := f.refusedLast(p.Start)
-	if f.Servers != nil && f.Servers.Started.After(started) {
+	var started time.Time
+	if f.Servers != nil {
 		started = f.Servers.Started
+	}
+	for _, r := range f.failed {
+		if r.Reason == result.Refused && r.Start.Before(p.Start) && r.Start.After(started) {
+			started = r.Start
+		}
 	}
 	answered := slices.ContainsFunc(f.good, func(g Probe) bool { return g.Start.After(started) && g.Start.Before(p.Start) })
 	return !started.IsZero() && p.Start.Sub(started) <= loadingFor && !answered
 }
 
-// refusedLast returns when the latest connection before an instant was refused, as nothing
-// listened; the zero time for never.
-func (f *facts) refusedLast(before time.Time) time.Time {
-	var at time.Time
-	for i := range f.failed {
-		if p := &f.failed[i]; p.Reason == result.Refused && p.Start.Before(before) && p.Start.After(at) {
-			at = p.Start
-		}
-	}
-	return at
-}
-
 func matchLoading(f *facts) *match {
 	m := f.failures(f.loading)
-	if m != nil && f.Servers != nil && !f.Servers.Started.IsZero() {
-		m.evidence = append(m.evidence, "the server's process started at "+clock(f.Servers.Started))
+	if f.Servers != nil && !f.Servers.Started.IsZero() {
+		m.add("the server's process started at " + clock(f.Servers.Started))
 	}
 	return m
 }
@@ -226,14 +213,10 @@ func matchServerError(f *facts) *match {
 		failed := p.Outcome == result.HTTPError && p.Status/100 == 5 && !status(http.StatusBadGateway, http.StatusGatewayTimeout)(p)
 		return closed || failed || p.Outcome == result.StreamError
 	})
-	if m != nil {
-		if f.NoKey {
-			m.do = []string{"No key is configured: LiteLLM without a database answers 500 to a request without one."}
-		}
-		m.evidence = append(m.evidence, f.gatewayLines()...)
-		m.withGPUs(f)
+	if m != nil && f.NoKey {
+		m.do = []string{"No key is configured: LiteLLM without a database answers 500 to a request without one."}
 	}
-	return m
+	return m.add(f.gatewayLines()...).withGPUs(f)
 }
 
 func matchAnswersBroken(f *facts) *match {
@@ -243,15 +226,14 @@ func matchAnswersBroken(f *facts) *match {
 	if m == nil {
 		return f.corrupted()
 	}
-	m.evidence = append(m.evidence, f.corruptions()...)
+	m.add(f.corruptions()...)
 	if _, wrong := f.share(outcomes(result.CheckFailed)); wrong >= minShare {
 		m.title, m.runbook = "answers are wrong", "InferenceQualityDrop"
 	}
 	return m
 }
 
-// corrupted matches answers that are complete and have signs of corruption. That explains
-// no failure.
+// corrupted matches answers that are complete and have signs of corruption. That explains no failure.
 func (f *facts) corrupted() *match {
 	evidence := f.corruptions()
 	if len(evidence) == 0 {
@@ -269,13 +251,13 @@ func (f *facts) corrupted() *match {
 func (f *facts) corruptions() []string {
 	var lines []string
 	for _, c := range f.Corruptions {
-		lines = append(lines, fmt.Sprintf("answers with %s since %s: %s (module %s)", c.What, c.Since.UTC().Format("2006-01-02 15:04 UTC"), c.Share, c.Module))
+		since := c.Since.UTC().Format("2006-01-02 15:04 UTC")
+		lines = append(lines, fmt.Sprintf("answers with %s since %s: %s (module %s)", c.What, since, c.Share, c.Module))
 	}
 	return lines
 }
 
-// matchModelChanged holds where probes are answered: a change says nothing of a host
-// that cannot be reached.
+// matchModelChanged holds where probes are answered: a change says nothing of a host that cannot be reached.
 func matchModelChanged(f *facts) *match {
 	if _, answered := f.share(outcomes(result.CheckFailed, result.Empty, result.Truncated)); len(f.failed) > 0 && answered < minShare {
 		return nil

@@ -10,30 +10,27 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// maxNames is how many backends are named.
-const maxNames = 3
-
 func matchGatewayLost(f *facts) *match {
 	g := f.Gateway
 	if g == nil || g.Up > 0 || len(g.Lost) == 0 || !g.WasRead {
 		return nil
 	}
 	passes := status(http.StatusBadGateway, http.StatusGatewayTimeout)
-	m := f.failures(func(p *Probe) bool {
-		return outcomes(result.ConnectError, result.TimeoutConnect, result.TimeoutFirstToken, result.TimeoutStall, result.Truncated, result.Overloaded)(p) || passes(p)
-	})
+	silent := outcomes(
+		result.ConnectError, result.TimeoutConnect, result.TimeoutFirstToken, result.TimeoutStall, result.Truncated, result.Overloaded,
+	)
+	m := f.failures(func(p *Probe) bool { return silent(p) || passes(p) })
 	if m == nil {
 		return nil
 	}
 	m.title = "the gateway " + g.Name + " is down"
-	m.evidence = append(m.evidence, fmt.Sprintf("no page of the gateway %s answers:", g.Name))
-	m.evidence = append(m.evidence, g.Lost[:min(len(g.Lost), maxNames)]...)
-	return m.withServers(f)
+	return m.add("no page of the gateway " + g.Name + " answers:").add(first(g.Lost)...).withServers(f)
 }
 
+// withServers adds how many servers are up; it does nothing without a match.
 func (m *match) withServers(f *facts) *match {
 	if s := f.Servers; s != nil && s.Up > 0 {
-		m.evidence = append(m.evidence, fmt.Sprintf("%d of %s up by their own pages", s.Up, plural(s.Known, "server")))
+		m.add(fmt.Sprintf("%d of %s up by their own pages", s.Up, plural(s.Known, "server")))
 	}
 	return m
 }
@@ -48,8 +45,7 @@ func matchGatewayBackends(f *facts) *match {
 		return nil
 	}
 	m := f.failures(func(p *Probe) bool {
-		return outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal, result.Truncated)(p) ||
-			p.Outcome == result.HTTPError && p.Status/100 == 5
+		return byLoad(p) || p.Outcome == result.Truncated || p.Outcome == result.HTTPError && p.Status/100 == 5
 	})
 	switch {
 	case m == nil && (len(f.failed) > 0 || !f.isCrowded()):
@@ -61,13 +57,11 @@ func matchGatewayBackends(f *facts) *match {
 	if ready == 0 {
 		m.title = fmt.Sprintf("the gateway %s has no ready backend", g.Name)
 	}
-	m.evidence = append(m.evidence, g.readiness())
-	for _, name := range g.NotReady[:min(len(g.NotReady), maxNames)] {
-		m.evidence = append(m.evidence, "not ready: "+name)
+	m.add(g.readiness())
+	for _, name := range first(g.NotReady) {
+		m.add("not ready: " + name)
 	}
-	m.evidence = append(m.evidence, lines(g.waits())...)
-	m.evidence = append(m.evidence, f.lateness()...)
-	return m.withServers(f)
+	return m.add(g.waits()).add(f.lateness()...).withServers(f)
 }
 
 // isCrowded reports whether tokens are late and requests wait somewhere, or may.
@@ -110,14 +104,13 @@ func (p *Pages) waits() string {
 	return p.level(config.RequestsWaiting).line("waiting requests in the gateway "+p.Name, number)
 }
 
-// gatewayLines returns what the gateway of the endpoint shows, as evidence of a cause that
-// may be there.
+// gatewayLines returns what the gateway of the endpoint shows, as evidence of a cause that may be there.
 func (f *facts) gatewayLines() []string {
 	g := f.Gateway
 	if g == nil || g.Up == 0 {
 		return nil
 	}
-	return append(lines(g.readiness(), g.waits()), g.Failing[:min(len(g.Failing), maxNames)]...)
+	return append(lines(g.readiness(), g.waits()), first(g.Failing)...)
 }
 
 func matchGatewayQueue(f *facts) *match {
@@ -127,23 +120,22 @@ func matchGatewayQueue(f *facts) *match {
 	m := &match{share: 1, ofLatency: true}
 	if g := f.Gateway; g != nil {
 		m.title = "requests wait in the queue of the gateway " + g.Name
-		m.evidence = lines(g.waits(), g.level(config.QueueTime).line("time in the queue of the gateway", seconds), g.readiness())
+		m.add(g.waits(), g.level(config.QueueTime).line("time in the queue of the gateway", seconds), g.readiness())
 	}
 	if len(f.failed) > 0 {
-		n, _ := f.share(outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal))
+		n, _ := f.share(byLoad)
 		m.ofLatency = false
-		m.evidence = append(m.evidence, fmt.Sprintf("%d of %s: %s", n, plural(len(f.failed), "failed probe"), f.quote(&f.failed[len(f.failed)-1])))
+		m.add(fmt.Sprintf("%d of %s: %s", n, plural(len(f.failed), "failed probe"), f.quote(&f.failed[len(f.failed)-1])))
 	}
-	m.evidence = append(append(m.evidence, f.lateness()...), f.parts()...)
+	m.add(f.lateness()...).add(f.parts())
 	for _, line := range f.queue() {
-		m.evidence = append(m.evidence, "at the servers: "+line)
+		m.add("at the servers: " + line)
 	}
 	return m
 }
 
-// gatewayQueues reports whether the queue of the gateway is what makes first tokens late:
-// the longest part of TTFT or, where these are not known, half of what it has more than
-// usual; while probes time out, requests that wait.
+// gatewayQueues reports whether the queue of the gateway is what makes first tokens late: the longest part of TTFT or,
+// where these are not known, half of what it has more than usual; while probes time out, requests that wait.
 func (f *facts) gatewayQueues() bool {
 	if parts := f.longestParts(); len(parts) > 0 && len(f.lateTTFT) > 0 {
 		return page.TTFTPartNames()[parts[0]] == page.PartGatewayQueue
@@ -159,8 +151,8 @@ func (f *facts) gatewayQueues() bool {
 	return waiting >= 1 && g.level(config.RequestsWaiting).isMore()
 }
 
-// isMostOf reports whether a part is at least half of what a latency has more than usual,
-// or of all of it where it is not known what is usual.
+// isMostOf reports whether a part is at least half of what a latency has more than usual, or of all of it where it is
+// not known what is usual.
 func isMostOf(part, late Level) bool {
 	now, ok := part.now()
 	if !ok || late.Now == nil || now < *late.Now/4 {

@@ -12,19 +12,18 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
 	// fullKV is the share of the KV cache in use from which it is full.
 	fullKV = 0.95
-	// usualHits is the hit ratio below which a prefix cache has nothing to lose, and
-	// fewHits the share of the usual ratio below which it is lost.
+	// usualHits is the hit ratio below which a prefix cache has nothing to lose, and fewHits the share of the usual
+	// ratio below which it is lost.
 	usualHits, fewHits = 0.2, 0.5
 	// minGood is how many answers a rule about answers takes.
 	minGood = 3
-	// lately is how old a change may be that is news, and before how long before a state
-	// it may have brought it about.
+	// lately is how old a change may be that is news, and before how long before a state it may have brought it
+	// about.
 	lately, before = time.Hour, 10 * time.Minute
 )
 
@@ -47,9 +46,14 @@ func matchKVCacheFull(f *facts) *match {
 	return m
 }
 
+// byLoad reports whether a probe failed as it may by load.
+func byLoad(p *Probe) bool {
+	return outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal)(p)
+}
+
 // isLoad reports whether the failed probes, if there are any, may be due to load.
 func (f *facts) isLoad() bool {
-	_, share := f.share(outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal))
+	_, share := f.share(byLoad)
 	return len(f.failed) == 0 || share >= minShare
 }
 
@@ -62,39 +66,28 @@ func matchHung(f *facts) *match {
 	case s == nil:
 		m.against = append(m.against, "no server's page is known: a long queue looks the same from outside")
 	case s.Stuck > 0:
-		m.evidence = append(m.evidence, fmt.Sprintf("requests run, and nothing was generated for %s", seconds(s.Stuck.Seconds())))
+		m.add("requests run, and nothing was generated for " + seconds(s.Stuck.Seconds()))
 	case s.Up == 0:
-		m.evidence = append(m.evidence, "no server's page answers either")
-		m.evidence = append(m.evidence, s.Lost[:min(len(s.Lost), 3)]...)
-	case f.worksOn():
-		return nil // it works on others: a queue, or what is between
+		m.add("no server's page answers either").add(first(s.Lost)...)
+	default:
+		if generated, _ := s.level(config.GenerationTokens).now(); generated > 0 || s.Idle {
+			return nil // it works on others: a queue, or what is between
+		}
 	}
 	_, stalls := f.share(outcomes(result.TimeoutStall))
 	if stalls >= minShare {
 		m.title = "the engine stops in mid-answer"
 	}
-	m.withGPUs(f)
-	return m
-}
-
-// worksOn reports whether the servers generate tokens, or had nothing to do.
-func (f *facts) worksOn() bool {
-	generated, ok := f.Servers.level(config.GenerationTokens).now()
-	return ok && generated > 0 || f.idle()
+	return m.withGPUs(f)
 }
 
 func matchBuffered(f *facts) *match {
-	n := 0
-	for i := range f.good {
-		if f.good[i].Buffered {
-			n++
-		}
-	}
-	if n < minGood || 2*n < len(f.good) {
+	n := atLeastHalf(f.good, func(p *Probe) bool { return p.Buffered })
+	if n == 0 {
 		return nil
 	}
-	return &match{share: 1, ofLatency: true, evidence: append([]string{fmt.Sprintf("%d of the latest %s came in one burst", n, plural(len(f.good), "answer"))},
-		latencies("TTFT", f.lateTTFT)...)}
+	m := &match{share: 1, ofLatency: true}
+	return m.add(fmt.Sprintf("%d of the latest %s came in one burst", n, plural(len(f.good), "answer"))).add(latencies("TTFT", f.lateTTFT)...)
 }
 
 func matchPrefixCacheLost(f *facts) *match {
@@ -111,22 +104,19 @@ func matchGateway(f *facts) *match {
 		between := status(http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout)
 		m := f.failures(func(p *Probe) bool { return between(p) || p.Outcome == result.ProtocolError && f.Succeeded })
 		if m != nil {
-			m.evidence = append(m.evidence, f.gatewayLines()...)
 			m.runbook = "InferenceProbeFailing"
-			return m.withServers(f)
+			return m.add(f.gatewayLines()...).withServers(f)
 		}
 	}
 	if m := f.failures(outcomes(result.TimeoutFirstToken, result.TimeoutStall)); m != nil && f.idle() && f.Servers.Stuck == 0 {
-		m.evidence = append(m.evidence, "the servers' pages show no running and no waiting request meanwhile")
-		m.evidence = append(m.evidence, f.gatewayLines()...)
 		m.title, m.runbook = "what is between does not pass requests or answers on", "InferenceProbeFailing"
-		return m
+		return m.add("the servers' pages show no running and no waiting request meanwhile").add(f.gatewayLines()...)
 	}
 	return f.delayBetween()
 }
 
-// delayBetween matches latencies that the servers' own do not have, unless the queue of
-// the gateway is known to be where they come from.
+// delayBetween matches latencies that the servers' own do not have, unless the queue of the gateway is known to be
+// where they come from.
 func (f *facts) delayBetween() *match {
 	if f.Servers == nil || len(f.lateTTFT) > 0 && f.gatewayQueues() {
 		return nil
@@ -146,15 +136,12 @@ func (f *facts) delayBetween() *match {
 	if len(evidence) == 0 {
 		return nil
 	}
-	return &match{
-		share: 1, ofLatency: true, title: "a gateway or proxy between adds the delay",
-		evidence: slices.Concat(slices.Compact(evidence), f.parts(), f.gatewayLines()),
-	}
+	m := &match{share: 1, ofLatency: true, title: "a gateway or proxy between adds the delay", evidence: slices.Compact(evidence)}
+	return m.add(f.parts()).add(f.gatewayLines()...)
 }
 
-// isBetween reports whether what a latency has more than usual is, by more than half,
-// not in what the servers have more than usual. Where what is usual is not known, the
-// servers' part must be less than a third of the latency itself.
+// isBetween reports whether what a latency has more than usual is, by more than half, not in what the servers have more
+// than usual. Where what is usual is not known, the servers' part must be less than a third of the latency itself.
 func isBetween(seen, own Level) bool {
 	server, ok := own.now()
 	if !ok || seen.Now == nil {
@@ -169,43 +156,37 @@ func isBetween(seen, own Level) bool {
 
 func matchQueueFull(f *facts) *match {
 	if !f.pagesGone() {
-		full := outcomes(result.Overloaded)
 		m := f.failures(func(p *Probe) bool {
-			return full(p) && !f.loading(p) || p.Outcome == result.RateLimited && f.refusesByLoad()
+			return p.Outcome == result.Overloaded && !f.loading(p) || p.Outcome == result.RateLimited && f.refusesByLoad()
 		})
 		if m != nil && m.share >= minShare {
-			m.evidence = append(m.evidence, f.queue()...)
 			m.runbook = "InferenceProbeFailing"
-			return m
+			return m.add(f.queue()...)
 		}
 	}
 	if !f.isLate() || !f.isLoad() || !f.queues() {
 		return nil
 	}
-	return &match{share: 1, title: "requests wait in the queue of the servers", evidence: slices.Concat(f.queue(), f.lateness(), f.parts())}
+	m := &match{share: 1, title: "requests wait in the queue of the servers", evidence: f.queue()}
+	return m.add(f.lateness()...).add(f.parts())
 }
 
 func (f *facts) queue() []string {
 	return f.Servers.lines(config.RequestsWaiting, config.RequestsRunning, config.QueueTime)
 }
 
-// queues reports whether requests wait longer, or more of them, than usual, and the
-// servers go on.
+// queues reports whether requests wait longer, or more of them, than usual, and the servers go on.
 func (f *facts) queues() bool {
 	waiting, ok := f.waiting()
 	if !ok || waiting < 1 || f.Servers.Stuck > 0 {
 		return false
 	}
-	if queue, known := f.Servers.level(config.QueueTime).now(); known && len(f.lateTTFT) > 0 {
+	if queue := f.Servers.level(config.QueueTime); queue.Now != nil && len(f.lateTTFT) > 0 {
 		late := f.lateTTFT[0]
-		usual := 0.0
-		if u := f.Servers.level(config.QueueTime).Usual; u != nil {
-			usual = *u
+		if late.Usual == nil {
+			return *queue.Now >= *late.Now/4
 		}
-		if late.Usual != nil {
-			return queue-usual >= (*late.Now-*late.Usual)/4
-		}
-		return queue >= *late.Now/4
+		return *queue.Now-*cmp.Or(queue.Usual, new(float64)) >= (*late.Now-*late.Usual)/4
 	}
 	return f.Servers.level(config.RequestsWaiting).isMore()
 }
@@ -220,32 +201,18 @@ func matchPrefillSlow(f *facts) *match {
 			own = append(own, f.Servers.lines(q)...)
 		}
 	}
-	own = append(own, f.ownPrefill()...)
-	if len(own) == 0 && !f.throttled() {
+	own = append(own, f.mostOf("prefill time in the replies", func(p *Probe) (part, whole time.Duration) {
+		return p.Server.Prefill, p.Timing.TTFT
+	})...)
+	isHeldBack := func(d *gpu.DeviceSnapshot) bool { return len(throttle(d))+len(neighbours(d.Processes)) > 0 }
+	if len(own) == 0 && !slices.ContainsFunc(f.GPUs, isHeldBack) {
 		return nil
 	}
-	m := &match{share: 1, ofLatency: true, evidence: slices.Concat(
-		latencies("TTFT", f.lateTTFT), own, f.parts(), f.Servers.lines(config.RequestsWaiting, hitRatio),
-	)}
+	m := &match{share: 1, ofLatency: true, evidence: append(latencies("TTFT", f.lateTTFT), own...)}
 	if len(f.lateTPOT) > 0 {
 		m.share = 0.9 // all of the engine is slow, and the rest of an answer is most of it
 	}
-	m.withGPUs(f)
-	return m
-}
-
-// ownPrefill returns a line where the replies name a prefill time that is most of TTFT.
-func (f *facts) ownPrefill() []string {
-	var own, all []float64
-	for i := range f.good {
-		if p := &f.good[i]; p.Server.Prefill > 0 && p.Timing.TTFT > 0 {
-			own, all = append(own, p.Server.Prefill.Seconds()), append(all, p.Timing.TTFT.Seconds())
-		}
-	}
-	if len(own) < minGood || *stats.MedianOf(own, 1) < *stats.MedianOf(all, 1)/2 {
-		return nil
-	}
-	return []string{fmt.Sprintf("prefill time in the replies: %s of %s", seconds(*stats.MedianOf(own, 1)), seconds(*stats.MedianOf(all, 1)))}
+	return m.add(f.parts()).add(f.Servers.lines(config.RequestsWaiting, hitRatio)...).withGPUs(f)
 }
 
 func matchDecodeSlow(f *facts) *match {
@@ -258,46 +225,40 @@ func matchDecodeSlow(f *facts) *match {
 	default:
 		return nil
 	}
-	m.evidence = append(m.evidence, f.Servers.lines(config.RequestsRunning, config.InterToken)...)
 	if r, ok := f.Servers.level(config.RequestsRunning).ratio(); ok && r >= worse {
 		m.title = "tokens are generated slowly: more requests run than usual"
 	}
-	m.withGPUs(f)
-	return m
+	return m.add(f.Servers.lines(config.RequestsRunning, config.InterToken)...).withGPUs(f)
 }
 
-// throttled reports whether a GPU of the endpoint is held back, or shared.
-func (f *facts) throttled() bool {
-	return slices.ContainsFunc(f.GPUs, func(d *gpu.DeviceSnapshot) bool { return len(throttle(d))+len(neighbours(d.Processes)) > 0 })
-}
-
-func (m *match) withGPUs(f *facts) {
+// withGPUs adds what is wrong with the GPUs of the endpoint; it does nothing without a match.
+func (m *match) withGPUs(f *facts) *match {
+	if m == nil {
+		return nil
+	}
 	for _, d := range f.GPUs {
 		name, reduced := strings.TrimSpace(d.Name+" "+d.UUID), throttle(d)
 		switch {
 		case !d.Up:
-			m.evidence = append(m.evidence, name+" no longer answers")
+			m.add(name + " no longer answers")
 			m.runbook = "InferenceGPULost"
 		case len(reduced) > 0:
-			m.evidence = append(m.evidence, name+" has reduced clocks: "+strings.Join(reduced, ", "))
+			m.add(name + " has reduced clocks: " + strings.Join(reduced, ", "))
 			m.runbook = "InferenceGPUThrottled"
 		}
 		if others := neighbours(d.Processes); len(others) > 0 {
-			m.evidence = append(m.evidence, name+" is used by others too: "+strings.Join(others, ", "))
+			m.add(name + " is used by others too: " + strings.Join(others, ", "))
 		}
 	}
+	return m
 }
 
-const (
-	// stepAge is how long before the state a step may be that is named: what was as bad
-	// for longer is what the endpoint is like.
-	stepAge = 24 * time.Hour
-	// maxSteps is how many steps are named.
-	maxSteps = 3
-)
+// stepAge is how long before the state a step may be that is named: what was as bad for longer is what the endpoint is
+// like.
+const stepAge = 24 * time.Hour
 
-// worsened returns the steps to the worse that the state may be about, the latest first:
-// of latencies that are late now, and of failures while probes fail.
+// worsened returns the steps to the worse that the state may be about, the latest first: of latencies that are late now,
+// and of failures while probes fail.
 func (f *facts) worsened() []Step {
 	var all []Step
 	for _, s := range f.Steps {
@@ -330,7 +291,7 @@ func (f *facts) stepLines() []string {
 	for _, s := range f.worsened() {
 		texts = append(texts, s.String())
 	}
-	return texts[:min(len(texts), maxSteps)]
+	return first(texts)
 }
 
 // String returns the step in words.
@@ -345,8 +306,7 @@ func (s Step) String() string {
 	return text
 }
 
-// worsenedAt reports whether it got worse at an instant, as far as steps and changes are
-// dated.
+// worsenedAt reports whether it got worse at an instant, as far as steps and changes are dated.
 func (f *facts) worsenedAt(at time.Time) bool {
 	return slices.ContainsFunc(f.worsened(), func(s Step) bool { return s.Time().Sub(at).Abs() <= before })
 }

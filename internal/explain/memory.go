@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
@@ -20,16 +21,15 @@ import (
 )
 
 const (
-	// recentProbes is how many probes of a series are kept to explain a state, and
-	// paceProbes how many of the latest answers make the latency of now; it takes
-	// minPace.
+	// recentProbes is how many probes of a series are kept to explain a state, and paceProbes how many of the latest
+	// answers make the latency of now; it takes minPace.
 	recentProbes, paceProbes, minPace = 12, 5, 3
 	// recentSkips is how long a skipped run counts.
 	recentSkips = 15 * time.Minute
 )
 
-// Memory is what is kept of one endpoint to explain its state, beside what the status
-// page keeps. It is safe for concurrent use.
+// Memory is what is kept of one endpoint to explain its state, beside what the status page keeps. It is safe for
+// concurrent use.
 type Memory struct {
 	endpoint *config.Endpoint
 
@@ -59,7 +59,11 @@ type Series struct {
 func (s *Series) latest() []Probe {
 	var all []Probe
 	for _, k := range s.Log.Recent(recentProbes) {
-		all = append(all, newProbe(s.Title, &k))
+		p := Probe{Result: k.Result(), Module: s.Title, Reason: k.Reason()}
+		if p.Err != nil {
+			p.Error = safetext.Line(p.Err.Error(), maxErrorBytes)
+		}
+		all = append(all, p)
 	}
 	return all
 }
@@ -91,8 +95,7 @@ func (m *Memory) Adopt(before *Memory) {
 	defer before.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.skips, m.well, m.readings, m.clocks = before.skips, before.well, before.readings, before.clocks
-	m.served = before.served
+	m.skips, m.well, m.served, m.readings, m.clocks = before.skips, before.well, before.served, before.readings, before.clocks
 }
 
 // LastWell returns when the latest probe started that succeeded; zero is never.
@@ -102,17 +105,15 @@ func (m *Memory) LastWell() time.Time {
 	return m.well
 }
 
-// Skip takes a run that was left out; text is what to change, "" where that is known
-// from the reason.
+// Skip takes a run that was left out; text is what to change, "" where that is known from the reason.
 func (m *Memory) Skip(reason result.SkipReason, text string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.skips = stats.AppendLatest(m.skips, skipped{now, reason, text}, maxSkips)
 }
 
-// Complete adds what is known of the endpoint, of its series, of its GPUs and of the gateway in front of it
-// to evidence that has the time, the state, the findings and the parts of TTFT. What is nil is
-// not known.
+// Complete adds what is known of the endpoint, of its series, of its GPUs and of the gateway in front of it to evidence
+// that has the time, the state, the findings and the parts of TTFT. What is nil is not known.
 func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gateway *Gateway) {
 	e.Endpoint, e.Engine, e.NoKey = m.endpoint.Name, cmp.Or(e.Engine, m.endpoint.Servers.Engine), !m.endpoint.HasKey()
 	e.GPUs = gpusOf(m.endpoint, gpus)
@@ -152,11 +153,17 @@ func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gatewa
 		e.Servers.Idle = m.readings.idle(e.Probes)
 	}
 	e.Gateway = gateway.evidence(began)
-	e.Exporter = m.exporter(e.At)
+	e.Exporter = Exporter{Skipped: map[result.SkipReason]int{}, SkippedAt: map[result.SkipReason]time.Time{}}
+	for _, s := range m.skips {
+		if e.At.Sub(s.at) <= recentSkips {
+			e.Exporter.Skipped[s.reason]++
+			e.Exporter.SkippedAt[s.reason], e.Exporter.Text = s.at, cmp.Or(s.text, e.Exporter.Text)
+		}
+	}
 }
 
-// AddFindings adds what many results of a module show: the latest changes of what should
-// stay the same, and the signs of corruption that more answers have than usual.
+// AddFindings adds what many results of a module show: the latest changes of what should stay the same, and the signs of
+// corruption that more answers have than usual.
 func (e *Evidence) AddFindings(module string, all *workload.Findings) {
 	if found, ok := workload.In[*drift.Finding](all); ok {
 		for i, source := range drift.Sources() {
@@ -179,14 +186,14 @@ func StateOfProbes(all []*Series, began time.Time) health.State {
 	probes, failed, slow := 0, 0, false
 	for _, r := range all {
 		latest := r.latest()
+		probes += len(latest)
 		for i := range latest {
-			probes++
 			if latest[i].Failed() {
 				failed++
 			}
 		}
 		now := r.speed(latest, began)
-		slow = slow || now.IsSlow()
+		slow = slow || now.TTFT.overObjective() || now.TPOT.overObjective() || now.E2E.overObjective()
 	}
 	switch {
 	case probes == 0:
@@ -201,8 +208,8 @@ func StateOfProbes(all []*Series, began time.Time) health.State {
 	return health.Up
 }
 
-// nowBegan returns when that began which the latencies of now are of: with the state, and
-// while the endpoint is up with the latest answers.
+// nowBegan returns when that began which the latencies of now are of: with the state, and while the endpoint is up with
+// the latest answers.
 func (e *Evidence) nowBegan(latest [][]Probe) time.Time {
 	began := e.Since
 	if e.State == health.Up || began.IsZero() {
@@ -235,13 +242,8 @@ func (s *Series) speed(probes []Probe, from time.Time) Speed {
 			tpot = append(tpot, p.Timing.TPOT.Seconds())
 		}
 	}
-	objectives := s.Objectives
-	if objectives == nil {
-		objectives = new(series.Objectives)
-	}
-	return Speed{
-		Module: s.Title, TTFT: latencyOf(ttft, objectives.TTFT), TPOT: latencyOf(tpot, objectives.TPOT), E2E: latencyOf(whole, objectives.E2E),
-	}
+	o := cmp.Or(s.Objectives, new(series.Objectives))
+	return Speed{Module: s.Title, TTFT: latencyOf(ttft, o.TTFT), TPOT: latencyOf(tpot, o.TPOT), E2E: latencyOf(whole, o.E2E)}
 }
 
 // latencyOf returns the median of some values with its objective; 0 is none.
@@ -253,20 +255,7 @@ func latencyOf(values []float64, objective time.Duration) Level {
 	return l
 }
 
-func (m *Memory) exporter(now time.Time) Exporter {
-	e := Exporter{Skipped: map[result.SkipReason]int{}, SkippedAt: map[result.SkipReason]time.Time{}}
-	for _, s := range m.skips {
-		if now.Sub(s.at) > recentSkips {
-			continue
-		}
-		e.Skipped[s.reason]++
-		e.SkippedAt[s.reason], e.Text = s.at, cmp.Or(s.text, e.Text)
-	}
-	return e
-}
-
-// ClockChanges returns in words which GPUs of the endpoint began or ceased to have reduced
-// clocks since the last call.
+// ClockChanges returns in words which GPUs of the endpoint began or ceased to have reduced clocks since the last call.
 func (m *Memory) ClockChanges(s gpu.Snapshots) []string {
 	var changes []string
 	m.mu.Lock()
@@ -287,8 +276,7 @@ func (m *Memory) ClockChanges(s gpu.Snapshots) []string {
 	return changes
 }
 
-// gpusOf returns the cards that the configuration says the endpoint runs
-// on.
+// gpusOf returns the cards that the configuration says the endpoint runs on.
 func gpusOf(e *config.Endpoint, all gpu.Snapshots) []*gpu.DeviceSnapshot {
 	if e.Hardware == nil {
 		return nil
@@ -302,30 +290,23 @@ func gpusOf(e *config.Endpoint, all gpu.Snapshots) []*gpu.DeviceSnapshot {
 	return cards
 }
 
-// throttle returns the reasons for reduced clocks of a card that are no normal part of full
-// load.
+// throttle returns the reasons for reduced clocks of a card that are a fault: idle clocks, configured ones and the power
+// limit under full load are none.
 func throttle(d *gpu.DeviceSnapshot) []string {
+	faults := []string{"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}
 	var reasons []string
 	for _, r := range d.Readings {
-		if r.Kind == gpu.ClockEventActive && r.Value == 1 && isThrottle(r.Label) {
+		if r.Kind == gpu.ClockEventActive && r.Value == 1 && slices.Contains(faults, r.Label) {
 			reasons = append(reasons, r.Label)
 		}
 	}
 	return reasons
 }
 
-// isThrottle reports whether a reason for reduced clocks is a fault: idle clocks,
-// configured ones and the power limit under full load are none.
-func isThrottle(reason string) bool {
-	return slices.Contains([]string{"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}, reason)
-}
-
-// busyNeighbour is the share of the multiprocessors from which a program disturbs
-// others.
+// busyNeighbour is the share of the multiprocessors from which a program disturbs others.
 const busyNeighbour = 0.05
 
-// neighbours names the programs that use a card beside those like the one with the most
-// memory, which is the server.
+// neighbours names the programs that use a card beside those like the one with the most memory, which is the server.
 func neighbours(all []gpu.ProcessReading) []string {
 	if len(all) < 2 {
 		return nil
@@ -344,9 +325,8 @@ func neighbours(all []gpu.ProcessReading) []string {
 // maxServed bounds the names of models that are kept of an endpoint.
 const maxServed = 8
 
-// servedModel knows by which names an endpoint called its model. A gateway with several
-// backends may use some in turns: only a name that is new is another model, for as long as
-// it is used.
+// servedModel knows by which names an endpoint called its model. A gateway with several backends may use some in turns:
+// only a name that is new is another model, for as long as it is used.
 type servedModel struct {
 	names []string // in the order in which they were seen
 	now   string

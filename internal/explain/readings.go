@@ -13,8 +13,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
-// hitRatio and pagesUp are what readings have beside the quantities of pages: the ratio of
-// prompt tokens that came from the prefix cache, and the pages that answered.
+// hitRatio and pagesUp are what readings have beside the quantities of pages: the ratio of prompt tokens that came from
+// the prefix cache, and the pages that answered.
 const (
 	hitRatio config.Quantity = "prefix_cache_hit_ratio"
 	pagesUp  config.Quantity = "up"
@@ -28,8 +28,8 @@ const (
 	indexReady
 )
 
-// quantity is one of a reading: what it is in words, how its values are written, and how it
-// follows from all pages and those of the reading before, nil for none.
+// quantity is one of a reading: what it is in words, how its values are written, and how it follows from all pages and
+// those of the reading before, nil for none.
 type quantity struct {
 	config.Quantity
 	words string
@@ -66,10 +66,10 @@ func rate(q config.Quantity, now, before *page.Total) *float64 {
 		return nil
 	}
 	grown := now.Counted(before, q)
-	if grown == nil {
-		return nil
+	if grown != nil {
+		*grown /= now.At.Sub(before.At).Seconds()
 	}
-	return new(*grown / now.At.Sub(before.At).Seconds())
+	return grown
 }
 
 func mean(q config.Quantity, now, before *page.Total) *float64 {
@@ -82,13 +82,11 @@ func mean(q config.Quantity, now, before *page.Total) *float64 {
 const (
 	// latestReadings are those that make the value of now.
 	latestReadings = 8
-	// maxPastReadings bounds the readings of the last day that make what is usual, of
-	// which it takes minPastReadings.
+	// maxPastReadings bounds the readings of the last day that make what is usual, of which it takes minPastReadings.
 	maxPastReadings, minPastReadings = 128, 5
 	// pastSpan is how far back these go.
 	pastSpan = 24 * time.Hour
-	// nowReadings is how many of the latest values are those of now, and nowSpan how old
-	// they may be.
+	// nowReadings is how many of the latest values are those of now, and nowSpan how old they may be.
 	nowReadings, nowSpan = 3, 5 * time.Minute
 )
 
@@ -98,8 +96,7 @@ type reading struct {
 	values [len(quantities)]float32
 }
 
-// readings are the latest readings of some pages, and a sample of those of the last day,
-// evenly spread.
+// readings are the latest readings of some pages, and a sample of those of the last day, evenly spread.
 type readings struct {
 	statuses []page.Status // of the latest
 	total    *page.Total   // of these; nil where no page was read
@@ -155,20 +152,15 @@ func (r *readings) sample(next reading) {
 	r.since = 0
 	r.past = stats.DropOld(r.past, func(p reading) bool { return next.at.Sub(p.at) > pastSpan })
 	r.past = append(r.past, next)
-	if len(r.past) < maxPastReadings {
-		return
+	if len(r.past) == maxPastReadings {
+		i := 0
+		r.past = slices.DeleteFunc(r.past, func(reading) bool { i++; return i%2 == 0 })
+		r.every = max(2, 2*r.every)
 	}
-	kept := r.past[:0]
-	for i := range r.past {
-		if i%2 == 0 {
-			kept = append(kept, r.past[i])
-		}
-	}
-	r.past, r.every = kept, max(2, 2*r.every)
 }
 
-// evidence returns what the pages show now, and usually showed before an instant; nil
-// where none is known. The interval is that of the readings.
+// evidence returns what the pages show now, and usually showed before an instant; nil where none is known. The interval
+// is that of the readings.
 func (r *readings) evidence(before time.Time, interval time.Duration) *Pages {
 	if len(r.statuses) == 0 || len(r.latest) == 0 {
 		return nil
@@ -211,8 +203,8 @@ func (r *readings) level(i int, before time.Time) Level {
 // patienceOfPages is how long a page may take to show a request.
 const patienceOfPages = 500 * time.Millisecond
 
-// idle reports whether no request ran and none waited at the servers while one of the
-// probes waited that timed out, as far as a reading was made then.
+// idle reports whether no request ran and none waited at the servers while one of the probes waited that timed out, as
+// far as a reading was made then.
 func (r *readings) idle(probes []Probe) bool {
 	seen := false
 	for _, n := range r.latest {
@@ -228,22 +220,21 @@ func (r *readings) idle(probes []Probe) bool {
 	return seen
 }
 
-// stuckReadings is how many intervals between readings a server with requests must
-// generate nothing to be stuck.
+// stuckReadings is how many intervals between readings a server with requests must generate nothing to be stuck.
 const stuckReadings = 3
 
-// stuck returns for how long that server has made no progress which is longest without
-// although requests run on it; 0 is none, and less than the least is none.
+// stuck returns for how long that server has made no progress which is longest without although requests run on it; 0 is
+// none, and less than the least is none.
 func stuck(statuses []page.Status, least time.Duration) time.Duration {
 	var longest time.Duration
 	for i := range statuses {
 		s := statuses[i].Snapshot
-		if s == nil || s.LastProgress.IsZero() || s.Values[config.RequestsRunning] == 0 {
-			continue
+		if s != nil && !s.LastProgress.IsZero() && s.Values[config.RequestsRunning] > 0 {
+			longest = max(longest, s.At.Sub(s.LastProgress))
 		}
-		if d := s.At.Sub(s.LastProgress); d >= least {
-			longest = max(longest, d)
-		}
+	}
+	if longest < least {
+		return 0
 	}
 	return longest
 }
@@ -261,8 +252,7 @@ func upAndLost(statuses []page.Status) (up int, lost []string) {
 	return up, lost
 }
 
-// Gateway is what the pages of a gateway showed last, and usually show. It is safe for
-// concurrent use.
+// Gateway is what the pages of a gateway showed last, and usually show. It is safe for concurrent use.
 type Gateway struct {
 	name string
 
@@ -284,8 +274,7 @@ func (g *Gateway) Add(statuses []page.Status) {
 	}
 }
 
-// Latest returns what became of the latest reading of each page; nil before the first, and
-// without a gateway.
+// Latest returns what became of the latest reading of each page; nil before the first, and without a gateway.
 func (g *Gateway) Latest() []page.Status {
 	if g == nil {
 		return nil
@@ -295,8 +284,8 @@ func (g *Gateway) Latest() []page.Status {
 	return g.statuses
 }
 
-// View calls a function with what the pages show, which it may not keep, and with how many
-// backends were ready in most readings of the last day; nil where that is not known.
+// View calls a function with what the pages show, which it may not keep, and with how many backends were ready in most
+// readings of the last day; nil where that is not known.
 func (g *Gateway) View(view func(statuses []page.Status, uses *page.GatewayUses, usuallyReady *float64)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -309,8 +298,8 @@ func (g *Gateway) View(view func(statuses []page.Status, uses *page.GatewayUses,
 	view(g.statuses, &g.uses, usuallyReady)
 }
 
-// evidence returns what the pages show now, and usually showed before an instant; nil
-// before the first reading, and without a gateway.
+// evidence returns what the pages show now, and usually showed before an instant; nil before the first reading, and
+// without a gateway.
 func (g *Gateway) evidence(before time.Time) *Pages {
 	if g == nil {
 		return nil

@@ -8,8 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Rule is a row of the table: what makes a cause, and what to say of it. rules.yml describes
-// its fields.
+// Rule is a row of the table: what makes a cause, and what to say of it. rules.yml describes its fields.
 type Rule struct {
 	Cause   Cause    `yaml:"cause"`
 	Title   string   `yaml:"title"`
@@ -37,15 +36,7 @@ var rules = sync.OnceValue(func() (all []Rule) {
 	if err := d.Decode(&all); err != nil {
 		panic("decode rules.yml: " + err.Error())
 	}
-	conditions := conditions()
-	for i := range all {
-		all[i].match = conditions[all[i].Cause]
-	}
-	return all
-})
-
-func conditions() map[Cause]func(*facts) *match {
-	return map[Cause]func(*facts) *match{
+	conditions := map[Cause]func(*facts) *match{
 		SharedCause:     matchCommon,
 		ExporterBusy:    matchExporterBusy,
 		ProbesThrottled: matchProbesThrottled,
@@ -74,4 +65,8 @@ func conditions() map[Cause]func(*facts) *match {
 		PrefillSlow:     matchPrefillSlow,
 		DecodeSlow:      matchDecodeSlow,
 	}
-}
+	for i := range all {
+		all[i].match = conditions[all[i].Cause]
+	}
+	return all
+})
