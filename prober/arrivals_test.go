@@ -26,11 +26,11 @@ func TestGateWithArrivals(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range came {
 				slot := g.slot()
-				slot.arrival = &arrivalSlot{offset: offsets[i], ended: ended}
+				slot.offset, slot.ended = offsets[i], ended
 				all.Go(func() {
 					time.Sleep(came[i])
 					slot.pass(func() { gotSent[i] = time.Since(began) })
-					gotPlanned[i] = slot.arrival.planned.Sub(began)
+					gotPlanned[i] = slot.planned.Sub(began)
 				})
 			}
 			all.Wait()

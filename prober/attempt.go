@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"sync"
 	"time"
@@ -168,31 +169,22 @@ func (a *attempt) wait(send func()) {
 		if a.ended() != nil {
 			return
 		}
-		now := time.Now()
-		if a.slot.arrival != nil {
-			now = a.plan()
-		}
-		a.postpone(now.Sub(arrived))
+		a.postpone(arrived)
 		a.onReady()
 		send()
 	})
 }
 
-// plan has the request count as sent when it was planned: how late this process sent
-// it is in its durations, as users who come then would wait.
-func (a *attempt) plan() time.Time {
+// postpone moves the set-up to later, as if it had ended with the wait that followed it from then on: the
+// wait is in no duration, and every stamp that is still to come is where it was. A request that had a plan
+// counts as sent when that was: how late this process sent it is in its durations, as users would wait.
+func (a *attempt) postpone(arrived time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.planned = a.slot.arrival.planned
-	return a.planned
-}
-
-// postpone moves the set-up to later, as if it had ended with the wait that
-// followed it: the wait is in no duration then, and every stamp that is still
-// to come is where it was.
-func (a *attempt) postpone(wait time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	wait := time.Since(arrived)
+	if a.planned = a.slot.planned; !a.planned.IsZero() {
+		wait = a.planned.Sub(arrived)
+	}
 	for _, at := range []*time.Time{&a.start, &a.dnsDone, &a.tlsStart, &a.gotConn} {
 		if !at.IsZero() {
 			*at = at.Add(wait)
@@ -200,11 +192,16 @@ func (a *attempt) postpone(wait time.Duration) {
 	}
 }
 
-// headRead ends the bound on the head of the reply.
-func (a *attempt) headRead() {
+// roundTrip sends the request and returns the reply, once its head was read, or the failure.
+func (a *attempt) roundTrip(rt http.RoundTripper, req *http.Request) (*http.Response, error) {
+	resp, err := rt.RoundTrip(req)
 	if c := a.far().conn; c != nil {
 		c.head.End()
 	}
+	if err != nil {
+		return nil, roundTripFailure(req.Context(), a, err)
+	}
+	return resp, nil
 }
 
 // known returns the secrets of the configuration and those sent so far.

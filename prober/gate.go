@@ -25,32 +25,28 @@ func newGate(requests int, patience time.Duration) *gate {
 	return &gate{missing: requests, patience: patience}
 }
 
-// slot is the right of one request to pass the gate, once.
+// slot is the right of one request to pass the gate, once: when it opens or, with a channel ended, some
+// time after that, unless that channel is closed before.
 type slot struct {
 	gate    *gate
 	once    sync.Once
-	arrival *arrivalSlot // nil where it is sent when the gate opens
-}
-
-// arrivalSlot is a request that is sent some time after the gate opens.
-type arrivalSlot struct {
 	offset  time.Duration
-	ended   <-chan struct{} // nothing is waited for any more
-	planned time.Time       // when it was to be sent, once the gate is open
+	ended   <-chan struct{}
+	planned time.Time // when it was to be sent; zero before, and without ended
 }
 
 // wait waits until it is time, in the goroutine of the request, so that it delays
 // no other. A request whose connection came later than planned is planned for then.
-func (a *arrivalSlot) wait(opened, came time.Time) {
-	a.planned = opened.Add(a.offset)
-	if a.planned.Before(came) {
-		a.planned = came
+func (s *slot) wait(came time.Time) {
+	s.planned = s.gate.opened.Add(s.offset)
+	if s.planned.Before(came) {
+		s.planned = came
 	}
-	t := time.NewTimer(time.Until(a.planned))
+	t := time.NewTimer(time.Until(s.planned))
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-a.ended:
+	case <-s.ended:
 	}
 }
 
@@ -61,14 +57,14 @@ func (s *slot) pass(send func()) {
 	sent, came := make(chan struct{}), time.Now()
 	s.gate.add(func() {
 		defer close(sent)
-		if s.arrival == nil {
+		if s.ended == nil {
 			send()
 		}
 	})
 	s.leave()
 	<-sent
-	if s.arrival != nil {
-		s.arrival.wait(s.gate.opened, came)
+	if s.ended != nil {
+		s.wait(came)
 		send()
 	}
 }

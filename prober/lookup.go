@@ -55,10 +55,9 @@ func (e *Endpoint) get(ctx context.Context, l *lookup, at string, header http.He
 	req.Header.Set("Accept", "application/json")
 	maps.Copy(req.Header, header)
 	e.ownHeader(req.Header)
-	resp, err := rt.RoundTrip(req)
-	a.headRead()
+	resp, err := a.roundTrip(rt, req)
 	if err != nil {
-		return nil, a.censor(roundTripFailure(ctx, a, err))
+		return nil, a.censor(err)
 	}
 	defer resp.Body.Close()
 	body, err := e.readPage(ctx, resp.Body)

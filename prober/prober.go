@@ -247,7 +247,7 @@ func (r *run) start(ctx context.Context, requests []*request, offsets []time.Dur
 	for i, req := range requests {
 		req.slot = g.slot()
 		if offsets != nil {
-			req.slot.arrival = &arrivalSlot{offset: offsets[i], ended: ctx.Done()}
+			req.slot.offset, req.slot.ended = offsets[i], ctx.Done()
 		}
 		all.Go(func() { req.send(ctx) })
 	}

@@ -119,11 +119,9 @@ func (q *request) exchange(ctx context.Context) error {
 	}
 	share := &share{capacity: q.prober.endpoint.capacity, ctx: ctx, kind: q.served.protocol.Kind}
 	defer share.release()
-	resp, err := rt.RoundTrip(req)
-	a.headRead()
+	resp, err := a.roundTrip(rt, req)
 	if err != nil {
 		line.end = a.now()
-		err = roundTripFailure(ctx, a, err)
 	} else {
 		defer resp.Body.Close()
 		q.answer = q.newContent()

@@ -264,10 +264,17 @@ func (p *parts) add(content *fastjson.Value) {
 		*text = append(*text, field.GetStringBytes()...)
 	}
 	if thinking := content.Get("thinking"); thinking != nil {
-		inner := parts{text: p.reasoning} // whatever the types in it, it is reasoning
-		inner.add(thinking)
-		p.reasoning = append(inner.text, inner.reasoning...)
+		p.addReasoning(thinking)
 	}
+}
+
+// addReasoning adds contents that are reasoning, whatever the types in them.
+func (p *parts) addReasoning(contents ...*fastjson.Value) {
+	inner := parts{text: p.reasoning}
+	for _, content := range contents {
+		inner.add(content)
+	}
+	p.reasoning = append(inner.text, inner.reasoning...)
 }
 
 // addCall adds the name and the arguments of a function call, or the input of a

@@ -93,8 +93,8 @@ func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte, d *De
 			e.found = append(e.found, v)
 		}
 	}
-	var finite bool
-	if e.vectors, finite = summary(e.found); !finite {
+	e.vectors = summary(e.found)
+	if math.IsNaN(e.vectors.Norm) || math.IsInf(e.vectors.Norm, 0) {
 		return fmt.Errorf("%w: embedding with a number that is not finite or too large", ErrProtocol)
 	}
 	d.Vectors = &e.vectors
@@ -270,12 +270,11 @@ func (r *vectorReader) base64(text []byte) (vector, bool) {
 	return v, true
 }
 
-// summary folds the vectors of a reply; ok is false where one has no finite
-// norm.
-func summary(vectors []vector) (s Vectors, ok bool) {
+// summary folds the vectors of a reply.
+func summary(vectors []vector) (s Vectors) {
 	for i, v := range vectors {
 		s.Items++
-		s.Norm += math.Sqrt(v.squares)
+		s.Norm += math.Sqrt(v.squares) / float64(len(vectors))
 		switch {
 		case i == 0:
 			s.Dimensions = v.dimensions
@@ -283,10 +282,7 @@ func summary(vectors []vector) (s Vectors, ok bool) {
 			s.Dimensions = Unknown
 		}
 	}
-	if s.Items > 0 {
-		s.Norm /= float64(s.Items)
-	}
-	return s, !math.IsNaN(s.Norm) && !math.IsInf(s.Norm, 0)
+	return s
 }
 
 // maxKeptNumbers is how many numbers of a reply are kept: 32 vectors of 8,192.

@@ -165,10 +165,7 @@ func (r *responsesReader) readItems(index int, items []*fastjson.Value, d *Delta
 			r.parts.add(item.Get("content"))
 		case "reasoning":
 			d.Summary = len(item.GetArray("summary")) > 0
-			inner := parts{text: r.parts.reasoning}
-			inner.add(item.Get("content"))
-			inner.add(item.Get("summary"))
-			r.parts.reasoning = append(inner.text, inner.reasoning...)
+			r.parts.addReasoning(item.Get("content"), item.Get("summary"))
 		default:
 			if isCall(item) {
 				r.parts.addWholeCall(item)

@@ -97,6 +97,21 @@ func (s *source[T]) inTime(ctx context.Context) (v T, err error) {
 	return r.v, r.err
 }
 
+// once makes find a function that finds once, though what was given up may find too.
+func once[T any](find func(context.Context) (T, error)) func(context.Context) (T, error) {
+	var found atomic.Pointer[T]
+	return func(ctx context.Context) (T, error) {
+		if v := found.Load(); v != nil {
+			return *v, nil
+		}
+		v, err := find(ctx)
+		if err == nil {
+			found.Store(&v)
+		}
+		return v, err
+	}
+}
+
 // renewBefore is how long before its end a token is not used any more.
 const renewBefore = time.Minute
 
@@ -188,18 +203,13 @@ func (p *Pool) AWS(a config.SigV4) aws.CredentialsProvider {
 type awsSource struct{ fetch source[aws.Credentials] }
 
 func newAWSSource(a config.SigV4) *awsSource {
-	var found atomic.Pointer[aws.CredentialsProvider] // also written by what was given up
+	find := once(func(ctx context.Context) (aws.CredentialsProvider, error) { return findAWS(ctx, a) })
 	return &awsSource{source[aws.Credentials]{get: func(ctx context.Context) (aws.Credentials, error) {
-		provider := found.Load()
-		if provider == nil {
-			p, err := findAWS(ctx, a)
-			if err != nil {
-				return aws.Credentials{}, failure("the credentials of AWS", err)
-			}
-			provider = &p
-			found.Store(provider)
+		provider, err := find(ctx)
+		if err != nil {
+			return aws.Credentials{}, failure("the credentials of AWS", err)
 		}
-		c, err := (*provider).Retrieve(ctx)
+		c, err := provider.Retrieve(ctx)
 		if err != nil {
 			return aws.Credentials{}, failure("credentials of AWS", err)
 		}

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"cloud.google.com/go/compute/metadata"
@@ -188,18 +187,13 @@ const envFederatedToken = "AZURE_FEDERATED_TOKEN_FILE"
 // azureToken gets tokens by workload identity or managed identity. Other ways of the SDK,
 // which start programs, are not tried.
 func azureToken(t config.CloudIdentity) func(context.Context) (oauth2.Token, error) {
-	var found atomic.Pointer[azcore.TokenCredential] // also written by what was given up
+	find := once(func(context.Context) (azcore.TokenCredential, error) { return azureCredential(t) })
 	return func(ctx context.Context) (oauth2.Token, error) {
-		credential := found.Load()
-		if credential == nil {
-			c, err := azureCredential(t)
-			if err != nil {
-				return oauth2.Token{}, failure("the credentials of Azure", err)
-			}
-			credential = &c
-			found.Store(credential)
+		credential, err := find(ctx)
+		if err != nil {
+			return oauth2.Token{}, failure("the credentials of Azure", err)
 		}
-		token, err := (*credential).GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{t.Scope}})
+		token, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{t.Scope}})
 		if err != nil {
 			return oauth2.Token{}, failure("a token of Azure", azureCause(err))
 		}

@@ -23,7 +23,7 @@ func Lengths() workload.Workload {
 		Kinds: []workload.Kind{{
 			New: func(e *config.Endpoint, m *config.Module) (workload.Source, error) {
 				s := newSource(m)
-				s.related.sticky = e.Request.StickyHeader != ""
+				s.sticky = e.Request.StickyHeader != ""
 				return s, nil
 			}, Texts: true, Answers: true,
 		}},
@@ -220,19 +220,20 @@ func (a *source) SetMix(m *Mix) {
 // source asks prompts made to length, each for an answer as long as its cap
 // where the server can be made to.
 type source struct {
+	module  *config.Module
 	prompts *Prompts
-	prefix  config.Prefix
 	outputs []workload.Length
 	rng     *rand.Rand
 	learnt  bool         // the server has counted a prompt
 	later   int          // tokens that the later turns of a conversation add
 	traffic *trafficDraw // nil where lengths are those of the module
-	related related
+	sticky  bool         // a balancer can be told to keep requests together
+	begun   int          // conversations, by which sessions alternate
 }
 
 func newSource(m *config.Module) *source {
-	a := &source{prefix: m.Prefix, outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(), later: m.TurnsBefore(m.Turns), related: related{module: m}}
-	a.prompts = NewPrompts(workload.LengthsOf(m.InputTokens), a.prefix, a.rng)
+	a := &source{module: m, outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(), later: m.TurnsBefore(m.Turns)}
+	a.prompts = NewPrompts(workload.LengthsOf(m.InputTokens), m.Prefix, a.rng)
 	if m.Traffic != nil {
 		a.traffic = newTrafficDraw(m, a.rng)
 	}
@@ -250,7 +251,7 @@ func (a *source) Next(texts, context int) workload.Question {
 	// Before the first count a prompt may be half as long again as it should be.
 	// One that does not fit is refused, and never counted.
 	if !a.learnt && context > 0 && wanted+wanted/2+output+a.later > context {
-		from = NewPrompts([]workload.Length{{Tokens: wanted * 2 / 3}}, a.prefix, a.rng)
+		from = NewPrompts([]workload.Length{{Tokens: wanted * 2 / 3}}, a.module.Prefix, a.rng)
 		first = from.Next()
 	}
 	q := workload.Question{Texts: []string{first.Text}, Length: first.Target, Wanted: wanted, Later: a.later, Output: output, Exact: true}
@@ -274,7 +275,7 @@ func (a *source) Next(texts, context int) workload.Question {
 			return nil
 		}
 	}
-	return a.related.begin(q)
+	return a.begin(q)
 }
 
 // truncates is why prompts of a length are not asked, of which the server made c.

@@ -10,21 +10,14 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// related makes the questions of a run whose prompts begin alike of the first one.
-type related struct {
-	module        *config.Module
-	sticky        bool // a balancer can be told to keep requests together
-	conversations int  // that began, by which sessions alternate
-}
-
 // begin returns the first question of a run, as the one of a pair or of a conversation if the module
 // asks for these.
-func (r *related) begin(q workload.Question) workload.Question {
-	switch r.module.Prefix {
+func (a *source) begin(q workload.Question) workload.Question {
+	switch a.module.Prefix {
 	case config.PrefixPaired:
 		return askedTwice(q)
 	case config.PrefixConversation:
-		return r.conversation(q)
+		return a.conversation(q)
 	}
 	return q
 }
@@ -47,24 +40,24 @@ func askedTwice(q workload.Question) workload.Question {
 
 // conversation returns a cold prompt, after which turns follow that each repeat all before them.
 // Where a balancer can be told to keep turns together, it is in every second one.
-func (r *related) conversation(q workload.Question) workload.Question {
+func (a *source) conversation(q workload.Question) workload.Question {
 	q.Turn = &result.Turn{Number: 1, Affinity: result.AffinityNone}
-	if r.sticky {
-		r.conversations++
-		if r.conversations%2 == 1 {
+	if a.sticky {
+		a.begun++
+		if a.begun%2 == 1 {
 			q.Session, q.Turn.Affinity = newSession(), result.AffinitySession
 		}
 	}
-	return r.goingOn(q)
+	return a.goingOn(q)
 }
 
 // goingOn returns a turn that is followed by the next one, unless it is the last.
-func (r *related) goingOn(q workload.Question) workload.Question {
+func (a *source) goingOn(q workload.Question) workload.Question {
 	q.Next = func(before workload.Asked) *workload.Question {
-		if before.Result.Outcome != result.Success || q.Turn.Number == r.module.Turns {
+		if before.Result.Outcome != result.Success || q.Turn.Number == a.module.Turns {
 			return nil
 		}
-		next := r.goingOn(nextTurn(q, before.Text))
+		next := a.goingOn(nextTurn(q, before.Text))
 		return &next
 	}
 	return q
