@@ -378,7 +378,7 @@ func (l *labeller) share(at ownPlaces) *ownPlaces {
 // the same as no label; so are configured labels with a reserved name, which would make a
 // page that nobody can read.
 func (l *labeller) block(base []pair, configured map[string]string) *labelBlock {
-	all := make([]pair, 0, len(base)+len(configured))
+	all := make([]pair, 0, 32) // as many as there mostly are, so that they need no heap
 	for _, p := range base {
 		if p.value != "" {
 			all = append(all, pair{p.name, strings.ToValidUTF8(p.value, "\uFFFD")})
@@ -397,7 +397,7 @@ func (l *labeller) block(base []pair, configured map[string]string) *labelBlock 
 // renderBlock renders labels that are sorted by name.
 func renderBlock(all []pair) (labelText, ownPlaces) {
 	var at ownPlaces
-	var text, proto []byte
+	text, proto := make([]byte, 0, 1<<10), make([]byte, 0, 1<<10) // mostly enough, as above
 	own := ownNone + 1
 	mark := func(until func(string) bool) {
 		for ; own < numOwn && until(ownNames[own]); own++ {
@@ -406,8 +406,7 @@ func renderBlock(all []pair) (labelText, ownPlaces) {
 	}
 	for _, p := range all {
 		mark(func(name string) bool { return name < p.name })
-		r := renderPair(p)
-		text, proto = append(text, r.text...), append(proto, r.proto...)
+		text, proto = appendPair(text, proto, p)
 	}
 	mark(func(string) bool { return true })
 	at[ownNone].text, at[ownNone].proto = uint32(len(text)), uint32(len(proto))
@@ -420,13 +419,17 @@ var valueEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // renderPair renders one label.
 func renderPair(p pair) labelText {
-	escaped := valueEscaper.Replace(p.value)
-	message := appendString(appendString(nil, fieldPairName, p.name), fieldPairValue, p.value)
-	proto := protowire.AppendTag(nil, fieldMetricLabel, protowire.BytesType)
-	return labelText{
-		text:  p.name + `="` + escaped + `",`,
-		proto: string(protowire.AppendBytes(proto, message)),
-	}
+	text, proto := appendPair(nil, nil, p)
+	return labelText{string(text), string(proto)}
+}
+
+// appendPair appends one label in both forms.
+func appendPair(text, proto []byte, p pair) (longerText, longerProto []byte) {
+	text = append(append(text, p.name...), `="`...)
+	text = append(append(text, valueEscaper.Replace(p.value)...), `",`...)
+	message := appendString(appendString(make([]byte, 0, 256), fieldPairName, p.name), fieldPairValue, p.value)
+	proto = protowire.AppendTag(proto, fieldMetricLabel, protowire.BytesType)
+	return text, protowire.AppendBytes(proto, message)
 }
 
 // compareLabels orders label sets as client_golang orders the metrics of a

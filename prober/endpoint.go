@@ -155,7 +155,7 @@ func (e *Endpoint) ownHeader(h http.Header) {
 // take little room. The zero value is ready, and safe for concurrent use.
 type shared struct {
 	mu         sync.Mutex
-	transports []sharedTransport // the latest last
+	transports []*sharedTransport // the latest last
 }
 
 // sharedTransport is a transport that keeps no connections, with its settings.
@@ -177,7 +177,7 @@ func (s *shared) transport(h *config.HTTPClient, make func() (http.RoundTripper,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.transports, func(t sharedTransport) bool { return reflect.DeepEqual(t.settings, h.HTTPClientConfig) })
+	i := slices.IndexFunc(s.transports, func(t *sharedTransport) bool { return reflect.DeepEqual(&t.settings, &h.HTTPClientConfig) })
 	if i >= 0 {
 		return s.transports[i].rt, nil
 	}
@@ -188,7 +188,7 @@ func (s *shared) transport(h *config.HTTPClient, make func() (http.RoundTripper,
 	if len(s.transports) == maxTransports {
 		s.transports = slices.Delete(s.transports, 0, 1)
 	}
-	s.transports = append(s.transports, sharedTransport{h.HTTPClientConfig, rt})
+	s.transports = append(s.transports, &sharedTransport{h.HTTPClientConfig, rt})
 	return rt, nil
 }
 
