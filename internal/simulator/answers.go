@@ -183,14 +183,14 @@ func (x *exchange) composeForm() (name, text string, verdict result.Verdict) {
 
 // drawVerdict draws what the next call or answer in JSON is worth.
 func (s *Server) drawVerdict(f *form) result.Verdict {
-	bad := result.ToolCallVerdicts()[1:] // all but Valid
+	all := result.ToolCallVerdicts() // Valid is the first
 	if f.tool == "" {
-		bad = result.StructuredVerdicts()[1:]
+		all = result.StructuredVerdicts()
 	}
-	if s.o.BadCalls <= 0 || s.rng.Float64() >= s.o.BadCalls {
-		return result.VerdictValid
+	if s.rng.Float64() >= s.o.BadCalls {
+		return all[0]
 	}
-	return bad[s.rng.IntN(len(bad))]
+	return all[1+s.rng.IntN(len(all)-1)]
 }
 
 // sayForm puts a call or JSON in the place of the answer, and returns its length and how it ends.

@@ -279,11 +279,10 @@ func (x *exchange) compose() (int, finish) {
 	}
 	output, reason := x.s.outputLength(a)
 	x.text.order = x.weights.wordOrder(a.text)
-	flips := x.s.o.GreedyFlips
 	switch {
 	case a.sampled:
 		x.text.offset = x.s.rng.IntN(100)
-	case flips > 0 && x.s.rng.Float64() < flips:
+	case x.s.rng.Float64() < x.s.o.GreedyFlips:
 		x.text.flipAt = 1 + x.s.rng.IntN(max(1, output-x.reasoning))
 	}
 	return output, reason
@@ -291,9 +290,6 @@ func (x *exchange) compose() (int, finish) {
 
 // pace draws how much longer than usual a prompt takes.
 func (s *Server) pace() float64 {
-	if s.o.PrefillNoise <= 0 {
-		return 1
-	}
 	variance := math.Log1p(s.o.PrefillNoise * s.o.PrefillNoise) // of the logarithm of a number with mean 1
 	return math.Exp(math.Sqrt(variance)*s.rng.NormFloat64() - variance/2)
 }

@@ -76,7 +76,7 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 	}
 	served := &Options{}
 	if len(replicas) > 0 {
-		served = &replicas[0].o
+		served.Model = replicas[0].o.withDefaults().Model
 	}
 	g.metrics = newLivePage("pages/gateway.yml", served, 1, func() []pageData { return []pageData{{O: served, Ready: len(g.ready())}} })
 	for _, r := range replicas {
@@ -151,14 +151,13 @@ func (g *Gateway) drill(replica, up string) error {
 // errNoReplica reports that no engine is left.
 var errNoReplica = errors.New("no ready replica")
 
-// forward passes a request that generates nothing on to the first engine that is ready.
+// forward passes a request that generates nothing on to an engine.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
-	all := g.ready()
-	if len(all) == 0 {
+	if index, ok := g.pick(nil); ok {
+		g.proxies[index].ServeHTTP(w, r)
+	} else {
 		g.fail(w, r, errNoReplica)
-		return
 	}
-	g.proxies[all[0]].ServeHTTP(w, r)
 }
 
 // generate takes a request through the queue to an engine.
@@ -202,7 +201,7 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 }
 
 // count reports an observation to the metrics page.
-func (g *Gateway) count(of, what string, v float64) { g.metrics.observe(of, series{What: what}, v) }
+func (g *Gateway) count(of, what string, v float64) { g.metrics.observe(of, 0, what, v) }
 
 // fail answers a request that no engine answered.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, err error) {
@@ -232,10 +231,10 @@ const affinityBytes = 512
 // pick returns the engine for a request; false without one.
 func (g *Gateway) pick(body []byte) (int, bool) {
 	all := g.ready()
-	if len(all) == 0 {
+	switch {
+	case len(all) == 0:
 		return 0, false
-	}
-	if g.o.Routing != PrefixAware {
+	case g.o.Routing != PrefixAware:
 		return all[g.rng.IntN(len(all))], true
 	}
 	// By rendezvous hashing, so that the loss of an engine moves only its own requests.
@@ -274,7 +273,7 @@ type Replica struct {
 
 // NewReplica starts a server on a free port of the loopback. It must be dropped in the end.
 func NewReplica(o Options) (*Replica, error) {
-	r := &Replica{o: o.withDefaults(), address: "127.0.0.1:0"}
+	r := &Replica{o: o, address: "127.0.0.1:0"}
 	if err := r.Start(); err != nil {
 		return nil, err
 	}

@@ -182,12 +182,7 @@ func (x *exchange) score(tokens int) *scores {
 }
 
 // scoreNoise draws what is added to each token of one request.
-func (s *Server) scoreNoise() float64 {
-	if s.o.LogprobNoise <= 0 {
-		return 0
-	}
-	return s.o.LogprobNoise * s.rng.NormFloat64()
-}
+func (s *Server) scoreNoise() float64 { return s.o.LogprobNoise * s.rng.NormFloat64() }
 
 // scoreText returns the tokens of text, with a log-probability that depends on the weights' version and all tokens up
 // to it, and on noise. The white space in front of a token is part of it.

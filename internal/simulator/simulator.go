@@ -173,9 +173,8 @@ func serveUntilDone(ctx context.Context, l net.Listener, server *http.Server) er
 	return fmt.Errorf("serve a simulation: %w", err)
 }
 
-// Request returns the truth about the last request with the given W3C trace id (32 lower-case hex digits). A request is
-// known from its arrival on; an event is in the record before a client can have seen it. The last few thousand requests
-// are kept.
+// Request returns the truth about the last request with the given W3C trace id (32 lower-case hex digits), of the last
+// few thousand. It is known from its arrival on; an event is in the record before a client can have seen it.
 func (s *Server) Request(traceID string) (Record, bool) {
 	if rec := s.records.find(traceID); rec != nil {
 		return rec.snapshot(), true
@@ -299,9 +298,8 @@ type Options struct {
 	Slots        int    // how many sequences a replica batches at once; default 32
 	QueueLimit   int    // how many requests may wait at a replica; one more is answered 503; 0 is no limit
 	// PrefillTokensPerSecond is the speed of a replica on uncached prompt tokens; default 8000. FixedDelay is the time
-	// before a request reaches its replica, the same for each: the network, tokenising. PrefillNoise is the relative
-	// standard deviation of the time that a request takes from entering a batch to its first token: a factor drawn for
-	// each request, log-normal with mean 1. 0.1 is 10 %.
+	// before a request reaches its replica: the network, tokenising. PrefillNoise is the relative standard deviation of the
+	// time from entering a batch to the first token: a factor drawn for each request, log-normal with mean 1.
 	PrefillTokensPerSecond float64
 	FixedDelay             time.Duration
 	PrefillNoise           float64
@@ -321,19 +319,18 @@ type Options struct {
 	WeightsVersion string
 	// Quality is the share of the questions that the model knows the answer to, and of the sampled answers that are
 	// right; default 1, negative is none. BadCalls is the share of the calls of functions, and of the answers in JSON,
-	// that are not valid. GreedyFlips is the share of the greedy answers that differ from the others to their prompt
-	// from some token on, although nothing changed. Whole answers to questions do not.
+	// that are not valid. GreedyFlips is the share of the greedy answers, to other prompts than questions, that differ
+	// from some token on although nothing changed.
 	Quality, BadCalls, GreedyFlips float64
 	// LogprobShift is added to the log-probability of each token of a text that is scored, LogprobNoise is the standard
 	// deviation of what is drawn for each request and added too; in nats. The mean over a long text is about -2.3
 	// without them, and no token gets above 0, so that a shift of 0.4 still holds.
 	LogprobShift, LogprobNoise float64
-	// QuantizeAfter is the time from the start after which the weights are as if they were quantized: the
-	// log-probabilities of first tokens are others, and what the weights decide of embeddings and scores, and nothing
-	// else. 0 is never.
+	// QuantizeAfter is the time from the start after which the weights are as if they were quantized, to be seen in the
+	// log-probabilities of first tokens, in embeddings and in scores. 0 is never.
 	QuantizeAfter time.Duration
-	// Background is how many sequences Serve itself keeps running or queued, over all replicas. BackgroundInput and
-	// BackgroundOutput are their mean lengths in tokens; default 512 and 128. A quarter of each prompt is common to all.
+	// Background is how many sequences Serve itself keeps running or queued, over all replicas, BackgroundInput and
+	// BackgroundOutput their mean lengths in tokens; default 512 and 128. A quarter of each prompt is common to all.
 	Background, BackgroundInput, BackgroundOutput int
 	// Faults are shown unasked, one drawn evenly for FaultRatio of the generation requests whose path names none.
 	Faults     []Fault

@@ -71,6 +71,7 @@ type software struct {
 	// package servers, which never changes.
 	Metrics, Live, Sample string
 
+	sample    []byte
 	templates *template.Template
 }
 
@@ -78,6 +79,10 @@ type software struct {
 var allSoftware = sync.OnceValue(func() (all []*software) {
 	read("software.yml", &all)
 	for _, s := range all {
+		var err error
+		if s.sample, err = servers.FS.ReadFile(s.Sample); s.Sample != "" && err != nil {
+			panic(err) // cannot happen: the tests read each
+		}
 		s.templates = compile(s.Pages)
 	}
 	return all
@@ -104,19 +109,17 @@ type pageData struct {
 	S       State
 	Created int64 // when the server started, in Unix seconds
 	Ready   int   // the number of engines of a gateway that are ready
-	series
-}
-
-// series is what the labels of a series may depend on.
-type series struct {
 	Replica int
-	What    string
+	What    string // of an observation
 }
 
 // servePages answers the pages of the server's software.
 func (s *Server) servePages(mux *http.ServeMux) {
-	if path := s.software.Metrics; path != "" {
-		mux.HandleFunc("GET "+path, servePage(s.metricsPage))
+	switch path := s.software.Metrics; {
+	case s.metrics != nil:
+		mux.HandleFunc("GET "+path, servePage(s.metrics.text))
+	case path != "":
+		mux.HandleFunc("GET "+path, servePage(func() []byte { return s.software.sample }))
 	}
 	data := pageData{O: &s.o, Created: s.started.Unix()}
 	for path := range s.software.Pages {
@@ -176,7 +179,7 @@ func newLivePage(file string, o *Options, replicas int, data func() []pageData) 
 		f.templates = compile(map[string]string{"labels": f.Labels, "value": f.Value})
 		if f.Of != "" && !strings.Contains(f.Labels, ".What") {
 			for i := range replicas { // from the start
-				p.observations(f, series{Replica: i})
+				p.observations(f, i, "")
 			}
 		}
 	}
@@ -191,8 +194,8 @@ func (f *family) text(name string, d *pageData) string {
 }
 
 // observations returns those of a series, new ones where there are none.
-func (p *livePage) observations(f *family, s series) *observations {
-	labels := f.text("labels", &pageData{O: p.options, series: s})
+func (p *livePage) observations(f *family, replica int, what string) *observations {
+	labels := f.text("labels", &pageData{O: p.options, Replica: replica, What: what})
 	for _, o := range f.all {
 		if o.labels == labels {
 			return o
@@ -204,7 +207,7 @@ func (p *livePage) observations(f *family, s series) *observations {
 }
 
 // observe adds an observation of a quantity.
-func (p *livePage) observe(of string, s series, v float64) {
+func (p *livePage) observe(of string, replica int, what string, v float64) {
 	if p == nil {
 		return
 	}
@@ -214,7 +217,7 @@ func (p *livePage) observe(of string, s series, v float64) {
 		if f.Of != of {
 			continue
 		}
-		o := p.observations(f, s)
+		o := p.observations(f, replica, what)
 		o.n++
 		o.sum += v
 		if i, _ := slices.BinarySearch(p.Bounds[f.Bounds], v); i < len(o.counts) {
@@ -267,27 +270,15 @@ func servePage(page func() []byte) http.HandlerFunc {
 	}
 }
 
-// metricsPage returns the metrics page of the server.
-func (s *Server) metricsPage() []byte {
-	if s.metrics != nil {
-		return s.metrics.text()
-	}
-	page, err := servers.FS.ReadFile(s.software.Sample)
-	if err != nil {
-		panic(err) // cannot happen: the tests read each
-	}
-	return page
-}
-
 // pageData returns what the metrics page is made of.
 func (s *Server) pageData() (all []pageData) {
 	for i, state := range s.State() {
-		all = append(all, pageData{O: &s.o, S: state, series: series{Replica: i}})
+		all = append(all, pageData{O: &s.o, S: state, Replica: i})
 	}
 	return all
 }
 
 // observe reports an observation of a request to the metrics page: in seconds where it is a time.
 func (r *replica) observe(q *sequence, of string, v float64) {
-	r.metrics.observe(of, series{r.index, strconv.FormatBool(q.stream)}, v)
+	r.metrics.observe(of, r.index, strconv.FormatBool(q.stream), v)
 }
