@@ -23,9 +23,8 @@ type protocol struct {
 	Request reading
 	Framing string            // one of framings
 	Finish  map[finish]string // names the reasons to finish, where they have other names
-	// Kinds names errors by status; 400 and 500 stand for the others of their class.
-	Kinds  map[int]string
-	Header map[string]string // templates of headers of a reply about inputs
+	Kinds   map[int]string    // names errors by status; 400 and 500 stand for the others of their class
+	Header  map[string]string // templates of headers of a reply about inputs
 	// Events are templates by the part of a reply that they write, and templates that those use. A line of what one
 	// writes is a payload, with its name in the framing before it. Of a stream: role, then open, reasoning, answer or
 	// call, and close of each block of material, stop with the finish reason, finish where that is without a token,

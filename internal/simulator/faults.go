@@ -17,8 +17,7 @@ import (
 
 // Fault is one way in which a server misbehaves. A request shows it when its path starts with /fault/NAME.
 type Fault struct {
-	// Name identifies the fault; lower case with underscores.
-	Name        string
+	Name        string // lower case with underscores
 	Description string // says in one line what the server does
 
 	effect `yaml:",inline"`

@@ -69,10 +69,8 @@ func (s *Server) changeWeights(q url.Values) error {
 type token uint64
 
 const (
-	// bytesPerToken is how much of a word one token covers.
-	bytesPerToken = 4
-	// templateTokens is what a chat template adds, half of it on each side.
-	templateTokens = 12
+	bytesPerToken  = 4  // how much of a word one token covers
+	templateTokens = 12 // what a chat template adds, half of it on each side
 
 	templateToken  token = 1 << 40
 	generatedToken token = 1 << 41
@@ -143,12 +141,10 @@ func (s *scores) All() []tokenScore { return slices.Concat(s.Prompt, s.Output) }
 // What the log-probability of a token is made of: at most highest, below it by a number drawn for the token,
 // exponential with mean spread. The mean over a long text is highest - spread.
 const (
-	highest = -0.5
-	spread  = 1.8
-	// outputLogprob is that of each token of the model's own.
-	outputLogprob = -0.25
-	// vocabularySize bounds the ids of tokens.
-	vocabularySize = 128_000
+	highest        = -0.5
+	spread         = 1.8
+	outputLogprob  = -0.25   // that of each token of the model's own
+	vocabularySize = 128_000 // bounds the ids of tokens
 )
 
 // score returns the log-probabilities that the request wants, of an output of that length; nil where it wants none.
@@ -213,12 +209,9 @@ func tokenID(hash uint64) int { return int(hash % vocabularySize) }
 func logOf(hash uint64) float64 { return math.Log((float64(hash>>11) + 0.5) / (1 << 53)) }
 
 const (
-	// firstTokens is how many tokens a first token is drawn from, and firstSpread the
-	// mean difference of the log-probabilities of neighbours, in nats.
-	firstTokens = 5
-	firstSpread = 1.0
-	// quantized is by how much each log-probability moves at Options.QuantizeAfter.
-	quantized = 0.1
+	firstTokens = 5   // how many tokens a first token is drawn from
+	firstSpread = 1.0 // the mean difference of the log-probabilities of neighbours, in nats
+	quantized   = 0.1 // by how much each log-probability moves at Options.QuantizeAfter
 )
 
 // isQuantized reports whether Options.QuantizeAfter is over.

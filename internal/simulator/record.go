@@ -41,19 +41,17 @@ type Event struct {
 
 // Record is the truth about one request.
 type Record struct {
-	TraceID string `json:"trace_id"`
-	// Path is the protocol's path and Fault the fault shown, if any.
-	Path    string    `json:"path"`
-	Fault   string    `json:"fault,omitempty"`
-	Arrival time.Time `json:"arrival"` // when the request's header had been read
+	TraceID string    `json:"trace_id"`
+	Path    string    `json:"path"`            // the protocol's
+	Fault   string    `json:"fault,omitempty"` // the one shown, if any
+	Arrival time.Time `json:"arrival"`         // when the request's header had been read
 	// Queue is the time until the request entered a batch, Prefill from then to its first token; 0 until that.
-	Queue   time.Duration `json:"queue"`
-	Prefill time.Duration `json:"prefill"`
-	// PromptTokens and CachedTokens are the length of the prompt and the part of it that was in the prefix cache.
-	PromptTokens int `json:"prompt_tokens"`
-	CachedTokens int `json:"cached_tokens"`
-	OutputTokens int `json:"output_tokens"` // what the engine generated so far; the events may hold less
-	Replica      int `json:"replica"`       // the index of the engine that took the request; -1 is none
+	Queue        time.Duration `json:"queue"`
+	Prefill      time.Duration `json:"prefill"`
+	PromptTokens int           `json:"prompt_tokens"`
+	CachedTokens int           `json:"cached_tokens"` // of the prompt, those that were in the prefix cache
+	OutputTokens int           `json:"output_tokens"` // what the engine generated so far; the events may hold less
+	Replica      int           `json:"replica"`       // the index of the engine that took the request; -1 is none
 	// Verdict is what the answer to one of answers.Questions came to, or a call of a function or an answer in JSON; "" of
 	// every other answer, and of one to a question that was cut by the limit or had to go on.
 	Verdict result.Verdict `json:"verdict,omitempty"`
@@ -81,11 +79,11 @@ type record struct {
 
 // add notes an event that the next write completes.
 func (r *record) add(e *event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.r.Events) < maxEvents {
-		r.r.Events = append(r.r.Events, Event{Kind: e.kind, Tokens: e.tokens})
-	}
+	r.update(func(now *Record) {
+		if len(now.Events) < maxEvents {
+			now.Events = append(now.Events, Event{Kind: e.kind, Tokens: e.tokens})
+		}
+	})
 }
 
 // stamp gives the events that were added since the last write their instant.

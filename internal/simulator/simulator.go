@@ -28,14 +28,13 @@ import (
 
 // Server is a simulated inference server. It has no goroutine while it has no request, apart from those of Serve.
 type Server struct {
-	o        Options
-	software *software
-	metrics  *livePage // nil of an engine without
-	gate     gate
-	replicas []*replica
-	records  latest[record]
-	// questions are those that the model may know the answers to; constant.
-	questions []answers.Question
+	o         Options
+	software  *software
+	metrics   *livePage // nil of an engine without
+	gate      gate
+	replicas  []*replica
+	records   latest[record]
+	questions []answers.Question // those that the model may know the answers to; constant
 	weights   atomic.Pointer[weights]
 	routed    atomic.Uint64 // requests that took their turn
 	started   time.Time

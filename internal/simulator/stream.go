@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -34,10 +35,8 @@ type frameFunc func(dst []byte, name string, payload []byte) []byte
 
 // Errors with which a fault ends a stream.
 var (
-	// errOver ends the stream where it is, the body being complete.
-	errOver = errors.New("stream over")
-	// errCut cuts the connection.
-	errCut = errors.New("connection cut")
+	errOver = errors.New("stream over") // where it is, the body being complete
+	errCut  = errors.New("connection cut")
 )
 
 // streamReply streams what produce makes.
@@ -92,10 +91,9 @@ func lineFrame(dst []byte, name string, payload []byte) []byte {
 func sseFrame(field, newline string) frameFunc {
 	return func(dst []byte, name string, payload []byte) []byte {
 		if name != "" {
-			dst = append(append(append(dst, "event: "...), name...), newline...)
+			dst = fmt.Appendf(dst, "event: %s%s", name, newline)
 		}
-		dst = append(append(dst, field...), payload...)
-		return append(append(dst, newline...), newline...)
+		return fmt.Appendf(dst, "%s%s%s%s", field, payload, newline, newline)
 	}
 }
 
@@ -118,13 +116,11 @@ func extraFrame(dst []byte, name string, payload []byte) []byte {
 	return sseFrame("id: 7\nretry: 1000\nx-odd: 1\ndata: ", "\n")(dst, cmp.Or(name, "message"), payload)
 }
 
-// exceptionName begins the names of frames of AWS that are exceptions.
-const exceptionName = "exception:"
-
-// awsFrame frames as application/vnd.amazon.eventstream does, by the code of AWS and not by that of the probes.
+// awsFrame frames as application/vnd.amazon.eventstream does, by the code of AWS and not by that of the probes. The names
+// of exceptions begin with "exception:".
 func awsFrame(dst []byte, name string, payload []byte) []byte {
 	kind, nameHeader := "event", ":event-type"
-	if exception, ok := strings.CutPrefix(name, exceptionName); ok {
+	if exception, ok := strings.CutPrefix(name, "exception:"); ok {
 		kind, nameHeader, name = "exception", ":exception-type", exception
 	}
 	m := eventstream.Message{Payload: payload}
