@@ -17,8 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// maxBody bounds a request's body.
-const maxBody = 64 << 20
+const maxBody = 64 << 20 // of a request
 
 // exchange is one generation request and its reply.
 type exchange struct {
@@ -223,8 +222,7 @@ func (x *exchange) usage(p progress, n int) usage {
 	return u
 }
 
-// defaultOutput is how long an answer is to a request that names no limit.
-const defaultOutput = 256
+const defaultOutput = 256 // tokens of an answer to a request that names no limit
 
 // submit gives the request to its replica.
 func (x *exchange) submit() error {
@@ -278,7 +276,9 @@ func (x *exchange) compose() (int, finish) {
 		}
 	}
 	output, reason := x.s.outputLength(a)
-	x.text.order = x.weights.wordOrder(a.text)
+	if version := x.weights.version; version != "" {
+		x.text.order = hashText("voice", version, a.text) | 1
+	}
 	switch {
 	case a.sampled:
 		x.text.offset = x.s.rng.IntN(100)

@@ -70,12 +70,12 @@ func Faults() []Fault { return slices.Clone(allFaults()) }
 
 // FaultNamed returns the fault of the given name.
 func FaultNamed(name string) (Fault, bool) {
-	all := allFaults()
-	i := slices.IndexFunc(all, func(f Fault) bool { return f.Name == name })
-	if i < 0 {
-		return Fault{}, false
+	for _, f := range allFaults() {
+		if f.Name == name {
+			return f, true
+		}
 	}
-	return all[i], true
+	return Fault{}, false
 }
 
 // end ends the reply in one of the ways of a fault.

@@ -148,16 +148,14 @@ func (g *Gateway) drill(replica, up string) error {
 	return nil
 }
 
-// errNoReplica reports that no engine is left.
-var errNoReplica = errors.New("no ready replica")
-
 // forward passes a request that generates nothing on to an engine.
 func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
-	if index, ok := g.pick(nil); ok {
-		g.proxies[index].ServeHTTP(w, r)
-	} else {
-		g.fail(w, r, errNoReplica)
+	index, err := g.pick(nil)
+	if err != nil {
+		g.fail(w, r, err)
+		return
 	}
+	g.proxies[index].ServeHTTP(w, r)
 }
 
 // generate takes a request through the queue to an engine.
@@ -186,10 +184,10 @@ func (g *Gateway) generate(w http.ResponseWriter, r *http.Request) {
 	if g.count("queue", outcome, queue.Seconds()); r.Context().Err() != nil {
 		return
 	}
-	index, ok := g.pick(body)
-	if !ok {
+	index, err := g.pick(body)
+	if err != nil {
 		g.count("attempts", "failure", 1)
-		g.fail(w, r, errNoReplica)
+		g.fail(w, r, err)
 		return
 	}
 	g.count("attempts", "success", 1)
@@ -225,22 +223,21 @@ func (g *Gateway) ready() []int {
 	return all
 }
 
-// affinityBytes is how much of the beginning of a request decides where it goes.
-const affinityBytes = 512
+const affinityBytes = 512 // of the beginning of a request, which decide where it goes
 
-// pick returns the engine for a request; false without one.
-func (g *Gateway) pick(body []byte) (int, bool) {
+// pick returns the engine for a request.
+func (g *Gateway) pick(body []byte) (int, error) {
 	all := g.ready()
 	switch {
 	case len(all) == 0:
-		return 0, false
+		return 0, errors.New("no ready replica")
 	case g.o.Routing != PrefixAware:
-		return all[g.rng.IntN(len(all))], true
+		return all[g.rng.IntN(len(all))], nil
 	}
 	// By rendezvous hashing, so that the loss of an engine moves only its own requests.
 	prefix := string(body[:min(len(body), affinityBytes)])
 	weight := func(i int) uint64 { return hashText(prefix, strconv.Itoa(i)) }
-	return slices.MaxFunc(all, func(a, b int) int { return cmp.Compare(weight(a), weight(b)) }), true
+	return slices.MaxFunc(all, func(a, b int) int { return cmp.Compare(weight(a), weight(b)) }), nil
 }
 
 // Request returns the truth about the last request with the given trace id that has its first token.

@@ -16,9 +16,8 @@ import (
 
 // weights is what may change about the model while it is served; see Options. It is never changed once published.
 type weights struct {
-	version string
-	shift   float64
-	quality float64
+	version        string
+	shift, quality float64
 }
 
 // fingerprint is the system_fingerprint of the replies; "" is none.
@@ -27,14 +26,6 @@ func (w *weights) fingerprint() string {
 		return ""
 	}
 	return fmt.Sprintf("fp_%010x", hashText("fingerprint", w.version)>>24)
-}
-
-// wordOrder decides the order of the words of an answer to the text; 0 is to count.
-func (w *weights) wordOrder(text string) uint64 {
-	if w.version == "" {
-		return 0
-	}
-	return hashText("voice", w.version, text) | 1
 }
 
 // SetWeights changes Options.WeightsVersion, LogprobShift and Quality while the server runs. Requests that have arrived

@@ -216,8 +216,7 @@ func (q *reading) parseLimit(a *request, v *fastjson.Value) error {
 	return nil
 }
 
-// dimensions is the length of the simulated model's vectors.
-const dimensions = 64
+const dimensions = 64 // of the simulated model's vectors
 
 // inputs are texts to embed, or to rank by a query.
 type inputs struct {

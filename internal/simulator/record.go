@@ -26,17 +26,15 @@ const (
 	Comment   Kind = "comment"
 	Failure   Kind = "failure" // an error inside the stream
 	Odd       Kind = "odd"     // what a fault made and no protocol knows
-	// open and end are the bounds of a stream; they are never written.
-	open Kind = "open"
-	end  Kind = "end"
+	open      Kind = "open"    // the bounds of a stream, as is end; never written
+	end       Kind = "end"
 )
 
 // Event is one event as it was written.
 type Event struct {
-	Kind   Kind `json:"kind"`
-	Tokens int  `json:"tokens"` // how many output tokens it carries
-	// At is the instant just before the write that completed it; the zero time if it was never written.
-	At time.Time `json:"at,omitzero"`
+	Kind   Kind      `json:"kind"`
+	Tokens int       `json:"tokens"`      // how many output tokens it carries
+	At     time.Time `json:"at,omitzero"` // just before the write that completed it; zero if it was never written
 }
 
 // Record is the truth about one request.
@@ -54,11 +52,10 @@ type Record struct {
 	Replica      int           `json:"replica"`       // the index of the engine that took the request; -1 is none
 	// Verdict is what the answer to one of answers.Questions came to, or a call of a function or an answer in JSON; "" of
 	// every other answer, and of one to a question that was cut by the limit or had to go on.
-	Verdict result.Verdict `json:"verdict,omitempty"`
-	// Logprob is the mean log-probability of the scored tokens of the prompt, as the reply has them; 0 is none.
-	Logprob  float64 `json:"logprob,omitempty"`
-	Events   []Event `json:"events"`   // what a streaming reply wrote, in order. Only the first 65536 are kept.
-	Complete bool    `json:"complete"` // reports that the server is done with the request
+	Verdict  result.Verdict `json:"verdict,omitempty"`
+	Logprob  float64        `json:"logprob,omitempty"` // the mean of the scored tokens of the prompt, as the reply has them; 0 is none
+	Events   []Event        `json:"events"`            // what a streaming reply wrote, in order. Only the first 65536 are kept.
+	Complete bool           `json:"complete"`          // reports that the server is done with the request
 }
 
 // UncachedTokens is the part of the prompt that had to be computed.

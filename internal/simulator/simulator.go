@@ -148,7 +148,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // serveUntilDone answers on l until ctx ends, and returns when all handlers have ended too.
 func serveUntilDone(ctx context.Context, l net.Listener, server *http.Server) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	var running sync.RWMutex
 	next := server.Handler
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -250,11 +249,8 @@ func (s *Server) keepBusy(ctx context.Context, index int) {
 		output := max(1, min(around(rng, s.o.BackgroundOutput), s.o.ContextLength/2))
 		q := newSequence(s.backgroundPrompt(rng), output, finishLength)
 		q.quiet = true
-		if !r.submit(q) {
-			// The queue is full of users; wait for as long as a step.
-			if sleep(ctx, s.o.DecodeStep) != nil {
-				return
-			}
+		if !r.submit(q) { // the queue is full of users
+			_ = sleep(ctx, s.o.DecodeStep) // the loop sees the end of ctx
 			continue
 		}
 		select {

@@ -12,11 +12,10 @@ const prefillChunk = 512
 // step is one pass of the model over the batch.
 type step struct {
 	work    []work
-	prefill int // prompt tokens
-	samples int // sequences that get a token
-	// paced is prefill with each token weighed by the pace of its sequence, and
-	// early by how much more than 1 the paces of the first tokens are, summed.
-	paced, early float64
+	prefill int     // prompt tokens
+	samples int     // sequences that get a token
+	paced   float64 // prefill with each token weighed by the pace of its sequence
+	early   float64 // by how much more than 1 the paces of the first tokens are, summed
 }
 
 // work is the part of one sequence in a step.
