@@ -290,35 +290,16 @@ func protoHeader(f *Family) string {
 // maxModelBytes bounds the model label, the one value that a server chooses.
 const maxModelBytes = 128
 
-// ownLabel is a label that a family adds to those of its series. A label block
-// knows for each where it goes, because labels are sorted by name.
+// ownLabel is a label that a family adds to those of its series, as an index in ownNames. A label
+// block knows for each where it goes, because labels are sorted by name.
 type ownLabel int
 
-const (
-	ownNone ownLabel = iota
-	ownCause
-	ownFinding
-	ownFinish
-	ownKind
-	ownMetric
-	ownOutcome
-	ownPhase
-	ownQuantity
-	ownReason
-	ownResource
-	ownSLO
-	ownSource
-	ownStat
-	ownState
-	ownVerdict
-	numOwn
-)
+const ownNone ownLabel = 0
 
-// ownNames are the names of the own labels, sorted.
-var ownNames = [numOwn]string{
-	ownCause: "cause", ownFinding: "finding", ownFinish: "finish", ownKind: "kind", ownMetric: "metric", ownOutcome: "outcome", ownPhase: "phase",
-	ownQuantity: "quantity", ownReason: "reason", ownResource: "resource", ownSLO: "slo", ownSource: "source", ownStat: "stat",
-	ownState: "state", ownVerdict: "verdict",
+// ownNames are the names of the own labels, sorted; the first is none.
+var ownNames = [...]string{
+	"", "cause", "finding", "finish", "kind", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "slo", "source", "stat",
+	"state", "verdict",
 }
 
 // ownLabelOf returns the own label of a name; ownNone for an unknown one.
@@ -342,7 +323,7 @@ type labelBlock struct {
 }
 
 // ownPlaces is where each own label goes among the others of a block.
-type ownPlaces [numOwn]struct{ text, proto uint32 }
+type ownPlaces [len(ownNames)]struct{ text, proto uint32 }
 
 // labeller renders the labels of the series of a store. It is safe for concurrent use.
 type labeller struct {
@@ -400,7 +381,7 @@ func renderBlock(all []pair) (labelText, ownPlaces) {
 	text, proto := make([]byte, 0, 1<<10), make([]byte, 0, 1<<10) // mostly enough, as above
 	own := ownNone + 1
 	mark := func(until func(string) bool) {
-		for ; own < numOwn && until(ownNames[own]); own++ {
+		for ; int(own) < len(ownNames) && until(ownNames[own]); own++ {
 			at[own].text, at[own].proto = uint32(len(text)), uint32(len(proto))
 		}
 	}

@@ -33,21 +33,21 @@ func TestLabelBlock(t *testing.T) {
 // Each own label is sorted by name among the others.
 func TestOwnLabelPlace(t *testing.T) {
 	b := newLabeller().block([]pair{{"endpoint", "e"}, {"model", "m"}, {"module", "i"}, {"prefix", "cold"}, {"s", "t"}}, nil)
-	f := func(own ownLabel, want string) {
+	f := func(name, want string) {
 		t.Helper()
-		at := b.at[own]
+		at := b.at[ownLabelOf(name)]
 		if got := b.text[:at.text] + "|" + b.text[at.text:]; got != want {
-			t.Errorf("%s goes to %s, want %s", ownNames[own], got, want)
+			t.Errorf("%s goes to %s, want %s", name, got, want)
 		}
 	}
-	f(ownNone, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
-	f(ownKind, `endpoint="e",|model="m",module="i",prefix="cold",s="t",`)
-	f(ownOutcome, `endpoint="e",model="m",module="i",|prefix="cold",s="t",`)
-	f(ownReason, `endpoint="e",model="m",module="i",prefix="cold",|s="t",`)
-	f(ownSLO, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
-	f(ownStat, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
-	f(ownVerdict, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
-	f(ownSource, `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
+	f("", `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
+	f("kind", `endpoint="e",|model="m",module="i",prefix="cold",s="t",`)
+	f("outcome", `endpoint="e",model="m",module="i",|prefix="cold",s="t",`)
+	f("reason", `endpoint="e",model="m",module="i",prefix="cold",|s="t",`)
+	f("slo", `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
+	f("stat", `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
+	f("verdict", `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
+	f("source", `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 }
 
 // Blocks whose labels are of the same lengths share the places of the own labels, and no

@@ -11,9 +11,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
+// MaxPoints is how many probes a log shows: four hours of one every 30 s.
+const MaxPoints = 480
+
 const (
-	// maxPoints is how many probes a log shows: four hours of one every 30 s.
-	maxPoints = 480
 	// maxWindow is how many of the last hour it keeps for the window: one every 3.6 s.
 	maxWindow = 1024
 	// windowSpan is how far back a window looks, and usualSpan what is usual, which takes
@@ -212,7 +213,7 @@ func (l *Log) room(now int64) (c *chunk) {
 			}
 		}
 		left := l.n - int(oldest.n)
-		shown := left-(l.waits-waits) < maxPoints
+		shown := left-(l.waits-waits) < MaxPoints
 		old := oldest.at(&oldest.records[oldest.n-1])+tenthsOfWindow <= now
 		if left < maxWindow && (shown || !old) {
 			break
@@ -264,7 +265,7 @@ func (r *record) point(at int64, outcomes []result.Outcome) Point {
 	return p
 }
 
-// Points returns the latest n probes, at most 480, the latest last.
+// Points returns the latest n probes, at most MaxPoints, the latest last.
 func (l *Log) Points(n int) []Point { return l.PointsIn(nil, n) }
 
 // PointsIn is Points in the room of a slice, where that has enough.
@@ -272,7 +273,7 @@ func (l *Log) PointsIn(room []Point, n int) []Point {
 	outcomes := result.Outcomes()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n = min(n, maxPoints, l.n-l.waits)
+	n = min(n, MaxPoints, l.n-l.waits)
 	points := slices.Grow(room[:0], n)[:n]
 	for at, r := range l.latest() {
 		if n == 0 {
@@ -292,7 +293,7 @@ func (l *Log) PointsIn(room []Point, n int) []Point {
 func (l *Log) Usual(before time.Time) (ttft, tpot *float64) {
 	var first, further []float64
 	from := before.Add(-usualSpan)
-	for _, p := range l.Points(maxPoints) {
+	for _, p := range l.Points(MaxPoints) {
 		if tenths(p.At) < tenths(from) || tenths(p.At) >= tenths(before) {
 			continue
 		}

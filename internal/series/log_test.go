@@ -90,8 +90,8 @@ func TestLogEqualsAList(t *testing.T) {
 					n.ttfts = append(n.ttfts, waitSample{now, ttft})
 				}
 			}
-			want := n.points[max(0, len(n.points)-maxPoints):]
-			if kept := l.Points(maxPoints); !waits && !slices.EqualFunc(kept, want, samePoint) {
+			want := n.points[max(0, len(n.points)-MaxPoints):]
+			if kept := l.Points(MaxPoints); !waits && !slices.EqualFunc(kept, want, samePoint) {
 				t.Fatalf("%d points, want %d", len(kept), len(want))
 			}
 			if got := l.Points(30); !waits && !slices.EqualFunc(got, want[max(0, len(want)-30):], samePoint) {
@@ -187,8 +187,8 @@ func TestLogIsSaved(t *testing.T) {
 		}
 		return got
 	}
-	got, want := restore(now), l.Points(maxPoints)
-	if points := got.Points(maxPoints); !slices.EqualFunc(points, want, samePoint) || !points[479].Late {
+	got, want := restore(now), l.Points(MaxPoints)
+	if points := got.Points(MaxPoints); !slices.EqualFunc(points, want, samePoint) || !points[479].Late {
 		t.Errorf("%d points, want %d", len(points), len(want))
 	}
 	if a, b := UptimeOf(now, got), UptimeOf(now, &l); !reflect.DeepEqual(a, b) {
@@ -197,8 +197,8 @@ func TestLogIsSaved(t *testing.T) {
 	if w := got.Window(now); w.Samples != 0 {
 		t.Errorf("%d samples in the window", w.Samples)
 	}
-	if early := restore(now.Add(-time.Hour)); len(early.Points(maxPoints)) != 480-120 {
-		t.Errorf("%d points an hour earlier", len(early.Points(maxPoints)))
+	if early := restore(now.Add(-time.Hour)); len(early.Points(MaxPoints)) != 480-120 {
+		t.Errorf("%d points an hour earlier", len(early.Points(MaxPoints)))
 	}
 	for _, bad := range []string{`{"at":[1]}`, `{"at":[1],"ttft":[1],"tpot":[1]}`, `{"outcomes":[{"outcome":"success","n":1}]}`} {
 		var read Saved

@@ -34,7 +34,7 @@ type savedRun struct {
 
 // Save sets s, whose columns it uses again, to what the log holds.
 func (l *Log) Save(s *Saved) {
-	points := l.Points(maxPoints)
+	points := l.Points(MaxPoints)
 	l.mu.Lock()
 	l.uptime.copyTo(&s.Uptime)
 	l.mu.Unlock()
@@ -69,7 +69,7 @@ var errNotSaved = errors.New("not the log of a series")
 // Restore returns the log that was saved, without what is of the future by the clock.
 func (s *Saved) Restore(now time.Time) (*Log, error) {
 	n := len(s.At)
-	if n > maxPoints || len(s.TTFT) != n || len(s.TPOT) != n {
+	if n > MaxPoints || len(s.TTFT) != n || len(s.TPOT) != n {
 		return nil, errNotSaved
 	}
 	l := &Log{uptime: s.Uptime.valid(now)}

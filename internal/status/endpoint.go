@@ -165,23 +165,22 @@ func (e *Endpoint) Note(module, text string) {
 
 // addNote keeps a finding; e.mu is held.
 func (e *Endpoint) addNote(at time.Time, module, text string) {
-	if len(e.notes) == maxChanges {
-		e.notes = slices.Delete(e.notes, 0, 1)
-	}
-	e.notes = append(e.notes, Change{At: stats.UnixSeconds(at), Module: module, Text: text})
+	e.notes = stats.AppendLatest(e.notes, Change{At: stats.UnixSeconds(at), Module: module, Text: text}, maxChanges)
 }
 
-// changes returns the findings and the incidents, the latest first; e.mu is held.
-func (e *Endpoint) changes() []Change {
+// changes returns the findings, the incidents and the restarts of the exporter, the latest
+// first; e.mu is held.
+func (e *Endpoint) changes(restarts []int64) []Change {
 	all := slices.Clone(e.notes)
 	for _, i := range e.health.Incidents() {
-		c := Change{At: stats.UnixSeconds(i.Begin), Module: i.Module, Text: harmless(i.String()), State: i.State}
-		if !i.End.IsZero() {
-			c.Until = stats.UnixSeconds(i.End)
-		}
-		all = append(all, c)
+		all = append(all, Change{
+			At: stats.UnixSeconds(i.Begin), Until: stats.UnixSeconds(i.End), Module: i.Module, Text: harmless(i.String()), State: i.State,
+		})
 	}
 	slices.Reverse(all)
+	for _, at := range restarts {
+		all = append(all, Change{At: float64(at), Text: restarted})
+	}
 	slices.SortStableFunc(all, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
 	return all[:min(len(all), maxChanges)]
 }
@@ -225,12 +224,10 @@ func (e *Endpoint) makeRow() *Row {
 		Model:  cmp.Or(e.found.model, e.cfg.Model),
 		API:    cmp.Or(e.found.api, e.cfg.API),
 		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
+		LastAt: stats.UnixSeconds(e.lastStart()),
 		State:  e.state.State, Since: stats.UnixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
 		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, SpellsSince: e.state.Spells, OverSince: e.state.Over,
 		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load,
-	}
-	if at := e.lastStart(); !at.IsZero() {
-		row.LastAt = stats.UnixSeconds(at)
 	}
 	if p := e.first(); p != nil {
 		p.fill(row)
@@ -342,11 +339,12 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	if e == nil {
 		return nil, false
 	}
-	now := b.now()
+	now, restarts := b.now(), b.Restarts()
 	e.mu.Lock()
 	e.notice()
 	d := &Detail{Row: *e.currentRow(now), At: stats.UnixSeconds(now), Version: b.version.Load()}
-	changes, servers, target := e.changes(), e.servers, e.target()
+	d.Restarts, d.Changes = restarts, e.changes(restarts)
+	servers, target := e.servers, e.target()
 	d.TTFTParts = e.parts
 	gateway := e.cfg.Gateway
 	d.Findings = append([]*Module(nil), e.findings...)
@@ -361,12 +359,6 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 		do()
 	}
 	d.Gateway = b.gateway(gateway)
-	d.Restarts = b.Restarts()
-	for _, at := range d.Restarts {
-		changes = append(changes, Change{At: float64(at), Text: restarted})
-	}
-	slices.SortStableFunc(changes, func(x, y Change) int { return cmp.Compare(y.At, x.At) })
-	d.Changes = changes[:min(len(changes), maxChanges)]
 	d.Pages = pagesOf(servers)
 	return d, true
 }
@@ -380,7 +372,7 @@ func (e *Endpoint) target() result.Target {
 // takes longer and needs no lock. e.mu is held.
 func (p *Probes) page(now time.Time, t result.Target) (s *Series, complete func()) {
 	t.Module = p.id.Module
-	points, kept, from := p.log.Points(maxPoints), p.log.Kept(), p.from
+	points, kept, from := p.log.Points(series.MaxPoints), p.log.Kept(), p.from
 	s = &Series{
 		Module: p.id.Module, Prefix: p.id.Prefix,
 		InputTokens: p.id.InputTokens, OutputTokens: p.id.OutputTokens, Concurrency: p.id.Concurrency,

@@ -124,16 +124,16 @@ func newBackend(name string, s *page.Total, use *page.GatewayUse) *Backend {
 func (b *Backend) unready() bool { return b.Ready != nil && !*b.Ready }
 
 func compareBackends(a, b *Backend) int {
-	worse := func(x, y bool) int {
-		switch {
-		case x == y:
-			return 0
-		case x:
-			return -1
+	trouble := func(b *Backend) (n int) {
+		if b.unready() {
+			n += 2
 		}
-		return 1
+		if b.failing {
+			n++
+		}
+		return n
 	}
-	return cmp.Or(worse(a.unready(), b.unready()), worse(a.failing, b.failing), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(trouble(b)-trouble(a), cmp.Compare(a.Name, b.Name))
 }
 
 // judge returns the state, and why it is not up.

@@ -118,12 +118,12 @@ func GPUs(all gpu.Snapshots) *GPUPage {
 }
 
 func newGPUSource(s *gpu.Snapshot) *GPUSource {
-	p := &GPUSource{Source: harmless(s.Source), State: stateTexts()[s.State], Driver: harmless(s.Driver), Found: s.Count, Reads: s.Reads()}
+	p := &GPUSource{
+		Source: harmless(s.Source), State: stateTexts()[s.State], At: stats.UnixSeconds(s.At), Driver: harmless(s.Driver), Found: s.Count,
+		Reads: s.Reads(),
+	}
 	if s.Err != nil && s.State != gpu.StateUp {
 		p.Error = harmless(s.Err.Error())
-	}
-	if !s.At.IsZero() {
-		p.At = stats.UnixSeconds(s.At)
 	}
 	return p
 }

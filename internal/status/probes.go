@@ -202,9 +202,6 @@ func timesOf(k series.Kept) Times {
 	return Times{result.Seconds(t.TTFT), result.Seconds(t.TPOT), result.Seconds(t.Duration)}
 }
 
-// maxPoints is how many probes a chart shows.
-const maxPoints = 480
-
 // What a run came to, as Series.Runs writes it.
 const (
 	runGood   = '.'

@@ -67,8 +67,8 @@ func TestHistorySurvivesARestart(t *testing.T) {
 	}
 	l.observe(p, "")
 	h := l.detail("e").Series[0].History
-	if len(h.At) != maxPoints || h.At[0] != before.At[1] || h.At[maxPoints-1] != float64(restart) {
-		t.Errorf("%d points from %v to %v", len(h.At), h.At[0], h.At[maxPoints-1])
+	if len(h.At) != series.MaxPoints || h.At[0] != before.At[1] || h.At[series.MaxPoints-1] != float64(restart) {
+		t.Errorf("%d points from %v to %v", len(h.At), h.At[0], h.At[series.MaxPoints-1])
 	}
 }
 
@@ -195,7 +195,7 @@ func TestRestoreRejects(t *testing.T) {
 		``, `[]`, `5`,
 		replace(`[10,5]`, `[10]`), replace(`[1,-1]`, `[1,-1,3]`), replace(`[2,-1]`, `[]`), replace(`[10,5]`, `[10,5.5]`),
 		replace(`"n":1}]`, `"n":2}]`), replace(`"n":1}]`, `"n":1000000000000}]`), replace(`"n":1},{`, `"n":0},{`), replace(`"n":1},{`, `"n":-1},{`),
-		replace(`[10,5]`, "["+strings.Repeat("1,", maxPoints)+"1]"),
+		replace(`[10,5]`, "["+strings.Repeat("1,", series.MaxPoints)+"1]"),
 	} {
 		if restore(record) == nil {
 			t.Errorf("accepted %s", record)
@@ -231,7 +231,7 @@ func FuzzRestore(f *testing.F) {
 // time to encode them and their size without compression.
 func BenchmarkSave(b *testing.B) {
 	const n = 10_000
-	_, all, _ := benchBoard(n, maxPoints, benchConfigs(n))
+	_, all, _ := benchBoard(n, series.MaxPoints, benchConfigs(n))
 	for b.Loop() {
 		bytes := 0
 		var s SavedSeries

@@ -38,10 +38,7 @@ func (p *Probes) AddStep(s series.Step) {
 	}
 	within := max(besideLeast, besideProbes*p.options.Interval)
 	shown.Beside = e.events.near(s.At, within, restarts)
-	if len(p.steps) == maxSteps {
-		p.steps = slices.Delete(p.steps, 0, 1)
-	}
-	p.steps = append(p.steps, shown)
+	p.steps = stats.AppendLatest(p.steps, shown, maxSteps)
 	e.addNote(s.At, p.id.Module, textOf(&shown))
 	e.touch()
 }
@@ -102,10 +99,7 @@ const restarted = "exporter restarted"
 const minSettled = 10
 
 func (s *events) add(at time.Time, text string) {
-	if len(s.all) == maxEvents {
-		s.all = slices.Delete(s.all, 0, 1)
-	}
-	s.all = append(s.all, event{at, text})
+	s.all = stats.AppendLatest(s.all, event{at, text}, maxEvents)
 }
 
 // near returns the texts of the events about a time, each once; restarts are those of the
