@@ -43,10 +43,7 @@ type EndpointInfo struct {
 
 // infoFamilies returns the family of the endpoints' descriptions.
 func infoFamilies() []*familyOf[struct{}] {
-	return []*familyOf[struct{}]{{newFamily(Family{
-		Name: "endpoint_info", Group: GroupEndpoint,
-		Help: "Always 1. Describes an endpoint: the model it serves, its API, its engine and its URL.",
-	}, []string{"endpoint", "model", "api", "engine", "url"}, nil), emitOne(func(struct{}) float64 { return 1 })}}
+	return []*familyOf[struct{}]{newOf("endpoint_info", emitOne(func(struct{}) float64 { return 1 }))}
 }
 
 // WatchGPUs makes the GPUs of this machine known, for endpoints whose hardware
@@ -133,39 +130,17 @@ type hardwareFamily = familyOf[hardwareValues]
 // of the documentation.
 func hardwareFamilies() []*hardwareFamily {
 	return []*hardwareFamily{
-		hardwareGauge("decode_ceiling_tokens_per_second", "tokens_per_second",
-			"Upper limit of the output tokens per second of one sequence without speculative decoding, of which 60 to 85 % is achievable: the memory bandwidth of the endpoint's GPUs divided by the bytes of weights read for each token. Absent unless both are known.",
-			func(v hardwareValues) float64 {
-				return positive(v.bandwidth / positive(float64(v.ReadBytes())))
-			}),
-		hardwareGauge("gpus", "",
-			"GPUs that work on one token of the endpoint at the same time, as configured.",
-			func(v hardwareValues) float64 { return float64(v.GPUs) }),
-		hardwareGauge("weights_bytes", "bytes",
-			"Bytes of weights that are read for each token, as configured: as such, or by the number of parameters and their precision.",
-			func(v hardwareValues) float64 { return positive(float64(v.ReadBytes())) }),
-		hardwareGauge("total_weights_bytes", "bytes",
-			"Bytes of all weights that one replica of the endpoint holds on its GPUs together, as configured. Absent unless it is.",
-			func(v hardwareValues) float64 { return positive(float64(v.TotalWeights)) }),
-		hardwareGauge("kv_cache_bytes_per_token", "",
-			"Bytes of KV cache of one token on all GPUs of a replica together, as configured. Times inference_server_kv_cache_capacity_tokens it is the memory that the replica sets aside for its KV cache. Absent unless it is configured.",
-			func(v hardwareValues) float64 { return positive(float64(v.KVCachePerToken)) }),
-		hardwareGauge("gpu_memory_bandwidth_bytes_per_second", "bytes_per_second",
-			"Memory bandwidth of one of the endpoint's GPUs, as configured or known of the product. Absent unless it is. inference_server_estimated_read_bytes_per_gpu_total and inference_server_estimated_write_bytes_per_gpu_total show how much of it is used.",
-			func(v hardwareValues) float64 { return positive(v.bandwidth / float64(v.GPUs)) }),
-		newInfo(GroupEndpoint, "endpoint_precision_info",
-			"Always 1. The number formats in which the weights of the endpoint's model are stored and in which the GPU multiplies, as configured; empty is not configured. Where they differ, the weights are converted on the way: the ceiling stays, while less of it can be reached.",
-			[]string{"endpoint", "model", "weights_precision", "compute_precision"}, func(v hardwareValues) []*labelBlock { return v.precision }),
-		newInfo(GroupEndpoint, "endpoint_gpu_info",
-			"Always 1. A GPU that the endpoint runs on, as configured: its uuid or, for a MIG device, its mig_uuid. Use it to join an endpoint with the metrics of its GPUs.",
-			[]string{"endpoint", "model", "uuid", "mig_uuid"}, func(v hardwareValues) []*labelBlock { return v.gpus }),
+		newOf("endpoint_decode_ceiling_tokens_per_second", emitOne(func(v hardwareValues) float64 {
+			return positive(v.bandwidth / positive(float64(v.ReadBytes())))
+		})),
+		newOf("endpoint_gpus", emitOne(func(v hardwareValues) float64 { return float64(v.GPUs) })),
+		newOf("endpoint_weights_bytes", emitOne(func(v hardwareValues) float64 { return positive(float64(v.ReadBytes())) })),
+		newOf("endpoint_total_weights_bytes", emitOne(func(v hardwareValues) float64 { return positive(float64(v.TotalWeights)) })),
+		newOf("endpoint_kv_cache_bytes_per_token", emitOne(func(v hardwareValues) float64 { return positive(float64(v.KVCachePerToken)) })),
+		newOf("endpoint_gpu_memory_bandwidth_bytes_per_second", emitOne(func(v hardwareValues) float64 { return positive(v.bandwidth / float64(v.GPUs)) })),
+		newInfo("endpoint_precision_info", func(v hardwareValues) []*labelBlock { return v.precision }),
+		newInfo("endpoint_gpu_info", func(v hardwareValues) []*labelBlock { return v.gpus }),
 	}
-}
-
-// hardwareGauge returns a family of one gauge for each endpoint whose hardware
-// is configured.
-func hardwareGauge(name, unit, help string, get func(v hardwareValues) float64) *hardwareFamily {
-	return newEndpointFamily(Family{Name: name, Unit: unit, Help: help}, emitOne(get))
 }
 
 // newHardware renders the labels of what an endpoint runs on and finds its
@@ -274,18 +249,9 @@ func budgetResources() []string { return []string{"tokens", "usd"} }
 // the documentation.
 func spendingFamilies() []*spendingFamily {
 	return []*spendingFamily{
-		newEndpointFamily(Family{
-			Name: "price_usd_per_hour", Unit: "usd_per_hour",
-			Help: "Price of all GPUs of the endpoint for an hour in US dollars, as configured.",
-		}, emitOne(func(v spending) float64 { return positive(v.price.At(v.now()).InUSD().PerHour) })),
-		newEndpointFamily(Family{
-			Name: "price_usd_per_token", Unit: "usd_per_token", Labels: []string{"kind"}, Values: priceKinds(),
-			Help: "Price of one token in US dollars, as configured; cache_write is that of tokens which a request asks to keep in the cache. Absent for kinds without a price.",
-		}, func(e encoder, f *family, v spending) { emitPrices(e, f, v.price.At(v.now()).InUSD()) }),
-		newEndpointFamily(Family{
-			Name: "budget_used_ratio", Unit: "ratio", Labels: []string{"resource"}, Values: budgetResources(),
-			Help: "Share of the endpoint's budget that its probes have spent: tokens over the last hour, US dollars over the last 24 hours. Probes that would bring it above 1 do not run. Absent without such a budget.",
-		}, func(e encoder, f *family, v spending) {
+		newOf("endpoint_price_usd_per_hour", emitOne(func(v spending) float64 { return positive(v.price.At(v.now()).InUSD().PerHour) })),
+		newOf("endpoint_price_usd_per_token", func(e encoder, f *family, v spending) { emitPrices(e, f, v.price.At(v.now()).InUSD()) }),
+		newOf("endpoint_budget_used_ratio", func(e encoder, f *family, v spending) {
 			if v.budget != nil {
 				used := budgetUse(v.budget)
 				for _, i := range f.order {
@@ -293,34 +259,25 @@ func spendingFamilies() []*spendingFamily {
 				}
 			}
 		}),
-		inCurrency(Family{
-			Name: "endpoint_price_per_hour",
-			Help: "Price of all GPUs of the endpoint for an hour in the configured currency, by its ISO 4217 code. Absent for prices in US dollars.",
-		}, emitOne(func(p *config.Price) float64 { return positive(p.InCurrency().PerHour) })),
-		inCurrency(Family{
-			Name: "endpoint_price_per_token", Labels: []string{"kind"}, Values: priceKinds(),
-			Help: "Price of one token in the configured currency, by its ISO 4217 code. Absent for prices in US dollars, and for kinds without a price.",
-		}, func(e encoder, f *family, p *config.Price) { emitPrices(e, f, p.InCurrency()) }),
-		newInfo(GroupEndpoint, "endpoint_price_info",
-			"Always 1. Describes the price that applies now: its currency by the ISO 4217 code, and its plan: reserved, on_demand or spot. Absent where neither a currency nor a plan is configured.",
-			[]string{"endpoint", "model", "currency", "plan"}, func(v spending) []*labelBlock {
-				if v.plans == nil {
-					return nil
-				}
-				return v.plans[v.price.At(v.now()).Plan]
-			}),
+		inCurrency("endpoint_price_per_hour", emitOne(func(p *config.Price) float64 { return positive(p.InCurrency().PerHour) })),
+		inCurrency("endpoint_price_per_token", func(e encoder, f *family, p *config.Price) { emitPrices(e, f, p.InCurrency()) }),
+		newInfo("endpoint_price_info", func(v spending) []*labelBlock {
+			if v.plans == nil {
+				return nil
+			}
+			return v.plans[v.price.At(v.now()).Plan]
+		}),
 	}
 }
 
 // inCurrency returns a family of prices in another currency than US dollars.
-func inCurrency(f Family, emit func(e encoder, f *family, p *config.Price)) *spendingFamily {
-	f.Group = GroupEndpoint
-	return &spendingFamily{newFamily(f, []string{"endpoint", "model", "currency"}, nil), func(e encoder, f *family, v spending) {
+func inCurrency(name string, emit func(e encoder, f *family, p *config.Price)) *spendingFamily {
+	return newOf(name, func(e encoder, f *family, v spending) {
 		if v.currency != nil {
 			e.labels(v.currency, time.Time{})
 			emit(e, f, v.price.At(v.now()))
 		}
-	}}
+	})
 }
 
 // priceKinds lists the kinds of tokens that have a price: those of costs, and those that
@@ -334,13 +291,6 @@ func emitPrices(e encoder, f *family, p config.Prices) {
 	for _, i := range f.order {
 		emitValue(e, Gauge, i, all[i]/pricedTokens)
 	}
-}
-
-// newEndpointFamily returns a family with the labels of an endpoint and its model.
-// f.Name comes without "endpoint_".
-func newEndpointFamily[V any](f Family, emit func(e encoder, f *family, v V)) *familyOf[V] {
-	f.Name, f.Group = "endpoint_"+f.Name, GroupEndpoint
-	return &familyOf[V]{newFamily(f, []string{"endpoint", "model"}, nil), emit}
 }
 
 // newSpending renders the labels of what an endpoint costs and may spend.

@@ -200,7 +200,7 @@ func TestBucketLimit(t *testing.T) {
 func protoOf(t *testing.T, h *histogram) *dto.Metric {
 	t.Helper()
 	e := &protoEncoder{}
-	e.begin(newFamily(Family{Name: "x", Type: Histogram}, nil, *h.bounds))
+	e.begin(newFamily(Family{Name: "x", Type: Histogram}, *h.bounds))
 	e.labels(newLabeller().block(nil, nil), time.Unix(0, 0))
 	e.histogram(h)
 	return decodeOne(t, e).Metric[0]
@@ -231,7 +231,7 @@ func TestProtoLengths(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 129, 16383, 16384, 70000} {
 		b := newLabeller().block([]pair{{"endpoint", string(make([]byte, n))}}, nil)
 		e := &protoEncoder{}
-		e.begin(newFamily(Family{Name: "x", Type: Gauge}, nil, nil))
+		e.begin(newFamily(Family{Name: "x", Type: Gauge}, nil))
 		e.labels(b, time.Unix(0, 0))
 		e.gauge(0, 3)
 		m := decodeOne(t, e).Metric[0]

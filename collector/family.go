@@ -194,14 +194,19 @@ func positive(v float64) float64 {
 	return math.NaN()
 }
 
-// newInfo returns a family whose samples are 1, each with all labels of a series.
-func newInfo[V any](g Group, name, help string, labels []string, blocks func(v V) []*labelBlock) *familyOf[V] {
-	return &familyOf[V]{newFamily(Family{Name: name, Group: g, Help: help}, labels, nil), func(e encoder, _ *family, v V) {
+// newOf returns a family of families.yml, given without the prefix of its name.
+func newOf[V any](name string, emit func(e encoder, f *family, v V)) *familyOf[V] {
+	return &familyOf[V]{newFamily(written(name), nil), emit}
+}
+
+// newInfo returns a family of families.yml whose samples are 1, each with all labels of a series.
+func newInfo[V any](name string, blocks func(v V) []*labelBlock) *familyOf[V] {
+	return newOf(name, func(e encoder, _ *family, v V) {
 		for _, block := range blocks(v) {
 			e.labels(block, time.Time{})
 			e.gauge(0, 1)
 		}
-	}}
+	})
 }
 
 // inOrder sorts families by name, as a page has them.
@@ -221,22 +226,20 @@ type lineParts struct {
 // not known only the families of all kinds are shown.
 func (f *family) isFor(k api.Kind) bool { return f.Kinds == nil || slices.Contains(f.Kinds, k) }
 
-// newFamily renders the constant parts of a family. f.Name comes without the prefix, f.Type may
-// be left to it; f.Labels and f.Values describe only the family's own label.
-func newFamily(f Family, base []string, bounds []float64) *family {
+// newFamily renders the constant parts of a family. The last of its labels is its own if it has
+// values. The type may be left to the name.
+func newFamily(f Family, bounds []float64) *family {
+	f.Type = cmp.Or(f.Type, typeOf(f.Name))
 	out := &family{Family: f, bounds: bounds, pairs: []labelText{{}}, order: []int{0}}
-	if len(f.Labels) == 1 {
-		out.own = ownLabelOf(f.Labels[0])
-		out.pairs = out.pairs[:0]
-		out.order = out.order[:0]
+	if f.Values != nil {
+		own := f.Labels[len(f.Labels)-1]
+		out.own, out.pairs, out.order = ownLabelOf(own), nil, nil
 		for i, v := range f.Values {
-			out.pairs = append(out.pairs, renderPair(pair{f.Labels[0], v}))
+			out.pairs = append(out.pairs, renderPair(pair{own, v}))
 			out.order = append(out.order, i)
 		}
 		slices.SortFunc(out.order, func(a, b int) int { return strings.Compare(f.Values[a], f.Values[b]) })
 	}
-	out.Name, out.Type = namePrefix+f.Name, cmp.Or(f.Type, typeOf(f.Name))
-	out.Labels = append(slices.Clone(base), f.Labels...)
 	out.text = textParts(&out.Family, bounds, false)
 	out.open = textParts(&out.Family, bounds, true)
 	out.proto = protoHeader(&out.Family)

@@ -129,17 +129,19 @@ func findingsFamilies() []*findingsFamily {
 // newFindingsFamily returns the family of a metric of the findings of a workload, given by its
 // index.
 func newFindingsFamily(index int, m workload.Metric) *findingsFamily {
-	f := Family{Name: "probe_" + m.Name, Group: GroupProbe, Unit: m.Unit, Values: m.Values, Help: m.Help}
+	f := Family{
+		Name: namePrefix + "probe_" + m.Name, Group: GroupProbe, Unit: m.Unit, Values: m.Values, Help: m.Help,
+		Labels: append([]string{"endpoint", "model", "module"}, m.Each...),
+	}
 	if m.Label != "" {
-		f.Labels = []string{m.Label}
+		f.Labels = append(f.Labels, m.Label)
 	}
 	emit := func(e encoder, own int, v float64) {
 		if !math.IsInf(v, 0) { // a bound may be open
 			emitValue(e, typeOf(m.Name), own, v)
 		}
 	}
-	base := append([]string{"endpoint", "model", "module"}, m.Each...)
-	return &findingsFamily{newFamily(f, base, nil), func(e encoder, f *family, v *findingsValues) {
+	return &findingsFamily{newFamily(f, nil), func(e encoder, f *family, v *findingsValues) {
 		found := v.All[index]
 		switch {
 		case found == nil:

@@ -24,25 +24,14 @@ type endpointFamily = familyOf[endpointValues]
 // endpoint, in the order of the documentation.
 func endpointFamilies() []*endpointFamily {
 	return []*endpointFamily{
-		newEndpointFamily(Family{
-			Name: "servers", Labels: []string{"state"}, Values: config.Texts(states()),
-			Help: "Servers of an endpoint by the state of their metrics page: read (up), unavailable (down), invalid (unreadable) or of an unknown engine (unmapped). A lower total than usual means that replicas are missing. Absent for an endpoint without a metrics page.",
-		}, emitEach(func(v endpointValues, i int) float64 {
+		newOf("endpoint_servers", emitEach(func(v endpointValues, i int) float64 {
 			if v.servers == [numStates]int{} {
 				return math.NaN()
 			}
 			return float64(v.servers[i])
 		})),
-		newEndpointFamily(Family{
-			Name: "ttft_overhead_seconds", Unit: "seconds", Labels: []string{"source"}, Values: overheadSources(),
-			Help:  "Time that the network, gateways and the client add to the time to first token: as measured by probes, minus as reported by the server.",
-			Notes: "reply: of the latest probe, from the times in its reply; absent after a failure. histogram: difference of the means over at most 5 minutes of successful probes and of all requests of all servers, where at least half of the requests are probes. traffic: the same where less than half are, so the value mostly reflects how other requests differ from probes and is often negative; compare it only with its own past values.",
-		}, emitEach(func(v endpointValues, i int) float64 { return v.overhead[i] })),
-		newEndpointFamily(Family{
-			Name: "ttft_part_seconds", Unit: "seconds", Labels: []string{"part"}, Values: config.Texts(page.TTFTPartNames()),
-			Help:  "Parts of the mean time to first token of the successful probes of the last 5 minutes, or of the time since a server was restarted; their sum is this mean.",
-			Notes: "network: a round trip to the endpoint, measured by connection set-up. gateway_queue: waiting at the gateway. engine_queue: waiting at the server. prefill: from there to the first token. rest: anything else, including the parts that are absent. Queues and prefill are as reported in the replies or, where these do not report them, means over all requests of the pages of gateway and servers. All are absent with fewer than 3 probes, without such a report, and if these means exceed the time that probes measured, as other requests then differ too much from probes.",
-		}, emitEach(func(v endpointValues, i int) float64 {
+		newOf("endpoint_ttft_overhead_seconds", emitEach(func(v endpointValues, i int) float64 { return v.overhead[i] })),
+		newOf("endpoint_ttft_part_seconds", emitEach(func(v endpointValues, i int) float64 {
 			if v.parts == nil || v.parts.Seconds[i] == nil {
 				return math.NaN()
 			}

@@ -177,14 +177,17 @@ func newProbeTable(families []*probeFamily) *probeTable {
 func newRows(kinds []api.Kind, rows ...row) []*probeFamily {
 	all := make([]*probeFamily, len(rows))
 	for i, r := range rows {
-		f := Family{Name: r.Name, Group: GroupProbe, Type: r.kind(), Unit: r.Unit, Help: r.Help, Notes: r.Notes, Kinds: kinds}
+		f := Family{
+			Name: namePrefix + r.Name, Group: GroupProbe, Type: r.kind(), Unit: r.Unit, Help: r.Help, Notes: r.Notes, Kinds: kinds,
+			Labels: append([]string{"endpoint", "model", "module", "prefix"}, sizeLabels()...), Values: r.Values,
+		}
 		if r.Label != "" {
-			f.Labels, f.Values = []string{r.Label}, r.Values
+			f.Labels = append(f.Labels, r.Label)
 		}
 		if r.On == 0 {
 			r.On = onProbe
 		}
-		all[i] = &probeFamily{family: newFamily(f, append([]string{"endpoint", "model", "module", "prefix"}, sizeLabels()...), r.Bounds), row: r}
+		all[i] = &probeFamily{family: newFamily(f, r.Bounds), row: r}
 		all[i].row.Name = all[i].family.Name
 	}
 	return all

@@ -6,9 +6,9 @@
 // Everything else is an ordinary client_golang registry; an Exposition writes
 // them all.
 //
-// A family of the series of probes is one row in a list: its name, unit and help,
-// which endpoints and configurations have it, and a function of a result that
-// says what to count. A counter of probes is
+// Families are described in families.yml. But one of the series of probes is a row
+// in a list: its name, unit and help, which endpoints and configurations have it, and
+// a function of a result that says what to count. A counter of probes is
 //
 //	{
 //		Name:  "probe_buffered_total",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,6 +13,8 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -26,7 +29,9 @@ var sections = sync.OnceValue(func() (all map[string][]Family) {
 	if err := d.Decode(&all); err != nil {
 		panic("decode families.yml: " + err.Error())
 	}
-	groups := map[string]Group{"gateways": GroupGateway, "backends": GroupGateway, "exporter": GroupExporter}
+	groups := map[string]Group{
+		"endpoints": GroupEndpoint, "servers": GroupServer, "gateways": GroupGateway, "backends": GroupGateway, "exporter": GroupExporter,
+	}
 	sets := closedSets()
 	for section, families := range all {
 		for i := range families {
@@ -38,9 +43,30 @@ var sections = sync.OnceValue(func() (all map[string][]Family) {
 	return all
 })
 
+// written returns a family of families.yml by its name without the prefix.
+func written(name string) Family {
+	for _, families := range sections() {
+		if i := slices.IndexFunc(families, func(f Family) bool { return f.Name == namePrefix+name }); i >= 0 {
+			return families[i]
+		}
+	}
+	panic("families.yml has no " + name)
+}
+
 // closedSets returns the values of the last label of families of families.yml.
 func closedSets() map[string][]string {
 	return map[string][]string{
+		"endpoint_price_usd_per_token":        priceKinds(),
+		"endpoint_price_per_token":            priceKinds(),
+		"endpoint_budget_used_ratio":          budgetResources(),
+		"endpoint_state":                      config.Texts(health.States()),
+		"endpoint_cause_info":                 config.Texts(explain.Causes()),
+		"endpoint_servers":                    config.Texts(states()),
+		"endpoint_ttft_overhead_seconds":      overheadSources(),
+		"endpoint_ttft_part_seconds":          config.Texts(page.TTFTPartNames()),
+		"server_scrape_failures_total":        config.Texts(scrapeReasons()),
+		"server_quantity_missing":             config.Texts(config.Quantities(config.ServerSoftware)),
+		"server_requests_total":               config.Finishes(),
 		"gateway_scrape_failures_total":       config.Texts(scrapeReasons()),
 		"gateway_quantity_missing":            config.Texts(config.Quantities(config.GatewaySoftware)),
 		"gpu_state":                           config.Texts(gpuStates()),
