@@ -35,48 +35,40 @@ func (a *Adjustment) Check(p *Protocol) error {
 	return nil
 }
 
-// apply adjusts a body in place, whose answer is capped by a key, and returns it. Errors name the key.
+// errNoKey is a key to edit that a body does not have.
+var errNoKey = errors.New("the body has no such key")
+
+// apply adjusts a body whose answer is capped by a key, and returns it. Errors name the key.
 func (a *Adjustment) apply(body fields, maxTokens string) (fields, error) {
-	if a.MaxTokensField == "" && len(a.Omit)+len(a.Extra) == 0 {
-		return body, nil
-	}
-	var err error
 	if a.MaxTokensField != "" {
-		if body, err = a.renameCap(body, maxTokens); err != nil {
+		renamed, err := body.edit(maxTokens, a.rename)
+		if err != nil {
 			return nil, fmt.Errorf("rename %s to %s: %w", maxTokens, a.MaxTokensField, err)
 		}
+		body = renamed
 	}
 	for _, path := range a.Omit {
-		body, err = body.edit(path, func(f fields, key string) (fields, error) {
-			return slices.DeleteFunc(f, func(m field) bool { return m.key == key }), nil
-		})
-		if err != nil {
+		left, err := body.edit(path, func(f fields, i int) (fields, error) { return slices.Delete(f, i, i+1), nil })
+		switch {
+		case err == nil:
+			body = left
+		case !errors.Is(err, errNoKey):
 			return nil, fmt.Errorf("omit %s: %w", path, err)
 		}
+	}
+	if len(a.Extra) == 0 {
+		return body, nil
 	}
 	return body.merged(a.Extra), nil
 }
 
-// renameCap renames the key that caps the answer. A body without it would ask
-// for an answer without end.
-func (a *Adjustment) renameCap(body fields, maxTokens string) (fields, error) {
-	found := false
-	body, err := body.edit(maxTokens, func(f fields, key string) (fields, error) {
-		i := f.index(key)
-		switch {
-		case i < 0:
-			return f, nil
-		case key != a.MaxTokensField && f.index(a.MaxTokensField) >= 0:
-			return nil, errors.New("the body has that key already")
-		}
-		found = true
-		f[i].key = a.MaxTokensField
-		return f, nil
-	})
-	if err == nil && !found {
-		err = errors.New("the body has no such key")
+// rename renames the key that caps the answer. A body without it would ask for an answer without end.
+func (a *Adjustment) rename(f fields, i int) (fields, error) {
+	if f[i].key != a.MaxTokensField && f.index(a.MaxTokensField) >= 0 {
+		return nil, errors.New("the body has that key already")
 	}
-	return body, err
+	f[i].key = a.MaxTokensField
+	return f, nil
 }
 
 // index returns the place of a key; -1 is none.
@@ -99,17 +91,16 @@ func objectOf(v any) (f fields, ok bool) {
 	return nil, false
 }
 
-// edit changes the object that holds the last key of the path. Where an object
-// on the way is missing it changes nothing.
-func (f fields) edit(path string, change func(f fields, key string) (fields, error)) (fields, error) {
+// edit changes the object that holds the last key of the path, given the place of that key; errNoKey is none.
+func (f fields) edit(path string, change func(f fields, i int) (fields, error)) (fields, error) {
 	f = f.present()
 	key, rest, nested := strings.Cut(path, ".")
-	if !nested {
-		return change(f, key)
-	}
 	i := f.index(key)
-	if i < 0 {
-		return f, nil
+	switch {
+	case i < 0:
+		return nil, errNoKey
+	case !nested:
+		return change(f, i)
 	}
 	inner, ok := objectOf(f[i].value)
 	if !ok {

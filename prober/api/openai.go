@@ -26,7 +26,7 @@ func chat() Protocol {
 		// Snowflake Cortex sends no finish_reason at all, OpenCode Zen sends null up
 		// to the end for some models, and so do gateways in front of Gemini.
 		FinishOptional: true,
-		NewDecoder:     func() Decoder { return &objects{reader: &openAIReader{material: (*openAIReader).chatMaterial}} },
+		NewDecoder:     func() Decoder { return &objects{reader: new(openAIReader)} },
 	}
 }
 
@@ -40,14 +40,13 @@ func completions() Protocol {
 			return append(openAIBody(p, field{"prompt", given(oneText(p))}), field{"logprobs", given(p.TopLogprobs)})
 		},
 		MaxTokens:  "max_tokens",
-		NewDecoder: func() Decoder { return &objects{reader: &openAIReader{material: (*openAIReader).completionMaterial}} },
+		NewDecoder: func() Decoder { return &objects{reader: &openAIReader{completions: true}} },
 	}
 }
 
-// openAIBody is what the bodies of both protocols share. Temperature 0 asks for the
-// same answer every time. The token counts are always asked for, as defaults differ by
-// server. Only parameters that the original service knows are
-// always sent: some servers refuse a request for one unknown key.
+// openAIBody is what the bodies of both protocols share. Temperature 0 asks for the same answer every time. The token
+// counts are always asked for, as defaults differ by server, and no parameter that the original service does not know:
+// some servers refuse a request for one unknown key.
 func openAIBody(p Params, asked field) fields {
 	return fields{
 		{"model", p.Model},
@@ -59,11 +58,6 @@ func openAIBody(p Params, asked field) fields {
 		{"stream", true},
 		{"stream_options", fields{{"include_usage", true}, {"continuous_usage_stats", given(p.ContinuousUsage)}}},
 	}
-}
-
-// completionMaterial reads choices[].text.
-func (o *openAIReader) completionMaterial(choice *fastjson.Value, d *Delta) {
-	d.Text = choice.GetStringBytes("text")
 }
 
 // openAIScoring is POST /v1/completions with echo: the reply has the prompt
@@ -96,12 +90,8 @@ func openAIScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
 	return all[:scored], nil
 }
 
-// chatMaterial reads choices[].delta. Its content is a text, or a list of parts.
-func (o *openAIReader) chatMaterial(choice *fastjson.Value, d *Delta) {
-	delta := choice.Get("delta")
-	if delta == nil {
-		return
-	}
+// readDelta reads choices[].delta of a chat. Its content is a text, or a list of parts.
+func (o *openAIReader) readDelta(delta *fastjson.Value, d *Delta) {
 	o.parts.reset()
 	if content := delta.Get("content"); content != nil && content.Type() == fastjson.TypeString {
 		d.Text = content.GetStringBytes()
@@ -170,13 +160,11 @@ func isSummary(detail *fastjson.Value) bool {
 	return false
 }
 
-// openAIReader reads the chunks of both OpenAI protocols, which differ in
-// where a choice keeps its material. Every field may be missing or null: one
-// server or another leaves out each of them.
+// openAIReader reads the chunks of both OpenAI protocols, which differ in where a choice keeps its material. Every
+// field may be missing or null: one server or another leaves out each of them.
 type openAIReader struct {
-	material func(*openAIReader, *fastjson.Value, *Delta)
-
 	frame
+	completions bool
 	parts       parts // what the channels of Delta may point to
 	running     runningCount
 	model       onceName // at Azure in the second chunk
@@ -190,7 +178,11 @@ func (o *openAIReader) read(_ string, chunk *fastjson.Value, d *Delta) {
 	o.readUsage(usage, timings, d)
 	o.readServerTimes(metrics, timings, usage, d)
 	if choice := firstChoice(chunk); choice != nil {
-		o.material(o, choice, d)
+		if delta := choice.Get("delta"); o.completions {
+			d.Text = choice.GetStringBytes("text")
+		} else if delta != nil {
+			o.readDelta(delta, d)
+		}
 		d.Top = openAITop(choice.Get("logprobs"))
 		d.Finish = finishReason(choice.Get("finish_reason"))
 		d.Tokens = o.running.next(o.usage.Output, o.usage.Reasoning, d)
