@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -234,7 +235,9 @@ func LengthsOf(l config.Lengths) []Length {
 // Decoded returns what decodes an embedded YAML file, once. It panics where that cannot be.
 func Decoded[T any](name string, file []byte) func() T {
 	return sync.OnceValue(func() (v T) {
-		if err := yaml.Unmarshal(file, &v); err != nil {
+		d := yaml.NewDecoder(bytes.NewReader(file))
+		d.KnownFields(true)
+		if err := d.Decode(&v); err != nil {
 			panic("decode " + name + ": " + err.Error())
 		}
 		return v

@@ -1,10 +1,14 @@
 package api
 
 import (
+	"bytes"
+	_ "embed"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+
+	"gopkg.in/yaml.v3"
 )
 
 // protocols returns the closed list, in the order of the documentation. It must not be changed.
@@ -66,43 +70,40 @@ const (
 	Dynamo   = "dynamo"
 )
 
-// Engine is what a probe must know of a server software.
-type Engine struct {
-	// Name is one of the constants above.
-	Name string
-	// Owner is the owner of its models in its list of models; "" where that says
-	// nothing of the software.
-	Owner string
-	// ContinuousUsage means that it counts tokens in every event when asked to.
-	// Others may reject the request for an unknown parameter.
-	ContinuousUsage bool
-	// ExactLength means that the protocols of OpenAI can make it write on until the
-	// cap. Protocol.ExactLength is that of a server's own protocol.
-	ExactLength bool
+//go:embed catalogue.yml
+var catalogueFile []byte
+
+// catalogue returns the server software and the hosted services of catalogue.yml.
+var catalogue = decoded[struct {
+	Engines []Engine
+	Hosts   []Host
+}]("catalogue.yml", catalogueFile)
+
+// decoded returns what decodes an embedded YAML file, once. It panics where that cannot be.
+func decoded[T any](name string, file []byte) func() T {
+	return sync.OnceValue(func() (v T) {
+		d := yaml.NewDecoder(bytes.NewReader(file))
+		d.KnownFields(true)
+		if err := d.Decode(&v); err != nil {
+			panic("decode " + name + ": " + err.Error())
+		}
+		return v
+	})
 }
 
-// Engines lists the server software.
-func Engines() []Engine {
-	return []Engine{
-		{Name: VLLM, Owner: "vllm", ContinuousUsage: true, ExactLength: true},
-		{Name: SGLang, Owner: "sglang", ContinuousUsage: true, ExactLength: true},
-		{Name: TGI},
-		{Name: TRTLLM, Owner: "tensorrt_llm", ContinuousUsage: true, ExactLength: true},
-		{Name: Triton, Owner: "Triton Inference Server"}, // of its OpenAI front end, which ignores min_tokens
-		{Name: LlamaCPP, Owner: "llamacpp", ExactLength: true},
-		{Name: Ollama, Owner: "library"}, // of models without a publisher
-		{Name: LMDeploy, Owner: "lmdeploy"},
-		{Name: TEI},
-		{Name: LiteLLM},
-		{Name: NIM},
-		{Name: Dynamo}, // its owner is nvidia, as that of NIM
-	}
+// Engine is what a probe must know of a server software, as catalogue.yml says it.
+type Engine struct {
+	Name            string // one of the constants above
+	Owner           string
+	ContinuousUsage bool `yaml:"continuous_usage"`
+	// ExactLength is of the protocols of OpenAI; Protocol.ExactLength is that of a server's own.
+	ExactLength bool `yaml:"exact_length"`
 }
 
 // LookupEngine returns the engine of that name; the zero value for a name that is
 // not known.
 func LookupEngine(name string) Engine {
-	for _, e := range Engines() {
+	for _, e := range catalogue().Engines {
 		if e.Name == name {
 			return e
 		}
@@ -113,7 +114,7 @@ func LookupEngine(name string) Engine {
 // EngineOf returns the name of the engine that a list of models names by its
 // owners; "" where it names none or several.
 func EngineOf(models []ModelInfo) (name string) {
-	all := Engines()
+	all := catalogue().Engines
 	for _, m := range models {
 		i := slices.IndexFunc(all, func(e Engine) bool { return e.Owner != "" && e.Owner == m.OwnedBy })
 		switch {
@@ -127,45 +128,13 @@ func EngineOf(models []ModelInfo) (name string) {
 	return name
 }
 
-// Host is a hosted service: no server of one's own, and without a metrics page.
-type Host struct {
-	// Name is the host name, with * for any text.
-	Name string
-	// API is the protocol of the service's own, or openai-chat; "" where the path
-	// decides.
-	API string
-	// Provider is gen_ai.provider.name of OpenTelemetry; "" is none.
-	Provider string
-}
-
-// Hosts lists the hosted services.
-func Hosts() []Host {
-	const openAI = "openai-chat"
-	return []Host{
-		{"api.openai.com", openAI, "openai"},
-		{"*.openai.azure.com", openAI, "azure.ai.openai"},
-		{"openrouter.ai", openAI, ""},
-		{"api.groq.com", openAI, "groq"},
-		{"api.deepseek.com", openAI, "deepseek"},
-		{"api.mistral.ai", openAI, "mistral_ai"},
-		{"api.x.ai", openAI, "x_ai"},
-		{"api.perplexity.ai", "", "perplexity"},
-		{"api.anthropic.com", "anthropic", "anthropic"},
-		{"api.cohere.com", "cohere", "cohere"},
-		{"api.cohere.ai", "cohere", "cohere"},
-		{"generativelanguage.googleapis.com", "gemini", "gcp.gemini"},
-		{"aiplatform.googleapis.com", "", "gcp.vertex_ai"},
-		{"*-aiplatform.googleapis.com", "", "gcp.vertex_ai"},
-		{"bedrock-runtime.*.amazonaws.com", "bedrock", "aws.bedrock"},
-		{"bedrock-runtime-fips.*.amazonaws.com", "bedrock", "aws.bedrock"},
-		{"bedrock-runtime.*.amazonaws.com.cn", "bedrock", "aws.bedrock"},
-	}
-}
+// Host is a hosted service: no server of one's own, and without a metrics page. API is "" where the path decides.
+type Host struct{ Name, API, Provider string }
 
 // LookupHost returns the hosted service of a host name.
 func LookupHost(name string) (Host, bool) {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	for _, h := range Hosts() {
+	for _, h := range catalogue().Hosts {
 		if ok, _ := path.Match(h.Name, name); ok {
 			return h, true
 		}

@@ -17,7 +17,7 @@ import (
 // The rows of the catalogue are complete and agree with one another.
 func TestCatalogue(t *testing.T) {
 	names, owners := map[string]bool{"": true}, map[string]bool{}
-	for _, e := range Engines() {
+	for _, e := range catalogue().Engines {
 		if names[e.Name] || owners[e.Owner] {
 			t.Errorf("engine %q: no name, or a name or an owner of another one", e.Name)
 		}
@@ -35,7 +35,7 @@ func TestCatalogue(t *testing.T) {
 			t.Errorf("protocol %s: engine %q, operation %q", p.Name, p.Engine, p.Operation)
 		}
 	}
-	for _, h := range Hosts() {
+	for _, h := range catalogue().Hosts {
 		_, err := path.Match(h.Name, "")
 		if p, ok := Lookup(h.API); err != nil || h.API != "" && (!ok || p.Engine != "") {
 			t.Errorf("host %q: %v, protocol %q", h.Name, err, h.API)

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/valyala/fastjson"
-	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
@@ -199,13 +198,10 @@ type errorWords struct {
 
 // knownErrors returns what errors.yml says.
 var knownErrors = sync.OnceValue(func() errorWords {
-	var file struct {
+	file := decoded[struct {
 		Names      map[int]string
 		Rejections []string
-	}
-	if err := yaml.Unmarshal(errorsFile, &file); err != nil {
-		panic("decode errors.yml: " + err.Error())
-	}
+	}]("errors.yml", errorsFile)()
 	w := errorWords{statuses: map[string]int{}}
 	for status, names := range file.Names {
 		for _, name := range strings.Fields(names) {
