@@ -39,8 +39,8 @@ type Evidence struct {
 	Changes []Change
 	// Steps are the latest lasting changes of latencies and failures of the modules.
 	Steps []Step
-	// Corruptions are signs of corruption that more answers have than usual.
-	Corruptions []Corruption
+	// Corruptions are the signs of corruption that more answers have than usual, in words.
+	Corruptions []string
 	Exporter    Exporter
 	Common      *Shared
 }
@@ -132,15 +132,6 @@ type Step struct {
 
 // Time returns At as a time.
 func (s *Step) Time() time.Time { return time.UnixMilli(int64(math.Round(s.At * 1e3))) }
-
-// Corruption is a sign of corruption that more answers of a module have than usual.
-type Corruption struct {
-	Module string
-	// What is what the answers have, in words, and Share how many of them.
-	What, Share string
-	// Since is when the first of them came.
-	Since time.Time
-}
 
 // Exporter is what the exporter knows of itself as far as it concerns the endpoint.
 type Exporter struct {

@@ -139,7 +139,7 @@ func constructed() []struct {
 	}
 	serversUp := &Pages{Known: 2, Up: 2, Usual: 2, Levels: Levels{config.RequestsWaiting: levels(0, 0), config.RequestsRunning: levels(0, 2), config.GenerationTokens: levels(0, 90)}}
 	corrupted := func(e *Evidence) {
-		e.Corruptions = []Corruption{{Module: "interactive", What: "special tokens", Share: "2 of 90, usually 0 %", Since: noon.Add(-time.Hour)}}
+		e.Corruptions = []string{"answers with special tokens since 2026-11-22 11:00 UTC: 2 of 90, usually 0 % (module interactive)"}
 	}
 	return []struct {
 		name string

@@ -226,7 +226,7 @@ func matchAnswersBroken(f *facts) *match {
 	if m == nil {
 		return f.corrupted()
 	}
-	m.add(f.corruptions()...)
+	m.add(f.Corruptions...)
 	if _, wrong := f.share(outcomes(result.CheckFailed)); wrong >= minShare {
 		m.title, m.runbook = "answers are wrong", "InferenceQualityDrop"
 	}
@@ -235,26 +235,16 @@ func matchAnswersBroken(f *facts) *match {
 
 // corrupted matches answers that are complete and have signs of corruption. That explains no failure.
 func (f *facts) corrupted() *match {
-	evidence := f.corruptions()
-	if len(evidence) == 0 {
+	if len(f.Corruptions) == 0 {
 		return nil
 	}
-	m := &match{share: 1, title: "answers are corrupted", evidence: evidence, runbook: "InferenceAnswersCorrupted", do: []string{
+	m := &match{share: 1, title: "answers are corrupted", evidence: f.Corruptions, runbook: "InferenceAnswersCorrupted", do: []string{
 		"What was changed at that time: server, kernels, quantization, tokenizer, chat template, parsers?",
 	}}
 	if len(f.failed) > 0 {
 		m.share = minShare
 	}
 	return m
-}
-
-func (f *facts) corruptions() []string {
-	var lines []string
-	for _, c := range f.Corruptions {
-		since := c.Since.UTC().Format("2006-01-02 15:04 UTC")
-		lines = append(lines, fmt.Sprintf("answers with %s since %s: %s (module %s)", c.What, since, c.Share, c.Module))
-	}
-	return lines
 }
 
 // matchModelChanged holds where probes are answered: a change says nothing of a host that cannot be reached.

@@ -175,7 +175,8 @@ func (e *Evidence) AddFindings(module string, all *workload.Findings) {
 	if found, ok := workload.In[*answers.Finding](all); ok {
 		for i, finding := range result.Signs() {
 			if s := &found.Signs[i]; s.IsRaised() {
-				e.Corruptions = append(e.Corruptions, Corruption{Module: module, What: finding.Description(), Share: s.String(), Since: s.Since})
+				since := s.Since.UTC().Format("2006-01-02 15:04 UTC")
+				e.Corruptions = append(e.Corruptions, fmt.Sprintf("answers with %s since %s: %s (module %s)", finding.Description(), since, s, module))
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestCorruptionIsReported(t *testing.T) {
 		series: collector.NewProbes(time.Now).OpenFindings(id),
 		page:   status.NewBoard(time.Now).NewEndpoint(&config.Endpoint{Name: "e"}, health.New("e", health.NewShared(time.Now, slog.Default()), nil)),
 	}
-	corruptions := func() []explain.Corruption {
+	corruptions := func() []string {
 		var e explain.Evidence
 		e.AddFindings("m", f.latest())
 		return e.Corruptions
@@ -55,8 +55,9 @@ func TestCorruptionIsReported(t *testing.T) {
 	observe(1, result.SignToken)
 	observe(10)
 	expect("two", 1, 1)
-	if c := corruptions()[0]; c.Module != "m" || c.What != "special tokens" || c.Share != "2 of 32, usually 0 %" || !c.Since.Equal(since) {
-		t.Errorf("%+v", c)
+	want := "answers with special tokens since " + since.Format("2006-01-02 15:04 UTC") + ": 2 of 32, usually 0 % (module m)"
+	if got := corruptions()[0]; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	observe(400)
 	expect("over", 2, 0)

@@ -217,15 +217,12 @@ func (e *Endpoint) server(id string) *server {
 
 // forgetOthers drops the servers that are gone.
 func (e *Endpoint) forgetOthers(readings []reading) {
-	there := make(map[*server]bool, len(readings))
-	for _, r := range readings {
-		there[r.server] = true
-	}
 	maps.DeleteFunc(e.servers, func(_ string, s *server) bool {
-		if !there[s] {
+		gone := !slices.ContainsFunc(readings, func(r reading) bool { return r.server == s })
+		if gone {
 			s.reader.drop()
 		}
-		return !there[s]
+		return gone
 	})
 }
 

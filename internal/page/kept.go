@@ -136,7 +136,7 @@ func (r *Reader) size() int64 {
 	n := cap(r.cells) * int(unsafe.Sizeof(cell{}))
 	for i := range r.cells {
 		c := &r.cells[i]
-		n += word * (len(c.bounds) + cap(c.last) + cap(c.offset))
+		n += word * (len(c.bounds) + cap(c.last))
 	}
 	for _, t := range r.totals {
 		n += int(unsafe.Sizeof(*t)) + word*(len(t.bounds)+cap(t.rest)+cap(t.latest))

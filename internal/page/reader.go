@@ -150,9 +150,6 @@ func (r *Reader) follow(w way, s *scratch) {
 	}
 	if restarted { // what was counted before counts no more
 		r.cells = slices.DeleteFunc(r.cells, func(c cell) bool { return c.gone })
-		for i := range r.cells {
-			r.cells[i].offset = nil
-		}
 		clear(r.totals)
 		r.item, r.queued = 0, false
 	}

@@ -90,7 +90,6 @@ type cell struct {
 	set    uint64
 	bounds []float64 // shared with other cells
 	last   []float64 // latest values, as in series
-	offset []float64 // what was counted before the series was reset; nil is zero
 }
 
 // compare orders cells as the series of a page are ordered.
@@ -113,25 +112,18 @@ func (c *cell) reset(s *series) bool {
 	return false
 }
 
-// update brings the cell to the values that its series has now.
-func (c *cell) update(s *series, shared *sharedBounds) {
+// update brings a cell to the values that its series has now.
+func (r *Reader) update(c *cell, s *series, largest bool) {
 	c.gone = false
-	if !slices.Equal(c.bounds, s.bounds) {
-		// What was counted up to other bounds cannot be added.
-		c.bounds, c.last, c.offset = shared.of(s.bounds), slices.Clone(s.values), nil
-		return
-	}
-	if c.reset(s) {
-		if c.offset == nil {
-			c.offset = make([]float64, len(c.last))
-		}
-		for i, v := range c.last {
-			c.offset[i] += v
-		}
+	switch {
+	case !slices.Equal(c.bounds, s.bounds): // what was counted up to other bounds cannot be added
+		c.bounds, c.last = r.mappings.bounds.of(s.bounds), slices.Clone(s.values)
+	case c.reset(s):
+		r.total(c.source).addRest(c, largest)
 		copy(c.last, s.values)
-		return
+	default:
+		combine(c.last, s.values, true) // the larger: the sum of a histogram may have fallen
 	}
-	combine(c.last, s.values, true) // the larger: the sum of a histogram may have fallen
 }
 
 // advance brings the cells to the series of a page. Both are in the same order. It reports whether
@@ -161,7 +153,7 @@ func (r *Reader) advance(c *mapping, s *scratch) bool {
 		old = old[1:]
 		counted := slices.ContainsFunc(o.last, func(v float64) bool { return v > 0 })
 		went = went || !o.gone && counted && slices.Equal(o.bounds, now.bounds) && !o.reset(now)
-		o.update(now, r.mappings.bounds)
+		r.update(&o, now, c.sources[o.source].max)
 		next = append(next, o)
 	}
 	for _, o := range old {
@@ -195,21 +187,22 @@ func (r *Reader) fold(m *mapping, most int) {
 // reset.
 type total struct {
 	bounds []float64
-	rest   []float64 // what series had counted that are no longer known one by one
+	rest   []float64 // what series had counted that were reset, or are no longer known one by one
 	latest []float64
 }
 
-// addRest adds what a gone series had counted.
+// addRest adds what a series had counted that is gone or was reset.
 func (t *total) addRest(c *cell, largest bool) {
+	if t.rest == nil && t.latest == nil {
+		t.bounds = c.bounds
+	}
 	if !slices.Equal(t.bounds, c.bounds) {
 		return // cannot be added
 	}
 	if t.rest == nil {
 		t.rest = make([]float64, len(c.last))
 	}
-	all := slices.Clone(c.last)
-	combine(all, c.offset, false)
-	combine(t.rest, all, largest)
+	combine(t.rest, c.last, largest)
 }
 
 // combine adds values to sum, or makes it the larger of both.
@@ -260,7 +253,7 @@ func (r *Reader) counters(c *mapping, s *scratch) {
 // sum returns the total of the cells of a source.
 func (r *Reader) sum(cells []cell, largest bool, s *scratch) series {
 	only := &cells[0]
-	if r.totals[only.source] == nil && len(cells) == 1 && !only.gone && only.offset == nil {
+	if r.totals[only.source] == nil && len(cells) == 1 && !only.gone {
 		return series{bounds: only.bounds, values: s.list(only.last...)}
 	}
 	return r.total(only.source).of(cells, largest, s)
@@ -288,26 +281,20 @@ func (t *total) of(cells []cell, largest bool, s *scratch) series {
 	}
 	bounds := cells[live].bounds
 	values := s.zeros(len(cells[live].last))
-	one := s.zeros(len(values))
 	for i := range cells {
-		c := &cells[i]
-		if !slices.Equal(c.bounds, bounds) {
-			if c.gone {
-				continue
-			}
+		switch c := &cells[i]; {
+		case slices.Equal(c.bounds, bounds):
+			combine(values, c.last, largest)
+		case !c.gone:
 			return series{}
 		}
-		copy(one, c.last)
-		combine(one, c.offset, false)
-		combine(values, one, largest)
 	}
-	if t.latest == nil || !slices.Equal(t.bounds, bounds) {
-		*t = total{bounds: bounds, latest: slices.Clone(values)}
-	} else {
-		combine(values, t.rest, largest)
-		combine(values, t.latest, true)
-		copy(t.latest, values)
+	if !slices.Equal(t.bounds, bounds) {
+		*t = total{bounds: bounds}
 	}
+	combine(values, t.rest, largest)
+	combine(values, t.latest, true)
+	t.latest = append(t.latest[:0], values...)
 	return series{bounds: bounds, values: values}
 }
 
