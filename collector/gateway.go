@@ -1,11 +1,11 @@
 package collector
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
-	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -15,67 +15,27 @@ import (
 // the first by name have, so that the series stay the same.
 const maxGatewayBackends = 64
 
-// Gateways shows what the pages of gateways tell, and which endpoints are behind which.
-// It is a prometheus.Collector, and safe for concurrent use.
-type Gateways struct {
-	*table
-
-	mu       sync.Mutex
-	statuses map[string][]page.Status // by gateway
-	software map[string]string        // that of the latest page, by gateway
-	behind   map[string]string        // the gateway of an endpoint
+// Gateway is a gateway as its pages show it.
+type Gateway struct {
+	// Name is that of the configuration, Software the latest that is known; "" is none.
+	Name, Software string
+	// Statuses are those of its replicas.
+	Statuses []page.Status
 }
 
-// NewGateways returns a collector without gateways.
-func NewGateways() *Gateways {
-	g := &Gateways{statuses: map[string][]page.Status{}, software: map[string]string{}}
-	g.table = newTable(gatewayFamilies(), g.send)
-	return g
-}
-
-// Set replaces what is known of the replicas of a gateway. Software is that of the
-// configuration, "" is unknown. The statuses must not be changed afterwards.
-func (g *Gateways) Set(name, software string, statuses []page.Status) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for i := range statuses {
-		if s := snapshotOf(&statuses[i]); s != nil {
-			software = s.Engine
-			break
+// NewGateways returns a collector of gateways, and of the gateway of each endpoint that is
+// behind one. Both functions are called for each page.
+func NewGateways(gateways func() []Gateway, behind func() map[string]string) prometheus.Collector {
+	return newTable(gatewayFamilies(), func(s *sender) {
+		for endpoint, gateway := range behind() {
+			s.send("endpoint_gateway_info", 1, endpoint, gateway)
 		}
-	}
-	g.statuses[name] = statuses
-	g.software[name] = cmp.Or(software, g.software[name])
-}
-
-// Remove takes a gateway off the page.
-func (g *Gateways) Remove(name string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.statuses, name)
-	delete(g.software, name)
-}
-
-// SetBehind makes known behind which gateway each endpoint is that is behind one, by its
-// name. The map must not be changed afterwards.
-func (g *Gateways) SetBehind(all map[string]string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.behind = all
-}
-
-func (g *Gateways) send(s *sender) {
-	g.mu.Lock()
-	statuses, software, behind := maps.Clone(g.statuses), maps.Clone(g.software), g.behind
-	g.mu.Unlock()
-	for endpoint, gateway := range behind {
-		s.send("endpoint_gateway_info", 1, endpoint, gateway)
-	}
-	for name, all := range statuses {
-		for i := range all {
-			s.gateway(&all[i], []string{name, software[name], boundModel(all[i].Server)})
+		for _, g := range gateways() {
+			for i := range g.Statuses {
+				s.gateway(&g.Statuses[i], []string{g.Name, g.Software, boundModel(g.Statuses[i].Server)})
+			}
 		}
-	}
+	})
 }
 
 // gatewayFamilies returns the families of gateways in the order of the documentation.

@@ -119,17 +119,16 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	}
 	d.metrics = collector.NewExposition(registry, probes, servers)
 	d.pushes = otlp.NewMetrics(version.Version, func(w io.Writer) error { return d.metrics.Write(w, expfmt.FmtProtoDelim) }, env.logger)
-	gateways := collector.NewGateways()
-	registry.MustRegister(gateways)
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
-		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Gateways: gateways, Self: d.self, Health: health.NewShared(time.Now, env.logger), Board: d.board,
+		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Health: health.NewShared(time.Now, env.logger), Board: d.board,
 		Observers: []fleet.Observer{exports{d.spans, d.pushes}}, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	}
 	if d.hardware != nil {
 		parts.GPUs, parts.GPUScraping, parts.GPUPages = d.hardware.snapshots, d.devices, d.hardware.pages
 	}
 	d.fleet = fleet.New(parts)
+	registry.MustRegister(collector.NewGateways(d.fleet.Gateways, d.fleet.BehindGateways))
 	d.self.WatchBudget(d.fleet.BudgetUsed)
 	d.self.WatchDroppedSpans(d.spans.Dropped)
 	d.self.WatchPushes(d.pushes.Pushes, d.pushes.Failures)

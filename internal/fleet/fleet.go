@@ -35,8 +35,6 @@ type Options struct {
 	Probes                         *collector.Probes
 	Servers                        *collector.Servers
 	Self                           *collector.Self
-	// Gateways shows the pages of gateways. Default: they are read and not shown.
-	Gateways *collector.Gateways
 	// Health is what the states of the endpoints have in common.
 	Health *health.Shared
 	Board  *status.Board
@@ -88,9 +86,6 @@ type Plan struct {
 // New returns a fleet without endpoints, which must be closed.
 func New(o Options) *Fleet {
 	f := &Fleet{Options: o, dialer: prober.NewDialer(), budgets: newBudgets(config.Budget{})}
-	if f.Gateways == nil {
-		f.Gateways = collector.NewGateways()
-	}
 	if f.GPUs == nil {
 		f.GPUs = func() gpu.Snapshots { return nil }
 	}
@@ -247,15 +242,11 @@ func (f *Fleet) use(next *snapshot, fresh []*connections, p Plan) {
 	next.onRequest = targets{next.known(p.All), next.modules, p.Config.Global.Labels, p.Config.Probe.Allows}
 	f.active.Store(next)
 	f.probers.keep(next.onRequest)
-	pages, behind := make([]*status.Endpoint, 0, len(next.endpoints)), map[string]string{}
-	for name, e := range next.endpoints {
+	pages := make([]*status.Endpoint, 0, len(next.endpoints))
+	for _, e := range next.endpoints {
 		pages = append(pages, e.page)
-		if e.cfg.Gateway != "" {
-			behind[name] = e.cfg.Gateway
-		}
 	}
 	f.Board.Show(pages)
-	f.Gateways.SetBehind(behind)
 	f.Self.SetEndpoints(len(next.endpoints))
 	f.schedule(next)
 }

@@ -26,7 +26,7 @@ import (
 func gatewayLines(t *testing.T, f *Fleet) string {
 	t.Helper()
 	r := prometheus.NewRegistry()
-	r.MustRegister(f.Gateways)
+	r.MustRegister(collector.NewGateways(f.Gateways, f.BehindGateways))
 	var b bytes.Buffer
 	if err := collector.NewExposition(r).Write(&b, expfmt.FmtText); err != nil {
 		t.Fatal(err)
@@ -38,10 +38,15 @@ func gatewayLines(t *testing.T, f *Fleet) string {
 // what did not change, and what is gone is gone from the page.
 func TestGateways(t *testing.T) {
 	var reads, keyed atomic.Int32
+	var down atomic.Bool
 	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reads.Add(1)
 		if r.URL.Path == "/metrics" && r.Header.Get("Authorization") == "Bearer gateway-key" {
 			keyed.Add(1)
+		}
+		if down.Load() {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
 		}
 		fmt.Fprint(w, "vllm_router_worker_health{worker=\"a\"} 1\nvllm_router_worker_health{worker=\"b\"} 0\nvllm_router_requests_total 7\n")
 	}))
@@ -83,6 +88,14 @@ func TestGateways(t *testing.T) {
 		t.Errorf("%d statuses, want 1", got)
 	}
 
+	// While its page is down its series keep the software.
+	down.Store(true)
+	first.read(t.Context(), schedule.Run{})
+	if line, lines := `inference_gateway_up{gateway="r",server="`+name+`",software="vllm-router"} 0`, gatewayLines(t, l.Fleet); !strings.Contains(lines, line+"\n") {
+		t.Errorf("no line %s in\n%s", line, lines)
+	}
+
+	before := reads.Load()
 	apply(text(r + ", s: {urls: [\"http://127.0.0.1:3\"]}"))
 	if l.active.Load().gateways.byName["r"] != first {
 		t.Error("a reload replaced a gateway that did not change")
@@ -95,7 +108,7 @@ func TestGateways(t *testing.T) {
 		t.Errorf("without gateways:\n%s", page)
 	}
 	first.read(t.Context(), schedule.Run{})
-	if reads.Load() != 1 {
+	if reads.Load() != before {
 		t.Error("a gateway that is gone was read")
 	}
 }

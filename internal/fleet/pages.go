@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
@@ -167,14 +168,36 @@ func (f *Fleet) completeGateway(name string, s *source) {
 	s.take = func(_ page.Known, statuses []page.Status) {
 		there := present(statuses)
 		s.gateway.Add(there)
-		f.Gateways.Set(name, s.cfg.Software, there)
 		s.fresh()
 		log.all(statuses)
 	}
-	s.gone = func() {
-		f.Gateways.Remove(name)
-		f.Board.RemoveGateway(name)
+	s.gone = func() { f.Board.RemoveGateway(name) }
+}
+
+// Gateways returns all gateways as they were read last. It is safe for concurrent use.
+func (f *Fleet) Gateways() (all []collector.Gateway) {
+	for name, s := range f.active.Load().gateways.byName {
+		s.gateway.View(func(statuses []page.Status, uses *page.GatewayUses, _ *float64) {
+			g := collector.Gateway{Name: name, Software: s.cfg.Software, Statuses: statuses}
+			if latest := uses.Latest(); latest != nil {
+				g.Software = latest.Engine
+			}
+			all = append(all, g)
+		})
 	}
+	return all
+}
+
+// BehindGateways returns the gateway of each endpoint that is behind one, by its name. It is
+// safe for concurrent use.
+func (f *Fleet) BehindGateways() map[string]string {
+	all := map[string]string{}
+	for name, e := range f.active.Load().endpoints {
+		if e.cfg.Gateway != "" {
+			all[name] = e.cfg.Gateway
+		}
+	}
+	return all
 }
 
 // newGPUPages returns the pages of accelerators of a configuration, as newNamed does.
