@@ -87,9 +87,11 @@ func checkModules(cfg *config.Config) []*config.Error {
 	var mistakes []*config.Error
 	for _, e := range sections(cfg) {
 		for j, name := range e.Modules {
-			if m := cfg.Modules[name]; m == nil { // without a sound definition
+			m := cfg.Modules[name]
+			if m == nil { // without a sound definition
 				continue
-			} else if err := prober.Suits(e.API, m); err != nil {
+			}
+			if err := prober.Suits(e.API, m); err != nil {
 				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v", name, err))
 			}
 		}
