@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,20 @@ func TestLabelBlock(t *testing.T) {
 	f([]pair{{"endpoint", "a\xffb"}}, nil, "endpoint=\"a\uFFFDb\",")
 }
 
+// The own label of each family has a place among the others.
+func TestOwnLabelsAreKnown(t *testing.T) {
+	if !slices.IsSorted(ownNames[:]) {
+		t.Errorf("names %v are not sorted", ownNames)
+	}
+	for _, f := range Catalogue() {
+		if stored := f.Group == GroupEndpoint || f.Group == GroupProbe || f.Group == GroupServer; stored && f.Values != nil {
+			if own := f.Labels[len(f.Labels)-1]; ownLabelOf(own) == ownNone {
+				t.Errorf("%s: label %s has no place", f.Name, own)
+			}
+		}
+	}
+}
+
 // Each own label is sorted by name among the others.
 func TestOwnLabelPlace(t *testing.T) {
 	b := newLabeller().block([]pair{{"endpoint", "e"}, {"model", "m"}, {"module", "i"}, {"prefix", "cold"}, {"s", "t"}}, nil)
@@ -42,6 +57,7 @@ func TestOwnLabelPlace(t *testing.T) {
 	}
 	f("", `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
 	f("kind", `endpoint="e",|model="m",module="i",prefix="cold",s="t",`)
+	f("part", `endpoint="e",model="m",module="i",|prefix="cold",s="t",`)
 	f("outcome", `endpoint="e",model="m",module="i",|prefix="cold",s="t",`)
 	f("reason", `endpoint="e",model="m",module="i",prefix="cold",|s="t",`)
 	f("slo", `endpoint="e",model="m",module="i",prefix="cold",s="t",|`)
