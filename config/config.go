@@ -192,22 +192,6 @@ func (c *Config) finish(d *decoder) {
 	}
 }
 
-func (c *Config) checkEndpoints(r *report) {
-	first := map[string]int{}
-	for i, e := range c.Endpoints {
-		p := path("endpoints").index(i)
-		if e.URL.URL == nil && !r.failed[p] {
-			r.errorf(p.key("url"), "missing; %v", errWantURL)
-		}
-		e.checkReferences(r, p, c)
-		if j, ok := first[e.Name]; ok && e.Name != "" {
-			r.errorf(p.key("name"), "duplicate endpoint name %s, the first is endpoints[%d]; give each a name of its own", quote(e.Name), j)
-		} else {
-			first[e.Name] = i
-		}
-	}
-}
-
 // complete adds the built-in modules, and what modules have of all.
 func (c *Config) complete(r *report, _ path) {
 	if c.Modules == nil {
@@ -239,7 +223,19 @@ func (c *Config) check(r *report, _ path) {
 		d.modules, d.gateways = c.Modules, c.Gateways
 		d.Template.checkReferences(r, path("discovery").index(i), c)
 	}
-	c.checkEndpoints(r)
+	first := map[string]int{}
+	for i, e := range c.Endpoints {
+		p := path("endpoints").index(i)
+		if e.URL.URL == nil && !r.failed[p] {
+			r.errorf(p.key("url"), "missing; %v", errWantURL)
+		}
+		e.checkReferences(r, p, c)
+		if j, ok := first[e.Name]; ok && e.Name != "" {
+			r.errorf(p.key("name"), "duplicate endpoint name %s, the first is endpoints[%d]; give each a name of its own", quote(e.Name), j)
+		} else {
+			first[e.Name] = i
+		}
+	}
 }
 
 // Marshal renders the configuration as YAML, resolved and with its secrets

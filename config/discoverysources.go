@@ -49,17 +49,13 @@ func (s Sources) MarshalYAML() (any, error) {
 
 // printableSource returns a source with the secrets hidden that its types do not hide.
 func printableSource(c promdiscovery.Config) any {
-	v := reflect.Indirect(reflect.ValueOf(c))
-	if v.Kind() != reflect.Struct {
-		return c
+	own := reflect.New(reflect.TypeOf(c).Elem())
+	own.Elem().Set(reflect.ValueOf(c).Elem())
+	if h := fieldOf[promconfig.HTTPClientConfig](own, "HTTPClientConfig"); h != nil {
+		*h = printable(*h)
 	}
-	own := reflect.New(v.Type())
-	own.Elem().Set(v)
-	if h, ok := fieldOf[promconfig.HTTPClientConfig](v, "HTTPClientConfig"); ok {
-		own.Elem().FieldByName("HTTPClientConfig").Set(reflect.ValueOf(printable(h)))
-	}
-	if u, ok := fieldOf[string](v, "URL"); ok {
-		own.Elem().FieldByName("URL").SetString(hideQuery(u))
+	if u := fieldOf[string](own, "URL"); u != nil {
+		*u = hideQuery(*u)
 	}
 	return own.Interface()
 }
@@ -120,41 +116,41 @@ func (d *decoder) sourceItems(n *yaml.Node, p path, key string) promdiscovery.Co
 func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 	before := len(d.errs)
 	for _, c := range found {
-		v := reflect.Indirect(reflect.ValueOf(c))
-		if v.Kind() != reflect.Struct {
+		v := reflect.ValueOf(c)
+		if v.Kind() != reflect.Pointer {
 			continue // static
 		}
-		if interval, ok := fieldOf[model.Duration](v, "RefreshInterval"); ok && interval <= 0 {
+		if interval := fieldOf[model.Duration](v, "RefreshInterval"); interval != nil && *interval <= 0 {
 			d.errorf(p.key("refresh_interval"), "want a duration above 0")
 		}
-		if h, ok := fieldOf[promconfig.HTTPClientConfig](v, "HTTPClientConfig"); ok {
+		if h := fieldOf[promconfig.HTTPClientConfig](v, "HTTPClientConfig"); h != nil {
 			d.validateProxy(p.key("proxy_url"), h.ProxyURL)
-			(&HTTPClient{h}).eachFile(p, func(p path, name string) { d.file(p, name, maxSecretBytes) })
+			(&HTTPClient{*h}).eachFile(p, func(p path, name string) { d.file(p, name, maxSecretBytes) })
 			if len(d.errs) == before {
-				d.validateClient(p, &h)
+				d.validateClient(p, h)
 			}
 			// Prometheus sends credentials to the target of a redirect.
-			if _, written := d.lines[p.key("follow_redirects")]; !written && (&HTTPClient{h}).hasCredentials() {
-				v.FieldByName("HTTPClientConfig").FieldByName("FollowRedirects").SetBool(false)
+			if _, written := d.lines[p.key("follow_redirects")]; !written && (&HTTPClient{*h}).hasCredentials() {
+				h.FollowRedirects = false
 			}
 		}
 		for _, name := range []string{"URL", "Server"} {
-			if place, ok := fieldOf[string](v, name); ok {
-				d.validateOpenURL(p.key(strings.ToLower(name)), place, "basic_auth, authorization or http_headers")
+			if place := fieldOf[string](v, name); place != nil {
+				d.validateOpenURL(p.key(strings.ToLower(name)), *place, "basic_auth, authorization or http_headers")
 			}
 		}
 	}
 	return len(d.errs) == before
 }
 
-// fieldOf is the field of a struct with that name, if it has one of type T.
-func fieldOf[T any](v reflect.Value, name string) (T, bool) {
-	f := v.FieldByName(name)
-	if !f.IsValid() || f.Type() != reflect.TypeFor[T]() {
-		var none T
-		return none, false
+// fieldOf points to the field of a struct that v points to, if it has one of that name and type.
+func fieldOf[T any](v reflect.Value, name string) *T {
+	f := v.Elem().FieldByName(name)
+	if !f.IsValid() {
+		return nil
 	}
-	return f.Interface().(T), true
+	field, _ := f.Addr().Interface().(*T)
+	return field
 }
 
 func (d *decoder) relabel(n *yaml.Node, p path, out *relabel.Config) {

@@ -190,9 +190,7 @@ func clientKeys(t reflect.Type) map[string]bool {
 		if key != "" && key != "-" {
 			keys[key] = true
 		}
-		for inner := range clientKeys(f.Type) {
-			keys[inner] = true
-		}
+		maps.Copy(keys, clientKeys(f.Type))
 	}
 	return keys
 }

@@ -221,12 +221,10 @@ func (d *decoder) validateProxy(p path, u promconfig.URL) {
 }
 
 func (d *decoder) tlsVersion(n *yaml.Node, p path, out *promconfig.TLSVersion) {
-	v, ok := promconfig.TLSVersions[n.Value]
-	if !ok {
+	var ok bool
+	if *out, ok = promconfig.TLSVersions[n.Value]; !ok {
 		d.errorf(p, "want TLS10, TLS11, TLS12 or TLS13")
-		return
 	}
-	*out = v
 }
 
 // SigV4 signs requests with AWS Signature Version 4. It excludes the

@@ -47,8 +47,6 @@ func Languages() []string {
 	return slices.Compact(codes)
 }
 
-func isLanguage(code string) bool { return slices.Contains(Languages(), code) }
-
 // LanguageOf returns the ISO 639-1 code of the language that most of a text is in; "" where
 // that is not clear, as in a text of a few words.
 func LanguageOf(text string) string {

@@ -428,7 +428,7 @@ var forms = sync.OnceValue(func() map[string]form {
 		"finish":         among(Finishes()),
 		"series":         {is: model.LegacyValidation.IsValidMetricName, want: "of the form [a-zA-Z_:][a-zA-Z0-9_:]*"},
 		"label":          {is: model.LegacyValidation.IsValidLabelName, want: "of the form [a-zA-Z_][a-zA-Z0-9_]*"},
-		"language":       {is: isLanguage, want: "a known language as an ISO 639-1 code like en"},
+		"language":       {is: among(Languages()).is, want: "a known language as an ISO 639-1 code like en"},
 		"currency":       {is: currencyCode.MatchString, want: "an ISO 4217 code of three capital letters"},
 		"hours":          {is: isHours, want: "a part of the day in UTC such as 22:00-06:00"},
 		"day":            {is: isDay, want: "a day such as 2026-01-31"},

@@ -43,12 +43,6 @@ type QuantityRow struct {
 	Own                       string
 }
 
-// The kinds of quantities.
-const (
-	counterKind   = "counter"
-	histogramKind = "histogram"
-)
-
 var quantities = embedded[map[Software][]QuantityRow]("quantities.yml")
 
 // rows are the quantities by their names.
@@ -76,8 +70,8 @@ func named(of Software, wanted func(row QuantityRow) bool) []Quantity {
 	return all
 }
 
-func isNumber(row QuantityRow) bool       { return row.Kind != histogramKind && row.Own == "" }
-func isDistribution(row QuantityRow) bool { return row.Kind == histogramKind }
+func isNumber(row QuantityRow) bool       { return row.Kind != "histogram" && row.Own == "" }
+func isDistribution(row QuantityRow) bool { return row.Kind == "histogram" }
 func isAny(QuantityRow) bool              { return true }
 
 // Numbers lists the quantities of some software that `values` may have: gauges, then counters.
@@ -90,14 +84,14 @@ func Distributions(of Software) []Quantity { return named(of, isDistribution) }
 func Quantities(of Software) []Quantity { return named(of, isAny) }
 
 // IsCounter reports whether a quantity grows until its server restarts. A distribution is none.
-func IsCounter(q Quantity) bool { return rows()[q].Kind == counterKind }
+func IsCounter(q Quantity) bool { return rows()[q].Kind == "counter" }
 
 // MetricName returns the name of the metric of a quantity, without its prefix.
 func (q Quantity) MetricName() string {
 	switch row := rows()[q]; {
-	case row.Kind == counterKind:
+	case row.Kind == "counter":
 		return string(q) + "_total"
-	case row.Kind == histogramKind && row.Unit != "":
+	case row.Kind == "histogram" && row.Unit != "":
 		return string(q) + "_" + row.Unit
 	}
 	return string(q)
@@ -118,7 +112,7 @@ func sectionOf(q Quantity) string {
 	switch row := rows()[q]; {
 	case row.Own != "":
 		return row.Own
-	case row.Kind == histogramKind:
+	case row.Kind == "histogram":
 		return "histograms"
 	}
 	return "values"

@@ -7,10 +7,8 @@
 // That discovery has its own metrics, under its own names, once a configuration
 // uses it. These count failures, after which the targets found before stay:
 //
-//   - prometheus_sd_refresh_failures_total (http), with
-//     prometheus_sd_http_failures_total
-//   - prometheus_sd_file_read_errors_total and
-//     prometheus_sd_file_watcher_errors_total
+//   - prometheus_sd_refresh_failures_total (http), with prometheus_sd_http_failures_total
+//   - prometheus_sd_file_read_errors_total and prometheus_sd_file_watcher_errors_total
 //   - prometheus_sd_dns_lookup_failures_total
 //   - prometheus_sd_kubernetes_failures_total
 //   - prometheus_sd_consul_rpc_failures_total
