@@ -198,11 +198,7 @@ func (b *profileBuilder) csv(data []byte) (line int, err error) {
 		if column < 0 {
 			return line, errors.New("no column timestamp; want a header with one, or a number of seconds in each line")
 		}
-		at, err := parseArrival(row[column])
-		if err == nil {
-			err = b.add(at)
-		}
-		if err != nil {
+		if err := b.add(parseArrival(row[column])); err != nil {
 			return line, err
 		}
 	}
@@ -257,24 +253,23 @@ func (b *profileBuilder) jsonLines(data []byte) (line int, err error) {
 		if err := json.Unmarshal(text, &request); err != nil || request.Timestamp == nil {
 			return line, errors.New("want an object in each line, with the number of milliseconds as timestamp")
 		}
-		at, err := afterEpoch(*request.Timestamp, time.Millisecond)
-		if err == nil {
-			err = b.add(at)
-		}
-		if err != nil {
+		if err := b.add(afterEpoch(*request.Timestamp, time.Millisecond)); err != nil {
 			return line, err
 		}
 	}
 	return line, nil
 }
 
-func (b *profileBuilder) add(at time.Time) error {
+// add adds an arrival, unless it has an error already.
+func (b *profileBuilder) add(at time.Time, err error) error {
 	n := len(b.profile)
 	if n == 0 {
 		b.first = at
 	}
 	after := at.Sub(b.first)
 	switch {
+	case err != nil:
+		return err
 	case n == maxProfileArrivals:
 		return fmt.Errorf("more than %d arrivals; want a part of the recording", maxProfileArrivals)
 	case n > 0 && after < b.profile[n-1]:

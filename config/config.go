@@ -146,10 +146,7 @@ func FromURLs(urls []string) (*Config, error) {
 func None() *Config {
 	d := newDecoder(newReport(""), "")
 	c := d.newConfig()
-	c.complete(d.report, "")
-	for _, m := range c.Modules {
-		m.complete(d.report, "")
-	}
+	c.finish(d) // to have no endpoints is a mistake of a file alone
 	return c
 }
 

@@ -31,10 +31,7 @@ func (u URL) hostPort() string {
 	if u.URL == nil {
 		return ""
 	}
-	if port := u.Port(); port == "" || port == schemePort(u.Scheme) {
-		return strings.TrimSuffix(u.Host, ":"+port)
-	}
-	return u.Host
+	return strings.TrimSuffix(u.Host, ":"+schemePort(u.Scheme))
 }
 
 // schemePort is the port of a URL without one; "" for a scheme that is not ours.

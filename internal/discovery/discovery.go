@@ -154,7 +154,12 @@ func (f *Finder) Run(ctx context.Context) error {
 	f.running = true
 	err := f.start()
 	f.mu.Unlock()
-	defer f.end()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.running = false
+		f.stop()
+	}()
 	if err != nil {
 		return fmt.Errorf("start service discovery: %w", err)
 	}
@@ -181,13 +186,6 @@ func (f *Finder) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-func (f *Finder) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.running = false
-	f.stop()
 }
 
 // take keeps what the manager reports: all that each source has found.

@@ -125,7 +125,7 @@ func backslash(char []byte, text string) (n, size int) {
 	if len(text) == 1 {
 		return 1, 1
 	}
-	for _, digits := range digitsAfter(text[1]) {
+	for _, digits := range digitsAfter[text[1]] {
 		v, ok := hexOf(text, 2, digits)
 		switch {
 		case !ok || v > unicode.MaxRune:
@@ -150,19 +150,9 @@ func backslash(char []byte, text string) (n, size int) {
 	return 1, 1
 }
 
-// digitsAfter returns how many hexadecimal digits may follow a letter after a
+// digitsAfter has how many hexadecimal digits may follow a letter after a
 // backslash. An escape of four digits may be in upper case.
-func digitsAfter(letter byte) []int {
-	switch letter {
-	case 'x', 'X':
-		return []int{2}
-	case 'u':
-		return []int{4}
-	case 'U':
-		return []int{8, 4}
-	}
-	return nil
-}
+var digitsAfter = map[byte][]int{'x': {2}, 'X': {2}, 'u': {4}, 'U': {8, 4}}
 
 func hexOf(text string, from, digits int) (rune, bool) {
 	if len(text) < from+digits {
