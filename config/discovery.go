@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	promdiscovery "github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
@@ -128,8 +129,6 @@ const (
 
 // The other labels of a target that configure its endpoint.
 const (
-	labelScheme   = "__scheme__"
-	labelAddress  = "__address__"
 	labelEndpoint = "__endpoint__"
 	labelModel    = "__model__"
 	labelAPI      = "__api__"
@@ -201,8 +200,8 @@ func (e *Endpoint) addLabels(r *report, target labels.Labels) {
 func targetURL(r *report, target labels.Labels) *url.URL {
 	at, text := path(LabelURL), target.Get(LabelURL)
 	if text == "" {
-		at = labelAddress
-		address, rest := target.Get(labelAddress), target.Get(LabelPath)
+		at = model.AddressLabel
+		address, rest := target.Get(model.AddressLabel), target.Get(LabelPath)
 		switch {
 		case address == "":
 			r.errorf(at, "missing, and so is __url__")
@@ -214,7 +213,7 @@ func targetURL(r *report, target labels.Labels) *url.URL {
 			r.errorf(LabelPath, "want a path like /custom, without query and fragment")
 			return nil
 		}
-		text = cmp.Or(target.Get(labelScheme), "http") + "://" + address + rest
+		text = cmp.Or(target.Get(model.SchemeLabel), "http") + "://" + address + rest
 	}
 	if len(text) > maxURLBytes {
 		r.errorf(at, "URL of %d bytes, more than %d", len(text), maxURLBytes)
@@ -223,7 +222,6 @@ func targetURL(r *report, target labels.Labels) *url.URL {
 	u, err := parseURL(text)
 	if err != nil {
 		r.errorf(at, "%v", err)
-		return nil
 	}
 	return u
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 )
 
@@ -45,7 +46,7 @@ func FuzzDiscoveryEndpoint(f *testing.F) {
 	d := discoveryOf(f, "")
 	f.Fuzz(func(t *testing.T, url, address, scheme, at, name, modules string) {
 		e, err := d.Endpoint(labels.FromStrings(
-			LabelURL, url, labelAddress, address, labelScheme, scheme, LabelPath, at, labelEndpoint, name, labelModules, modules,
+			LabelURL, url, model.AddressLabel, address, model.SchemeLabel, scheme, LabelPath, at, labelEndpoint, name, labelModules, modules,
 		))
 		if err != nil {
 			for _, s := range []string{url, address, at} {

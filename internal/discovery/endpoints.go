@@ -225,14 +225,11 @@ func (c *cache) make(item *config.Discovery, found labels.Labels) *target {
 		t.address, t.reason, t.text = "", Invalid, err.Error()
 		return t
 	}
-	e, err := item.Endpoint(clean)
-	switch {
-	case err == nil:
-		t.endpoint = e
-	case errors.Is(err, config.ErrNotAllowed):
-		t.reason, t.text = NotAllowed, err.Error()
-	default:
+	if t.endpoint, err = item.Endpoint(clean); err != nil {
 		t.reason, t.text = Invalid, err.Error()
+	}
+	if errors.Is(err, config.ErrNotAllowed) {
+		t.reason = NotAllowed
 	}
 	return t
 }

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	promdiscovery "github.com/prometheus/prometheus/discovery"
+	promfile "github.com/prometheus/prometheus/discovery/file"
 	promhttp "github.com/prometheus/prometheus/discovery/http"
 	"github.com/prometheus/prometheus/discovery/refresh"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
@@ -165,19 +165,17 @@ const fileLabel = model.MetaLabelPrefix + "filepath"
 
 // fileSource reads lists of targets from files: as Prometheus' own discovery, but within limits.
 type fileSource struct {
-	patterns []string
-	interval time.Duration
-	limits   func() config.Limits
-	metrics  *ownMetrics
-	logger   *slog.Logger
-	groups   map[string]int // how many there are in each file
+	*promfile.SDConfig
+	finder *Finder
+	logger *slog.Logger
+	groups map[string]int // how many there are in each file
 }
 
 // Run reads the files when they change, and every interval, until ctx ends.
 func (s *fileSource) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		s.metrics.watcherErrors.Inc()
+		s.finder.own.watcherErrors.Inc()
 		s.logger.Error("Error adding file watcher", "err", err)
 		watcher = &fsnotify.Watcher{} // nothing comes from it; the files are still read every interval
 	} else {
@@ -185,10 +183,10 @@ func (s *fileSource) Run(ctx context.Context, up chan<- []*targetgroup.Group) {
 	}
 	defer func() {
 		for file := range s.groups {
-			s.metrics.read.DeleteLabelValues(file)
+			s.finder.own.read.DeleteLabelValues(file)
 		}
 	}()
-	ticker := time.NewTicker(s.interval)
+	ticker := time.NewTicker(time.Duration(s.RefreshInterval))
 	defer ticker.Stop()
 	for {
 		// First, so that no change is lost. It may fail where a folder is not there yet.
@@ -223,7 +221,7 @@ func (s *fileSource) wait(ctx context.Context, watcher *fsnotify.Watcher, tick <
 
 // watch watches the folders of the files.
 func (s *fileSource) watch(watcher *fsnotify.Watcher) {
-	for _, p := range s.patterns {
+	for _, p := range s.Files {
 		if err := watcher.Add(filepath.Dir(p)); err != nil {
 			s.logger.Error("Error adding file watch", "path", p, "err", err)
 		}
@@ -234,7 +232,7 @@ func (s *fileSource) watch(watcher *fsnotify.Watcher) {
 // is gone has none. False is that ctx has ended.
 func (s *fileSource) refresh(ctx context.Context, up chan<- []*targetgroup.Group) bool {
 	start := time.Now()
-	defer func() { s.metrics.scans.Observe(time.Since(start).Seconds()) }()
+	defer func() { s.finder.own.scans.Observe(time.Since(start).Seconds()) }()
 	found := map[string]int{}
 	send := func(groups []*targetgroup.Group) bool {
 		select {
@@ -247,7 +245,7 @@ func (s *fileSource) refresh(ctx context.Context, up chan<- []*targetgroup.Group
 	for _, file := range s.files() {
 		groups, err := s.read(file)
 		if err != nil {
-			s.metrics.readErrors.Inc()
+			s.finder.own.readErrors.Inc()
 			s.logger.Error("Error reading file", "path", file, "err", safetext.Line(err.Error(), maxErrorBytes))
 			found[file] = s.groups[file]
 			continue
@@ -259,7 +257,7 @@ func (s *fileSource) refresh(ctx context.Context, up chan<- []*targetgroup.Group
 	}
 	for file, n := range s.groups {
 		if _, ok := found[file]; !ok {
-			s.metrics.read.DeleteLabelValues(file)
+			s.finder.own.read.DeleteLabelValues(file)
 			if !send(emptied(file, 0, n)) {
 				return false
 			}
@@ -272,7 +270,7 @@ func (s *fileSource) refresh(ctx context.Context, up chan<- []*targetgroup.Group
 // files returns the files that the patterns name, as of now.
 func (s *fileSource) files() []string {
 	var all []string
-	for _, p := range s.patterns {
+	for _, p := range s.Files {
 		files, err := filepath.Glob(p)
 		if err != nil {
 			s.logger.Error("Error expanding glob", "glob", p, "err", err)
@@ -288,7 +286,7 @@ func (s *fileSource) read(name string) ([]*targetgroup.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits := s.limits()
+	limits := s.finder.limits()
 	text, err := foreign.ReadFile(name, int64(limits.DiscoveryBytes))
 	if err != nil {
 		return nil, limited(err, limits)
@@ -296,7 +294,7 @@ func (s *fileSource) read(name string) ([]*targetgroup.Group, error) {
 	l := list{place: name, label: fileLabel, limits: limits}
 	groups, err := l.parse(text, !strings.EqualFold(filepath.Ext(name), ".json"))
 	if err == nil {
-		s.metrics.read.WithLabelValues(name).Set(float64(info.ModTime().Unix()))
+		s.finder.own.read.WithLabelValues(name).Set(float64(info.ModTime().Unix()))
 	}
 	return groups, err
 }
@@ -309,12 +307,10 @@ const maxErrorBytes = 512
 
 // httpSource asks a URL for a list of targets: as Prometheus' own discovery, but within limits.
 type httpSource struct {
-	url, userAgent string
-	interval       time.Duration
-	client         *http.Client
-	limits         func() config.Limits
-	failures       prometheus.Counter
-	groups         int // of the latest list
+	*promhttp.SDConfig
+	finder *Finder
+	client *http.Client
+	groups int // of the latest list
 }
 
 // newHTTP returns the discovery of a URL.
@@ -325,9 +321,7 @@ func (f *Finder) newHTTP(c *promhttp.SDConfig, name string, logger *slog.Logger)
 	if err != nil {
 		return nil, err
 	}
-	s := &httpSource{
-		url: c.URL, userAgent: f.options.UserAgent, interval: interval, client: client, limits: f.limits, failures: f.own.httpFailures,
-	}
+	s := &httpSource{SDConfig: c, finder: f, client: client}
 	return refresh.NewDiscovery(refresh.Options{
 		Logger: logger, Mech: c.Name(), SetName: name, Interval: interval, RefreshF: s.refresh, MetricsInstantiator: f.metrics.RefreshManager,
 	}), nil
@@ -337,23 +331,23 @@ func (f *Finder) newHTTP(c *promhttp.SDConfig, name string, logger *slog.Logger)
 func (s *httpSource) refresh(ctx context.Context) ([]*targetgroup.Group, error) {
 	groups, err := s.fetch(ctx)
 	if err != nil {
-		s.failures.Inc()
+		s.finder.own.httpFailures.Inc()
 		return nil, errors.New(safetext.Line(err.Error(), maxErrorBytes))
 	}
 	n := len(groups)
-	groups = append(groups, emptied(s.url, n, s.groups)...)
+	groups = append(groups, emptied(s.URL, n, s.groups)...)
 	s.groups = n
 	return groups, nil
 }
 
 func (s *httpSource) fetch(ctx context.Context) ([]*targetgroup.Group, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", s.userAgent)
+	req.Header.Set("User-Agent", s.finder.options.UserAgent)
 	req.Header.Set("Accept", "application/json")
-	req.Header.Set("X-Prometheus-Refresh-Interval-Seconds", strconv.FormatFloat(s.interval.Seconds(), 'f', -1, 64))
+	req.Header.Set("X-Prometheus-Refresh-Interval-Seconds", strconv.FormatFloat(time.Duration(s.RefreshInterval).Seconds(), 'f', -1, 64))
 	resp, err := s.client.Do(req)
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the URL, which may be one that a redirect names
@@ -368,12 +362,12 @@ func (s *httpSource) fetch(ctx context.Context) ([]*targetgroup.Group, error) {
 	if !isJSON(resp.Header.Get("Content-Type")) {
 		return nil, fmt.Errorf("unsupported content type %q", resp.Header.Get("Content-Type"))
 	}
-	limits := s.limits()
+	limits := s.finder.limits()
 	text, err := foreign.ReadAll(resp.Body, int64(limits.DiscoveryBytes))
 	if err != nil {
 		return nil, fmt.Errorf("read the reply: %w", limited(err, limits))
 	}
-	l := list{place: s.url, label: urlLabel, limits: limits}
+	l := list{place: s.URL, label: urlLabel, limits: limits}
 	groups, err := l.parse(text, false)
 	if err != nil {
 		return nil, fmt.Errorf("read the list of targets: %w", err)

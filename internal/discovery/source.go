@@ -88,7 +88,7 @@ func (f *Finder) sourcesOf(cfg *config.Config) ([]*source, error) {
 		s := find(f.sources, configs)
 		if s == nil {
 			var err error
-			if s, err = f.newSource(configs, append(slices.Clone(f.sources), all...)); err != nil {
+			if s, err = f.newSource(configs, slices.Concat(f.sources, all)); err != nil {
 				errs = append(errs, fmt.Errorf("discovery[%d]: %w", i, err))
 				continue
 			}
@@ -101,11 +101,7 @@ func (f *Finder) sourcesOf(cfg *config.Config) ([]*source, error) {
 // find is the source that looks at just this; nil for none.
 func find(sources []*source, configs config.Sources) *source {
 	for _, s := range sources {
-		same := len(s.parts) == len(configs)
-		for i := 0; same && i < len(configs); i++ {
-			same = reflect.DeepEqual(s.parts[i].Config, configs[i])
-		}
-		if same {
+		if slices.EqualFunc(s.parts, configs, func(p *part, c promdiscovery.Config) bool { return reflect.DeepEqual(p.Config, c) }) {
 			return s
 		}
 	}
@@ -139,9 +135,7 @@ func (f *Finder) newDiscoverer(c promdiscovery.Config, name string) (promdiscove
 	logger := f.options.Logger.With("discovery", c.Name(), "config", name)
 	switch c := c.(type) {
 	case *promfile.SDConfig:
-		return &fileSource{
-			patterns: c.Files, interval: time.Duration(c.RefreshInterval), limits: f.limits, metrics: f.own, logger: logger,
-		}, nil
+		return &fileSource{SDConfig: c, finder: f, logger: logger}, nil
 	case *promhttp.SDConfig:
 		return f.newHTTP(c, name, logger)
 	}
