@@ -103,14 +103,11 @@ func (d *Discovery) check(r *report, p path) {
 		rule, ok := parseHostRule(s)
 		if !ok {
 			r.errorf(at.index(i), "expected a host like vllm.internal, *.internal or 10.0.0.7:8000, or a network like 10.0.0.0/8, got %s", quote(s))
-			continue
 		}
 		d.allow = append(d.allow, rule)
 	}
-	if len(d.Allow) == 0 && !r.failed[at] {
-		if key := d.Template.credentials(); key != "" {
-			r.errorf(at, "missing, but required by the credentials under %s, which any discovered host would get: list the hosts that may have them", key)
-		}
+	if key := d.Template.credentials(); len(d.Allow) == 0 && key != "" && !r.failed[at] {
+		r.errorf(at, "missing, but required by the credentials under %s, which any discovered host would get: list the hosts that may have them", key)
 	}
 }
 
@@ -120,15 +117,11 @@ const (
 	maxTargetLabels = 64
 )
 
-// The labels of a target that are its URL, or the path of one, beside those of
-// Prometheus.
+// The labels of a target that configure its endpoint: its URL, or the path of one, beside those
+// of Prometheus, and others.
 const (
-	LabelURL  = "__url__"
-	LabelPath = "__path__"
-)
-
-// The other labels of a target that configure its endpoint.
-const (
+	LabelURL      = "__url__"
+	LabelPath     = "__path__"
 	labelEndpoint = "__endpoint__"
 	labelModel    = "__model__"
 	labelAPI      = "__api__"

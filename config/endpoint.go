@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -168,10 +167,7 @@ type Request struct {
 }
 
 // isPath reports whether s is the path of a URL, and nothing more.
-func isPath(s string) bool {
-	_, err := url.Parse("http://h" + s)
-	return err == nil && strings.HasPrefix(s, "/") && !strings.ContainsAny(s, "?#")
-}
+func isPath(s string) bool { return strings.HasPrefix(s, "/") && isPage(s) }
 
 // Servers says where the servers behind an endpoint show their own metrics,
 // and how to read them.

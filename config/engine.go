@@ -2,9 +2,9 @@ package config
 
 import (
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -293,9 +293,6 @@ func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
 
 // isPage reports whether s is a path, with or without a port before it.
 func isPage(s string) bool {
-	if host, path, ok := strings.Cut(s, "/"); ok && strings.HasPrefix(host, ":") {
-		port, err := strconv.ParseUint(host[1:], 10, 16)
-		return err == nil && port > 0 && isPath("/"+path)
-	}
-	return isPath(s)
+	u, err := url.Parse("http://h" + s)
+	return err == nil && u.Hostname() == "h" && u.User == nil && isPort(u) && u.Path != "" && !strings.ContainsAny(s, "?#")
 }

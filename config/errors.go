@@ -251,8 +251,10 @@ func (p path) isUnder(above path) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// maxWord bounds what is compared of a word, in bytes: longer than any name.
-const maxWord = 128
+const (
+	maxWord      = 128 // bounds what is compared of a word, in bytes: longer than any name
+	minContained = 3   // bytes of a name are taken for the name
+)
 
 // NearestNames returns the n of known that differ least from a word, the nearest first: those
 // that contain it or that it contains come before the others.
@@ -295,9 +297,6 @@ func Hint(word, title string, known []string) string {
 	}
 	return "; " + title + ": " + strings.Join(known, ", ") + more
 }
-
-// minContained is how many bytes of a name are taken for the name.
-const minContained = 3
 
 // edits returns the Levenshtein distance in bytes.
 func edits(a, b string) int {

@@ -283,12 +283,8 @@ func (s *SigV4) check(r *report, p path) {
 			"or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or default_credentials")
 	}
 	r.checkHeader(p.key("session_token"), string(s.SessionToken))
-	if s.DefaultCredentials {
-		needClouds(r, p.key("default_credentials"))
-	}
-	if s.RoleARN != "" {
-		needClouds(r, p.key("role_arn"))
-	}
+	needClouds(r, p.key("default_credentials"), s.DefaultCredentials)
+	needClouds(r, p.key("role_arn"), s.RoleARN != "")
 }
 
 // The clouds that give tokens to what runs in them; AWS has signatures instead (SigV4).
@@ -335,14 +331,12 @@ func (e *Endpoint) checkCredentials(r *report, p path) {
 	case e.SigV4 != nil && byHTTP:
 		r.errorf(p.key("sigv4"), "mutually exclusive with authorization, basic_auth and oauth2 under http")
 	}
-	if e.CloudIdentity != nil {
-		needClouds(r, p.key("cloud_identity"))
-	}
+	needClouds(r, p.key("cloud_identity"), e.CloudIdentity != nil)
 }
 
-// needClouds reports a setting that this build cannot follow.
-func needClouds(r *report, p path) {
-	if !hasClouds {
+// needClouds reports a setting that is used and that this build cannot follow.
+func needClouds(r *report, p path, used bool) {
+	if used && !hasClouds {
 		r.errorf(p, "this build gets no credentials from clouds; the container image and the releases do; build with -tags clouds")
 	}
 }
