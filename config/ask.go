@@ -51,7 +51,10 @@ var asks = []Ask{
 	},
 	{
 		Key: "prompts_file", set: func(m *Module) bool { return m.PromptsFile != "" },
-		words: func(m *Module) string { return fmt.Sprintf("%d prompts", len(m.Prompts)) }, right: (*Module).hasExpected,
+		words: func(m *Module) string { return fmt.Sprintf("%d prompts", len(m.Prompts)) },
+		right: func(m *Module) bool {
+			return slices.ContainsFunc(m.Prompts, func(p Prompt) bool { return p.Expected != "" })
+		},
 	},
 	{Key: "questions", set: func(m *Module) bool { return m.Questions }, words: plainly("the built-in questions"), right: always, steady: true},
 	{
@@ -82,11 +85,6 @@ func (m *Module) Ask() *Ask {
 		}
 	}
 	return &lengths
-}
-
-// asked lists the keys by which the module asks something; more than one is a mistake.
-func (m *Module) asked() []string {
-	return asksWith(func(a *Ask) bool { return a.set(m) })
 }
 
 func asksWith(wanted func(a *Ask) bool) (keys []string) {
@@ -177,7 +175,7 @@ func (m *Module) validateAsk(r *report, p path) {
 	if a.ToLength() {
 		return
 	}
-	for _, other := range m.asked()[1:] {
+	for _, other := range asksWith(func(a *Ask) bool { return a.set(m) })[1:] {
 		r.errorf(p.key(other), "%s and %s are mutually exclusive", a.Key, other)
 	}
 	for _, key := range []string{"input_tokens", "batch_size"} {
@@ -226,9 +224,8 @@ func (m *Module) TrackedAnswers() int {
 	return min(max(int(24*time.Hour/interval), least), most)
 }
 
-// Asking returns a module like m that asks a text instead of prompts of its own,
-// expects nothing of the answers, and keeps them in the results. It keeps the cap of
-// the answer where it has one, the timeouts, and the bursts.
+// Asking returns a module like m that asks a text, expects nothing of the answers, and keeps them in the
+// results. It keeps the cap of the answer where it has one, the timeouts, and the bursts.
 func (m *Module) Asking(text string) (*Module, error) {
 	if problem := textProblem(text); problem != "" {
 		return nil, errors.New(problem)

@@ -52,14 +52,12 @@ type Config struct {
 	GPUs GPUs `yaml:"gpus,omitempty"`
 }
 
-// Check finds mistakes that only a package above this one can see, each with
-// its Path and its Msg. It gets a configuration with its defaults, which may
-// have other mistakes: modules with one are left out.
+// Check finds mistakes that only a package above this one can see, each with its Path and its Msg, in a
+// configuration with its defaults, without the modules that have other mistakes.
 type Check func(*Config) []*Error
 
-// Load reads the file of that name. An error is either that of reading it or
-// a join of all the mistakes in it, those that the checks find included, each
-// an *Error, in the order of their lines.
+// Load reads the file of that name. An error is that of reading it, or a join of all the mistakes in it
+// and of those that the checks find, each an *Error, in the order of their lines.
 func Load(name string, checks ...Check) (*Config, error) { return load(name, "", checks) }
 
 // LoadForOne is Load for who uses one endpoint alone: a missing secret of an endpoint

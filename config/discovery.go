@@ -133,10 +133,9 @@ const (
 // ErrNotAllowed is the error of a target whose host the discovery does not allow.
 var ErrNotAllowed = errors.New("the host is not allowed; see allow")
 
-// Endpoint makes an endpoint from the template and the labels of a target after
-// relabelling. It shares with the template what the target does not change, and
-// passes the same checks as an endpoint of the file. An error is ErrNotAllowed or
-// describes the mistake in the target, without repeating a URL or an address.
+// Endpoint makes an endpoint from the template and the labels of a target after relabelling, with the
+// checks of an endpoint of the file. It shares with the template what the target does not change. An
+// error is ErrNotAllowed or describes the mistake without repeating a URL or an address.
 func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	r := newReport("")
 	e := d.Template

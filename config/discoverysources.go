@@ -109,10 +109,9 @@ func (d *decoder) sourceItems(n *yaml.Node, p path, key string) promdiscovery.Co
 	return promdiscovery.Configs{all}
 }
 
-// validateSources checks what Prometheus leaves unchecked: an interval of 0 would
-// end the program, a password in a URL is shown and logged, and unusable
-// certificates would be found only at the start. It turns off redirects for a
-// source with credentials, unless the file turns them on.
+// validateSources checks what Prometheus leaves unchecked: an interval of 0 would end the program, a
+// password in a URL is logged, and unusable certificates would be found only at the start. It turns off
+// redirects for a source with credentials, unless the file turns them on.
 func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 	before := len(d.errs)
 	for _, c := range found {
@@ -130,7 +129,7 @@ func (d *decoder) validateSources(p path, found promdiscovery.Configs) bool {
 				d.validateClient(p, h)
 			}
 			// Prometheus sends credentials to the target of a redirect.
-			if _, written := d.lines[p.key("follow_redirects")]; !written && (&HTTPClient{*h}).hasCredentials() {
+			if !d.written(p.key("follow_redirects")) && (&HTTPClient{*h}).hasCredentials() {
 				h.FollowRedirects = false
 			}
 		}
@@ -241,7 +240,7 @@ func (d *decoder) reportForeign(n *yaml.Node, p path, err error) {
 			d.errorf(d.find(p, field[1]), "unknown key %s", quote(field[1]))
 		case field != nil:
 			at := d.find(p, field[1])
-			d.hide(at, at[:len(at)-len(path("x").key(field[1]))+1])
+			d.hidden[at] = at[:len(at)-len(path("x").key(field[1]))+1]
 			d.errorf(at, "unknown key")
 		case kind != nil:
 			d.errorf(p, "expected %s, got %s", kindWanted(kind[2]), cmp.Or(map[string]string{"map": "a mapping", "seq": "a list"}[kind[1]], "a plain value"))

@@ -303,11 +303,10 @@ func (s *SLO) checkCounted(r *report, p path, modules []*Module, format string) 
 	}
 }
 
-// SLOWith returns the SLO of the endpoint when it is probed with m. The first
-// that is written takes its place as a whole: that of the module, or of the
-// endpoint; else it is that of the built-in module, or availability alone. What
-// has no first token, or arrivals that are not at once, has no objective for it. Of a module that is not Judged, it
-// is only what its bursts are compared with.
+// SLOWith returns the SLO of the endpoint when it is probed with m: as a whole that of the module, of the
+// endpoint, or of the built-in module; else availability alone. What has no first token, or arrivals that
+// are not at once, has no objective for it. Of a module that is not Judged, it is only what its bursts
+// are compared with.
 func (e *Endpoint) SLOWith(m *Module) SLO {
 	slo := SLO{Objective: defaultObjective}
 	switch {

@@ -74,7 +74,7 @@ type report struct {
 	file   string
 	lines  map[path]int // the line of each value that is written
 	failed map[path]bool
-	hidden map[path]path // those that messages do not repeat; see hide
+	hidden map[path]path // what messages show instead of paths whose last key may be a secret
 	errs   []*Error
 
 	missing        map[*Error]bool // those of errs that are a missing secret
@@ -85,9 +85,8 @@ func newReport(file string) *report {
 	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}, missing: map[*Error]bool{}}
 }
 
-// written reports whether the file gives p a value of the right type. What is
-// not written gets its default; so does what is written wrongly, so that one
-// mistake does not cause a second message elsewhere.
+// written reports whether the file gives p a value of the right type. What is written wrongly gets its
+// default too, so that one mistake does not cause a second message elsewhere.
 func (r *report) written(p path) bool {
 	_, ok := r.lines[p]
 	return ok && !r.failed[p]
@@ -195,9 +194,8 @@ func clientKeys(t reflect.Type) map[string]bool {
 	return keys
 }
 
-// hideName keeps the name of item i of a mapping out of the paths of messages
-// where it is among secrets and may be one itself: a name that is not of
-// letters, or that has no value of the kind that the mapping wants.
+// hideName keeps the name of item i of a mapping out of messages where it is among secrets and may be one
+// itself: it is not of letters, or has no value of the kind that the mapping wants.
 func (d *decoder) hideName(p path, i int, e pair, want reflect.Kind) {
 	kind := yaml.ScalarNode
 	switch want {
@@ -209,7 +207,7 @@ func (d *decoder) hideName(p path, i int, e pair, want reflect.Kind) {
 	value := target(e.value)
 	right := want == reflect.Interface || value.Kind == kind && !isNull(value)
 	if d.secret && !(right && len(e.key) <= maxKeyLike && headerLike.MatchString(e.key)) {
-		d.hide(p.key(e.key), p.index(i))
+		d.hidden[p.key(e.key)] = p.index(i)
 	}
 }
 
@@ -219,18 +217,15 @@ func (d *decoder) unknownKey(e pair, p path, keys map[string][]int) {
 	name, _, joined := strings.Cut(e.key, ":")
 	switch {
 	case joined && keys[name] != nil: // the rest is the value, or a part of it
-		d.hide(at, p.key(name))
+		d.hidden[at] = p.key(name)
 		d.errorAt(e.line, at, "want a space after the colon")
 	case d.isKeyLike(e.key):
 		d.errorAt(e.line, at, "unknown key %s%s", quote(e.key), Hint(e.key, "known here", known))
 	default:
-		d.hide(at, p)
+		d.hidden[at] = p
 		d.errorAt(e.line, at, "unknown key%s", Hint(e.key, "known here", known))
 	}
 }
-
-// hide makes messages show another path instead of p, whose last key may be a secret.
-func (r *report) hide(p, shown path) { r.hidden[p] = shown }
 
 // shown returns p as messages show it.
 func (r *report) shown(p path) path {

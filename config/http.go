@@ -209,13 +209,11 @@ func (d *decoder) proxyURL(n *yaml.Node, p path, out *promconfig.URL) {
 }
 
 func (d *decoder) validateProxy(p path, u promconfig.URL) {
-	if u.URL == nil {
-		return
-	}
-	known := slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
-	if !known || u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+	switch schemes := []string{"http", "https", "socks5", "socks5h"}; {
+	case u.URL == nil:
+	case !slices.Contains(schemes, u.Scheme) || u.Hostname() == "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		d.errorf(p, "want a proxy's URL like http://host:3128")
-	} else if !isPort(u.URL) {
+	case !isPort(u.URL):
 		d.errorf(p, "a port that is not 1 to 65535")
 	}
 }

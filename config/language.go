@@ -31,10 +31,8 @@ func writtenLanguages() []written {
 	return all
 }
 
-// Languages lists the languages that an answer may be expected to have, as
-// ISO 639-1 codes: those of which ordinary texts are recognised nearly always. Of the
-// others too many are not, mostly for their many forms of a word; they are in the list so
-// that no text in them is taken for another language.
+// Languages lists the ISO 639-1 codes of the languages of which ordinary texts are recognised nearly
+// always. The others, with many forms of a word, are known so that no text in them is taken for these.
 func Languages() []string {
 	others := []string{"be", "et", "fi", "mr", "ne"}
 	var codes []string

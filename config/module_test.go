@@ -147,8 +147,8 @@ endpoints: [{url: http://a}]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"prompt"}, own.asked()); diff != "" || own.Prompt != "text" {
-			t.Errorf("%s: asks %q %s", name, own.Prompt, diff)
+		if asked := own.Ask().Key; asked != "prompt" || own.Prompt != "text" {
+			t.Errorf("%s: asks %s %q", name, asked, own.Prompt)
 		}
 		r := newReport("f.yml")
 		own.check(r, path("modules").key(name))

@@ -28,7 +28,7 @@ import (
 //	text:"256"               a text, the texts in a list or the keys of a mapping: not
 //	                         empty, of at most so many bytes, no control characters
 //	form:"series"            a text, the texts in a list or the keys of a mapping, in one
-//	                         of the forms of formOf
+//	                         of forms
 //	items:"some,unique"      a list that has items, and none of them twice
 //	required:"a path"        it must be written; the tag says what is missing
 //	of:"gateway"             the software whose mappings alone may have it

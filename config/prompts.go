@@ -37,11 +37,6 @@ type Message struct {
 	Content string
 }
 
-// hasExpected reports whether a right answer to any of the prompts is known.
-func (m *Module) hasExpected() bool {
-	return slices.ContainsFunc(m.Prompts, func(p Prompt) bool { return p.Expected != "" })
-}
-
 // loadPrompts reads PromptsFile, which is known to be a regular file.
 func (m *Module) loadPrompts(r *report, p path) {
 	r.loadLines(p, m.PromptsFile, func(data []byte) (mistakes []lineError) {

@@ -18,11 +18,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
-// Secrets returns the secrets in a part of the configuration, such as an
-// *Endpoint: values of type secret, the contents of the files that hold one, as
-// they are now, the password of a proxy, and the values of headers, and of the
-// queries of URLs, that carry credentials. It is for finding them in texts of others, so that nothing else
-// repeats them. A file that cannot be read holds none.
+// Secrets returns the secrets in a part of the configuration, such as an *Endpoint, so that they can be
+// found in texts of others: values of type secret, contents of files that hold one, as they are now, the
+// password of a proxy, and values of headers, and of queries of URLs, that carry credentials. A file
+// that cannot be read holds none.
 func Secrets(part any) []string {
 	var found []string
 	add := func(texts ...string) {
@@ -153,10 +152,9 @@ var envReference = regexp.MustCompile(`\$\$\{|\$\{[^}]*\}?`)
 // errUnset is an environment variable without a value.
 var errUnset = errors.New("not set, or empty")
 
-// expandEnv replaces each ${NAME} in s by the environment variable NAME, which
-// must be set and not empty, and each $${ by a literal ${. Any other dollar
-// sign is left as it is. Errors name the variable, where its name is of the usual
-// form, and never repeat s.
+// expandEnv replaces each ${NAME} in s by the environment variable NAME, which must be set and not empty,
+// and each $${ by a literal ${; any other dollar sign stays. Errors name the variable, where its name is
+// of the usual form, and never repeat s.
 func expandEnv(s string) (string, error) {
 	var err error
 	expanded := envReference.ReplaceAllStringFunc(s, func(reference string) string {
@@ -282,9 +280,8 @@ func (c *Config) skipOwner(e *Error) bool {
 // missingSeparator is between the secrets of an endpoint that are missing.
 const missingSeparator = "; and "
 
-// Supply marks the secrets under one of keys, such as http.authorization, as no longer
-// missing: the caller has set others in their place. The case of letters does not matter,
-// as in the names of headers.
+// Supply marks the secrets under one of keys, such as http.authorization, as no longer missing: the caller
+// has set others. The case of letters does not matter, as in the names of headers.
 func (e *Endpoint) Supply(keys ...string) {
 	if e.MissingSecret == "" {
 		return

@@ -40,9 +40,8 @@ func schemePort(scheme string) string { return map[string]string{"http": "80", "
 // portOf returns the port of a URL, that of its scheme where it names none.
 func portOf(u *url.URL) string { return cmp.Or(u.Port(), schemePort(u.Scheme)) }
 
-// PageURL is the URL of a page: as URL, but the only query is `model=NAME`, which
-// a router of several models needs. `autoload=false` beside it is accepted and left
-// out: it goes along with every reading.
+// PageURL is the URL of a page: as URL, but the only query is `model=NAME`, for a router of several models.
+// `autoload=false` beside it is left out: it goes along with every reading.
 type PageURL struct{ *url.URL }
 
 // MarshalYAML renders the URL as text.
@@ -135,12 +134,9 @@ func (d *decoder) validateOpenURL(p path, s, instead string) {
 	if !strings.Contains(s, "://") {
 		s = "http://" + s
 	}
-	u, err := url.Parse(s)
-	if err != nil {
+	switch u, err := url.Parse(s); {
+	case err != nil:
 		d.errorf(p, "%v", errWantURL)
-		return
-	}
-	switch {
 	case u.User != nil:
 		d.errorf(p, "a user or password in the URL; use %s", instead)
 	case u.Hostname() == "" || !isPort(u) || strings.Contains(s, "#"):

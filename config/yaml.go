@@ -20,12 +20,11 @@ func parseYAML(data []byte, key string, r *report) *yaml.Node {
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
-	err := dec.Decode(&doc)
-	if errors.Is(err, io.EOF) || err == nil && isNull(doc.Content[0]) {
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF) || err == nil && isNull(doc.Content[0]):
 		r.errorf("", "the file is empty; want at least %s", key)
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		reportSyntax(r, data, err)
 		return nil
 	}
@@ -111,7 +110,7 @@ func (d *decoder) pairs(n *yaml.Node, p path) []pair {
 			merges = append(merges, v)
 		case dup:
 			if !isPlain(k.Value) || d.secret && !d.isKeyLike(k.Value) {
-				d.hide(p.key(k.Value), p)
+				d.hidden[p.key(k.Value)] = p
 			}
 			d.errorAt(n.Content[i].Line, p.key(k.Value), "duplicate key, the first is on line %d", line)
 		default:

@@ -38,16 +38,13 @@ func Reasons() []Reason { return []Reason{Invalid, NotAllowed, DuplicateName, To
 
 // Set is the set of endpoints that are known.
 type Set struct {
-	// Endpoints are those of the configuration in their order, then those that
-	// are discovered in the order of their names. Of what stays as it was the
-	// pointer stays too, as long as it is found.
+	// Endpoints are those of the configuration in their order, then the discovered ones by name. What stays
+	// as it was keeps its pointer as long as it is found.
 	Endpoints []*config.Endpoint
 	// Rejected is how many targets are no endpoints, but for those that relabelling drops.
 	Rejected map[Reason]int
-	// Waiting is how many sources have said nothing yet. Some say nothing as long
-	// as there is nothing to be found (files that do not exist, an empty
-	// Kubernetes namespace), and one that fails from the start says nothing
-	// either.
+	// Waiting is how many sources have said nothing yet: one that fails from the start, or has nothing to
+	// find (files that do not exist, an empty Kubernetes namespace).
 	Waiting int
 }
 

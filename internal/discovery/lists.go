@@ -160,8 +160,11 @@ func limited(err error, limits config.Limits) error {
 	return err
 }
 
-// fileLabel has the file that a target comes from.
-const fileLabel = model.MetaLabelPrefix + "filepath"
+// The labels of a target with the file or the URL that it comes from.
+const (
+	fileLabel = model.MetaLabelPrefix + "filepath"
+	urlLabel  = model.MetaLabelPrefix + "url"
+)
 
 // fileSource reads lists of targets from files: as Prometheus' own discovery, but within limits.
 type fileSource struct {
@@ -298,9 +301,6 @@ func (s *fileSource) read(name string) ([]*targetgroup.Group, error) {
 	}
 	return groups, err
 }
-
-// urlLabel has the URL that a target comes from.
-const urlLabel = model.MetaLabelPrefix + "url"
 
 // maxErrorBytes bounds the text of an error, part of which a server writes.
 const maxErrorBytes = 512

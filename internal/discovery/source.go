@@ -216,15 +216,13 @@ func (s *source) waiting() int {
 	return n
 }
 
-// patience is how long a source that says nothing goes on with what the one
-// before it found: two refreshes of most mechanisms. Some never say anything,
-// as there is nothing to be found.
+// patience is how long a source that says nothing, as some always do, goes on with what the one before it
+// found: two refreshes of most mechanisms.
 const patience = 2 * time.Minute
 
-// succeed gives those of the sources that are new what was found by those that
-// they replace, so that the endpoints of an item stay when only the place changes
-// where they are looked for. Only endpoints of the same template do, as others
-// may have other credentials.
+// succeed gives new sources what was found by those that they replace, so that endpoints stay when only
+// the place changes where they are looked for. Only those of the same template do: others may have other
+// credentials.
 func (f *Finder) succeed(cfg *config.Config, sources []*source) {
 	for _, item := range cfg.Discovery {
 		s := find(sources, item.Sources())

@@ -57,9 +57,8 @@ func Line(text string, limit int) string {
 	return Cut(b.String(), limit)
 }
 
-// Block returns a text of printable characters, line breaks and tabs: of every
-// other one, and of a byte that is no UTF-8, becomes U+FFFD. A text of more than
-// limit bytes is cut as by Cut.
+// Block returns a text of printable characters, line breaks and tabs, with U+FFFD for every other one and
+// for bytes that are no UTF-8. A text of more than limit bytes is cut as by Cut.
 func Block(text string, limit int) string {
 	return Cut(strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
@@ -101,9 +100,8 @@ func (s *Secrets) Quote(text string, limit int) string {
 // maxNames is how many names are remembered.
 const maxNames = 32
 
-// Names makes the names that a server repeats in every reply, of models and
-// versions, safe to show, and looks for secrets in each of them once. It is
-// safe for concurrent use.
+// Names makes names that a server repeats in every reply safe to show, and looks for secrets in each of
+// them once. It is safe for concurrent use.
 type Names struct {
 	secrets *Secrets
 	limit   int
@@ -137,9 +135,8 @@ func (n *Names) Clean(name string) string {
 	return clean
 }
 
-// Configured are all secrets of a configuration, which another one may replace. It
-// is safe for concurrent use, except that one goroutine at a time calls Replace. A nil
-// Configured holds none.
+// Configured are all secrets of a configuration; nil holds none. It is safe for concurrent use, but for
+// Replace, which one goroutine at a time may call.
 type Configured struct {
 	indexed atomic.Pointer[Secrets]
 	latest  []string
@@ -167,10 +164,8 @@ func (c *Configured) find(text layer) []span {
 // maxBetween is how many characters may be between two bytes of a list: ", ", or a line break and an indent.
 const maxBetween = 16
 
-// lists returns what the lists of bytes in a text say, which careless servers print
-// of a key: decimal ones, as of %v in Go, and hexadecimal ones, as in de:ad:be and
-// 0xde, 0xad. There is a line break after each list. Those that are too short for a
-// secret are left out.
+// lists returns what the lists of bytes in a text say, each with a line break after it: decimal ones, as of
+// %v in Go, and hexadecimal ones, as in de:ad:be and 0xde, 0xad. Ones too short for a secret are left out.
 func (l layer) lists() []layer {
 	numbers := numbersIn(l.bytes)
 	if len(numbers) < minSecret {

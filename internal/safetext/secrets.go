@@ -17,8 +17,7 @@ const Placeholder = "<secret>"
 const (
 	// minSecret is the shortest secret that is looked for: shorter ones would blank out ordinary words.
 	minSecret = 6
-	// minPart is how many characters in a row, of a secret of at least as many,
-	// are taken for it: its beginning, its end, or what is no ordinary word.
+	// minPart is how many characters in a row of a secret are taken for it: its beginning, its end, or no word.
 	minPart = 8
 	// minWord is minPart for what has letters only.
 	minWord = 12
@@ -316,9 +315,8 @@ func (s *sieve) suspects(text []rune, values []string) []string {
 	return found
 }
 
-// InHeader returns the parts of a header's value that must not be repeated:
-// "Bearer abcdef" holds the secret "abcdef", "Basic ..." a password, and
-// "a=1; b=2" are cookies.
+// InHeader returns the parts of the value of a header that must not be repeated: "abcdef" of
+// "Bearer abcdef", the password of "Basic ...", the values of the cookies "a=1; b=2".
 func InHeader(value string) []string {
 	scheme, rest, ok := strings.Cut(value, " ")
 	if !ok { // no scheme before it
