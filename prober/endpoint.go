@@ -26,11 +26,9 @@ import (
 // Options are what all endpoints share.
 type Options struct {
 	// Dialer opens the connections.
-	Dialer *Dialer
-	// UserAgent is sent with every request.
-	UserAgent string
-	// Secrets are what no text repeats, beside those of the endpoint's own settings.
-	Secrets *safetext.Secrets
+	Dialer    *Dialer
+	UserAgent string            // sent with every request
+	Secrets   *safetext.Secrets // what no text repeats, beside those of the endpoint's own settings
 }
 
 // Endpoint is what the probes of one endpoint share: its transport and what

@@ -19,12 +19,10 @@ import (
 
 // Kind is what a module may ask by one key.
 type Kind struct {
-	// Key is that of config.Ask.
-	Key string
+	Key string // that of config.Ask
 	// New returns what makes the questions of a module for an endpoint.
-	New func(e *config.Endpoint, m *config.Module) (Source, error)
-	// Verdicts are those that the answers may have where they are checked.
-	Verdicts []result.Verdict
+	New      func(e *config.Endpoint, m *config.Module) (Source, error)
+	Verdicts []result.Verdict // those that the answers may have where they are checked
 	// Tokens returns how many tokens a prompt has at most, given what counts those of a text;
 	// nil of prompts that are made to length.
 	Tokens func(m *config.Module, count func(text string) int) int
@@ -63,24 +61,20 @@ type Source interface {
 type Question struct {
 	// Texts are what to ask: the one prompt, the texts to embed or to rank, or
 	// the one text to score; none where there are messages.
-	Texts []string
-	// Query is what texts are ranked by; "" is another one.
-	Query string
-	// Messages are a conversation to go on with.
-	Messages []api.Message
+	Texts    []string
+	Query    string        // what texts are ranked by; "" is another one
+	Messages []api.Message // a conversation to go on with
 	// Length is how many tokens each text was made to, and wanted how many it is
 	// to have; 0 where it was not made to length.
 	Length, Wanted int
-	// Later is how many tokens the later turns of a conversation add at most.
-	Later int
+	Later          int // how many tokens the later turns of a conversation add at most
 	// Output caps the answer in tokens; exact asks for one of that length, where
 	// the server can.
 	Output int
 	Exact  bool
 	// ID identifies the prompt in Answer; "" where it is made to length.
-	ID string
-	// Scripts are those of the texts or messages.
-	Scripts Scripts
+	ID      string
+	Scripts Scripts // those of the texts or messages
 	// First takes the first token of a good answer; nil where it is not watched.
 	First func(*result.FirstToken)
 	// Judge says what an answer is worth, and why it is not right; nil where
@@ -91,15 +85,12 @@ type Question struct {
 	Schema json.RawMessage
 	// Must makes a failure of an answer that is not right.
 	Must bool
-	// Skip is why not to ask now; nil where it can be asked.
-	Skip *result.Skip
+	Skip *result.Skip // why not to ask now; nil where it can be asked
 	// Learn takes the server's count of all texts, and returns why an answer to
 	// them is not one to what was to be asked; nil where nothing is learnt.
-	Learn func(tokens int) *result.Skip
-	// TopLogprobs is api.Params.TopLogprobs.
-	TopLogprobs int
-	// Session is what requests that a balancer keeps together have in common; "" for others.
-	Session string
+	Learn       func(tokens int) *result.Skip
+	TopLogprobs int    // api.Params.TopLogprobs
+	Session     string // what requests that a balancer keeps together have in common; "" for others
 	// Prefix is the prefix policy of the result where it is not that of the first request of a
 	// run, and Turn which turn of a conversation it is.
 	Prefix config.Prefix
@@ -114,8 +105,7 @@ type Question struct {
 // Asked is a question that was asked.
 type Asked struct {
 	Result *result.Result
-	// Text is what a user sees of the answer.
-	Text string
+	Text   string // what a user sees of the answer
 }
 
 // Round is how many questions of a run are asked at a time.
@@ -129,8 +119,7 @@ type Round struct {
 
 // Answer is an answer to be judged.
 type Answer struct {
-	// Text is what a user sees of it.
-	Text string
+	Text string // what a user sees of it
 	// Finish is its finish reason in the closed set of api.FinishReasons; "" is
 	// not known.
 	Finish string

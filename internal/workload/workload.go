@@ -14,17 +14,14 @@ import (
 
 // Workload is one kind of workload.
 type Workload struct {
-	// Kinds are what modules may ask.
-	Kinds []Kind
+	Kinds []Kind // what modules may ask
 	// Rounds are how many questions the runs of a module ask at a time; nil where that is one.
 	Rounds func(m *config.Module) []Round
 	// Estimate returns what draws conclusions from the results of an endpoint and a module;
 	// nil of a module whose results lead to none.
 	Estimate func(e *config.Endpoint, m *config.Module) Estimate
-	// Finding is the zero value of its findings.
-	Finding Finding
-	// Metrics are the families of its findings, in the order of the documentation.
-	Metrics func() []Metric
+	Finding  Finding         // the zero value of its findings
+	Metrics  func() []Metric // the families of its findings, in the order of the documentation
 }
 
 // Estimate draws conclusions from the results of one endpoint, module and model. A
@@ -97,8 +94,7 @@ type Metric struct {
 	// Label is a label with the closed set Values, of which each has a sample; "" is none.
 	Label  string
 	Values []string
-	// Each are the labels of the series of a finding that is Several; nil is one series.
-	Each []string
+	Each   []string // the labels of the series of a finding that is Several; nil is one series
 	// Value returns the value of sample i: by index in Values or in the series of the finding.
 	// What is no finite number is absent.
 	Value func(f Finding, i int) float64
@@ -168,10 +164,8 @@ func (i *Interval) Figure(label, unit string, render func(float64) string, note 
 // Findings are what the results of one endpoint and module show together. They are never
 // changed once made.
 type Findings struct {
-	// Model is the model that they are about; "" is not known.
-	Model string
-	// All are in the order of the workloads, nil for those with nothing to say.
-	All []Finding
+	Model string    // the model that they are about; "" is not known
+	All   []Finding // in the order of the workloads, nil for those with nothing to say
 }
 
 // In returns the finding of a type; false where there is none.

@@ -47,17 +47,14 @@ type Message struct {
 
 // Params is what to ask, in the words of all protocols.
 type Params struct {
-	Model string // as the server knows it
-	// Prompt is the text of the one user message; for Rerank the query.
-	Prompt string
+	Model  string // as the server knows it
+	Prompt string // the text of the one user message; for Rerank the query
 	// Messages is a conversation to go on with, which ends with a message of the user; nil where Prompt is
 	// all there is. Where roles must alternate, messages of one role in a row become one. A protocol
 	// without roles gets the contents alone, as one text with a blank line between them.
 	Messages []Message
-	// Inputs are the texts to embed or to rank.
-	Inputs []string
-	// Path is the path that the request goes to, which decides between the dialects of Rerank; "" is not known.
-	Path string
+	Inputs   []string // the texts to embed or to rank
+	Path     string   // the path that the request goes to, which decides between the dialects of Rerank; "" is not known
 	// OutputTokens caps the answer, reasoning included. ExactLength asks for an answer of exactly so many, for
 	// servers that are known to honour it (ignore_eos and the like); others may reject the unknown parameter.
 	OutputTokens int
@@ -86,22 +83,19 @@ type Protocol struct {
 	Kind Kind
 	// Engine is the one engine that speaks the protocol, "" where several do; Hosted means that only hosted
 	// services do, which have no metrics page.
-	Engine string
-	Hosted bool
-	// Operation is gen_ai.operation.name of OpenTelemetry.
-	Operation string
+	Engine    string
+	Hosted    bool
+	Operation string // gen_ai.operation.name of OpenTelemetry
 	// ExactLength means that Params.ExactLength is honoured by every server of the
 	// protocol; else Engine.ExactLength says it.
 	ExactLength bool
 	// Framing cuts a good reply into the frames that Decoder takes.
 	Framing stream.Framing
 	// URL returns where to send the requests for a model, given the URL of the endpoint as configured.
-	URL func(base *url.URL, model string) *url.URL
-	// Version is the version of Anthropic's protocol, which every request names; "" of others.
-	Version string
-	body    func(Params) fields // of the request
-	// MaxTokens is the key of the body that caps the answer, a nested one with dots; "" where there is none.
-	MaxTokens string
+	URL       func(base *url.URL, model string) *url.URL
+	Version   string              // the version of Anthropic's protocol, which every request names; "" of others
+	body      func(Params) fields // of the request
+	MaxTokens string              // the key of the body that caps the answer, a nested one with dots; "" where there is none
 	// NewDecoder returns a decoder for one reply.
 	NewDecoder func() Decoder
 	// NoEndMarker means that a good reply ends by the end of its body, after its finish reason. EndOfBody
@@ -148,8 +142,7 @@ type Delta struct {
 	// Text, Reasoning, Refusal and Tool are generated material by channel. Signatures and encrypted reasoning are
 	// none: they come when a block of reasoning begins or is over, and not with its tokens.
 	Text, Reasoning, Refusal, Tool []byte
-	// Calls are the pieces of calls of functions that Tool has, in order.
-	Calls []CallPiece
+	Calls                          []CallPiece // the pieces of calls of functions that Tool has, in order
 	// Summary means that Reasoning is, or may be, a summary: Usage.Reasoning counts tokens that were never streamed.
 	Summary bool
 	// Tokens is the server's running count of the output tokens that left events, after this frame; Unknown unless every
@@ -157,8 +150,7 @@ type Delta struct {
 	// so that no event seems to carry the tokens of hidden reasoning. A frame that raises it without material still carries
 	// a token: one whose text is empty or held back.
 	Tokens int
-	// Finish is the finish reason, one of FinishReasons; "" while running.
-	Finish string
+	Finish string // the finish reason, one of FinishReasons; "" while running
 	// Usage is the token count of the reply, and Server the server's own timing; nil where the frame has none.
 	Usage  *Usage
 	Server *ServerTimes

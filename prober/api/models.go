@@ -14,10 +14,8 @@ const (
 
 // ModelInfo is a model that a server lists.
 type ModelInfo struct {
-	// ID is the name to ask for.
-	ID string
-	// OwnedBy is the owner's name, often that of the engine; "" is not known.
-	OwnedBy string
+	ID      string // the name to ask for
+	OwnedBy string // the owner's name, often that of the engine; "" is not known
 	// Parent is the model that this one is an adapter of, as vLLM lists those of
 	// LoRA; "" is none.
 	Parent string

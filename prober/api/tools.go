@@ -10,8 +10,7 @@ import (
 type Tool struct {
 	// Name is the name to call it by, Description what it is for.
 	Name, Description string
-	// Parameters is the JSON schema of its arguments.
-	Parameters json.RawMessage
+	Parameters        json.RawMessage // the JSON schema of its arguments
 }
 
 // CallPiece is what one frame adds to a call of a function.

@@ -60,8 +60,7 @@ type Finding struct {
 	// Engine is the server software, a name of api.Engines, "" is unknown; Version its version, ""
 	// where it is not known.
 	Engine, Version string
-	// Models are the models that it lists; nil where it gave no list.
-	Models []api.ModelInfo
+	Models          []api.ModelInfo // the models that it lists; nil where it gave no list
 	// Evidence has one line for each question, in order: "GET /v1/models: 200,
 	// 1 model, owned_by vllm".
 	Evidence []string

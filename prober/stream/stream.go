@@ -16,14 +16,10 @@ var ErrTooLarge = errors.New("reply too large")
 
 // Limits bound what one reply may cost.
 type Limits struct {
-	// Line is the longest line in bytes, its end aside.
-	Line int
-	// Event is the most data of one frame in bytes.
-	Event int
-	// Body is the most bytes of the whole reply.
-	Body int64
-	// Events is the most frames of the whole reply.
-	Events int
+	Line   int   // the longest line in bytes, its end aside
+	Event  int   // the most data of one frame in bytes
+	Body   int64 // the most bytes of the whole reply
+	Events int   // the most frames of the whole reply
 	// Reserve is asked before the buffers of the reply grow to so many bytes,
 	// whenever that is more than FreeBuffer; its error ends the reply. nil
 	// permits everything.
@@ -49,10 +45,8 @@ type Frame struct {
 	// "error": no SSE field has that name, yet llama.cpp reported failures so
 	// until autumn 2025.
 	Event string
-	// Data is the payload, valid until the next call of Next.
-	Data []byte
-	// Read is the ordinal, from 1, of the Read call that completed the frame.
-	Read int
+	Data  []byte // the payload, valid until the next call of Next
+	Read  int    // the ordinal, from 1, of the Read call that completed the frame
 	// More reports that the same Read call brought more after this frame than
 	// line ends, so that its time is only an upper bound on the arrival.
 	More bool

@@ -20,14 +20,12 @@ type Finding struct {
 	// Answers is how many answers were inspected, those before the first finding
 	// included.
 	Answers uint64
-	// Signs are by index in result.Signs.
-	Signs [numSigns]Sign
+	Signs   [numSigns]Sign // by index in result.Signs
 }
 
 // Sign is one kind of finding in the answers.
 type Sign struct {
-	// Count is how many answers had it.
-	Count uint64 `json:"answers"`
+	Count uint64 `json:"answers"` // how many answers had it
 	// Usual is the share of the answers that usually have it; nil while that is learnt.
 	Usual *float64 `json:"usual_ratio,omitempty"`
 	// Since is when the first of the answers came that have it more often than usual;
@@ -310,10 +308,8 @@ func metrics() []workload.Metric {
 
 // savedIntegrity is the JSON of an Estimate. Counters begin again, as others do.
 type savedIntegrity struct {
-	// Answers is how many were inspected, by earlier processes too.
-	Answers uint64 `json:"answers"`
-	// Signs are by finding; absent before the first.
-	Signs map[result.Sign]*sign `json:"signs,omitempty"`
+	Answers uint64                `json:"answers"`         // how many were inspected, by earlier processes too
+	Signs   map[result.Sign]*sign `json:"signs,omitempty"` // by finding; absent before the first
 }
 
 // isSane reports whether answers may have such a share.

@@ -19,9 +19,8 @@ type Question struct {
 	// ID names the question for good.
 	ID string `yaml:"id"`
 	// Text is what to ask. It asks for the answer alone.
-	Text string `yaml:"text"`
-	// Answers are the ways to say the right answer; one at least.
-	Answers []string `yaml:"answers"`
+	Text    string   `yaml:"text"`
+	Answers []string `yaml:"answers"` // the ways to say the right answer; one at least
 	// Key is set where the question asks for a JSON object: its one key, whose
 	// value is one of Answers.
 	Key string `yaml:"key"`

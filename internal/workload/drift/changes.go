@@ -29,13 +29,11 @@ const (
 
 // rule says when another value is a change.
 type rule struct {
-	// learn is how many values are looked at to know what is usual.
-	learn int
+	learn int // how many values are looked at to know what is usual
 	// steady is how many different ones there may be among them. With more,
 	// nothing is usual: it goes on learning.
-	steady int
-	// patience is how many values in a row must be none of the known ones.
-	patience int
+	steady   int
+	patience int // how many values in a row must be none of the known ones
 }
 
 // answerRule is for answers at temperature 0. They still differ now and then on a

@@ -199,14 +199,13 @@ func rankCorrelation(a, b []float32) float64 {
 }
 
 type savedDrift struct {
-	Rerank bool        `json:"rerank,omitempty"`
-	First  savedValues `json:"first"`
-	Usual  savedValues `json:"usual,omitempty"` // nil where it is First
-	Learnt int         `json:"learnt"`
-	Noise  float64     `json:"noise"`
-	Off    int         `json:"off,omitempty"`
-	// Changed is when the latest change was found.
-	Changed time.Time `json:"changed,omitzero"`
+	Rerank  bool        `json:"rerank,omitempty"`
+	First   savedValues `json:"first"`
+	Usual   savedValues `json:"usual,omitempty"` // nil where it is First
+	Learnt  int         `json:"learnt"`
+	Noise   float64     `json:"noise"`
+	Off     int         `json:"off,omitempty"`
+	Changed time.Time   `json:"changed,omitzero"` // when the latest change was found
 }
 
 // savedValues are vectors of 32-bit floats, little-endian.

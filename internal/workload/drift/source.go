@@ -152,8 +152,7 @@ var trackWords = sync.OnceValue(func() (all []string) {
 
 // References are the texts of reference_logprob and reference_texts.
 type References struct {
-	// Passage is the text whose log-probability is watched.
-	Passage string
+	Passage string // the text whose log-probability is watched
 	// Texts are those whose embeddings or scores are watched, and Query what an endpoint that
 	// ranks compares them with.
 	Texts []string

@@ -37,17 +37,15 @@ func burstEstimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
 
 // BurstFinding is what the bursts of the latest run came to.
 type BurstFinding struct {
-	// Bursts are small ones first.
-	Bursts []Burst
+	Bursts []Burst // small ones first
 	// Knee is the smallest burst that missed the objective: more than a tenth of its
 	// requests had their first token later, or failed. The first burst misses it only by
 	// being slow or turned away; other failures are no matter of load. nil is none.
 	Knee *Burst
 	// MaxGood is the largest burst below the knee that met the objective and of which no
 	// request failed; nil is none.
-	MaxGood *Burst
-	// Arrivals is how the requests of the bursts arrive; nil is all at once.
-	Arrivals *config.Arrivals
+	MaxGood  *Burst
+	Arrivals *config.Arrivals // how the requests of the bursts arrive; nil is all at once
 }
 
 // BurstEstimate keeps the bursts of the latest run.
@@ -182,10 +180,8 @@ func burstMetrics() []workload.Metric {
 
 // Burst is what requests that started together came to.
 type Burst struct {
-	// Concurrency is how many there were to be.
-	Concurrency int `json:"concurrency"`
-	// Failed is how many of them did not succeed.
-	Failed int `json:"failed"`
+	Concurrency int `json:"concurrency"` // how many there were to be
+	Failed      int `json:"failed"`      // how many of them did not succeed
 	// TokensPerSecond is the output of those that succeeded, by the server's own
 	// count, over the time from the first start to the last end; 0 is not known.
 	TokensPerSecond float64 `json:"output_tokens_per_second,omitempty"`

@@ -23,8 +23,7 @@ type Turn struct {
 	// the replies report; nil is not known. Ratios of 0 that TTFT contradicts are not
 	// known either.
 	HitRatio *float64 `json:"prefix_cache_hit_ratio,omitempty"`
-	// TTFT is the median in seconds; nil is not known.
-	TTFT *float64 `json:"ttft_seconds,omitempty"`
+	TTFT     *float64 `json:"ttft_seconds,omitempty"` // the median in seconds; nil is not known
 	// SameReplica is the share of the turns that the replica of the turn before
 	// answered; nil of the first turn, and where replies do not name their replica.
 	SameReplica *float64 `json:"same_replica_ratio,omitempty"`

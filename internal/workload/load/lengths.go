@@ -44,8 +44,7 @@ type Finding struct {
 	Benefit *workload.Interval `json:"prefix_benefit_seconds,omitempty"`
 	// Likeness compares what a module asks with what users ask.
 	Likeness *Likeness `json:"traffic,omitempty"`
-	// Turns are those of conversations, by affinity and number.
-	Turns []Turn `json:"turns,omitempty"`
+	Turns    []Turn    `json:"turns,omitempty"` // those of conversations, by affinity and number
 	// ColdCached counts cold probes of whose prompt more came from the cache than
 	// the server's own template can be: a fault of the prober or of the server's
 	// count. ColdReported means that a reply to a cold probe reported the cache;

@@ -43,8 +43,7 @@ const (
 // ones do not move it. It assumes that each token takes as long as another and that noise is
 // independent and in proportion to TTFT; slow hours move the value and not the bounds.
 type Prefill struct {
-	// TokensPerSecond is the speed on uncached prompt tokens.
-	TokensPerSecond workload.Interval `json:"prefill_tokens_per_second"`
+	TokensPerSecond workload.Interval `json:"prefill_tokens_per_second"` // the speed on uncached prompt tokens
 	// FixedSeconds is the part that does not depend on the length: network,
 	// queue, tokenising of the least, and the first step of decoding. It cannot be
 	// negative, so that neither is its lower bound.

@@ -61,11 +61,9 @@ const (
 
 // Prompt is the text of one user message.
 type Prompt struct {
-	Text string
-	// Words is the length of Text.
-	Words int
-	// Target is the wanted length in tokens.
-	Target int
+	Text   string
+	Words  int // the length of Text
+	Target int // the wanted length in tokens
 }
 
 // Count is the length of one prompt, by us and by the server.
