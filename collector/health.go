@@ -5,6 +5,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // healthValues returns the state of an endpoint at the moment, and its cause.
@@ -27,6 +28,14 @@ func healthFamilies() []*healthFamily {
 			}
 		}),
 		newOf("endpoint_state_since_timestamp_seconds", emitOne(func(v healthValues) float64 { return float64(v.state().Since.UnixMilli()) / 1e3 })),
+		newOf("endpoint_objective_missed", func(e encoder, f *family, v healthValues) {
+			now := v.state()
+			for _, i := range f.order {
+				if o := series.Objective(i); now.Objectives.Has(o) {
+					e.gauge(i, number(now.Missed.Has(o)))
+				}
+			}
+		}),
 		newOf("endpoint_muted", emitOne(func(v healthValues) float64 { return number(v.state().Mute != nil) })),
 		newOf("endpoint_cause_info", func(e encoder, f *family, v healthValues) {
 			if v.cause == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // healthOnly shows the families of the states of a store alone.
@@ -24,16 +25,19 @@ func statesOf(t *testing.T, p *Probes) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, v := range samples(t, p) {
-		if short := strings.TrimPrefix(name, "inference_endpoint_"); strings.HasPrefix(short, "state") || strings.HasPrefix(short, "muted") || strings.HasPrefix(short, "cause") {
+		if short := strings.TrimPrefix(name, "inference_endpoint_"); strings.HasPrefix(short, "state") || strings.HasPrefix(short, "objective") || strings.HasPrefix(short, "muted") || strings.HasPrefix(short, "cause") {
 			out[short] = v
 		}
 	}
 	return out
 }
 
-// inState returns a state since a time, in milliseconds since 1970.
+// inState returns a state since a time, in milliseconds since 1970, of an endpoint that misses its
+// objective for TTFT.
 func inState(s health.State, since int64) func() *health.Status {
-	return func() *health.Status { return &health.Status{State: s, Since: time.UnixMilli(since)} }
+	return func() *health.Status {
+		return &health.Status{State: s, Since: time.UnixMilli(since), Objectives: 1<<series.Availability | 1<<series.TTFT, Missed: 1 << series.TTFT}
+	}
 }
 
 // because returns a cause.
@@ -63,16 +67,18 @@ func TestState(t *testing.T) {
 	p.OpenEndpoint(EndpointInfo{Endpoint: "unwatched"})
 	e.SetServed(&result.Result{Model: "other"})
 	wantSamples(t, statesOf(t, p), map[string]string{
-		`state{endpoint="e",state="degraded",team="search"}`:        "1",
-		`state{endpoint="e",state="down",team="search"}`:            "0",
-		`state{endpoint="e",state="flapping",team="search"}`:        "0",
-		`state{endpoint="e",state="muted",team="search"}`:           "0",
-		`state{endpoint="e",state="slow",team="search"}`:            "0",
-		`state{endpoint="e",state="stale",team="search"}`:           "0",
-		`state{endpoint="e",state="up",team="search"}`:              "0",
-		`state{endpoint="e",state="waiting",team="search"}`:         "0",
-		`state_since_timestamp_seconds{endpoint="e",team="search"}`: "1.70000000025e+09",
-		`muted{endpoint="e",team="search"}`:                         "0",
+		`state{endpoint="e",state="degraded",team="search"}`:              "1",
+		`state{endpoint="e",state="down",team="search"}`:                  "0",
+		`state{endpoint="e",state="flapping",team="search"}`:              "0",
+		`state{endpoint="e",state="muted",team="search"}`:                 "0",
+		`state{endpoint="e",state="slow",team="search"}`:                  "0",
+		`state{endpoint="e",state="stale",team="search"}`:                 "0",
+		`state{endpoint="e",state="up",team="search"}`:                    "0",
+		`state{endpoint="e",state="waiting",team="search"}`:               "0",
+		`state_since_timestamp_seconds{endpoint="e",team="search"}`:       "1.70000000025e+09",
+		`muted{endpoint="e",team="search"}`:                               "0",
+		`objective_missed{endpoint="e",slo="availability",team="search"}`: "0",
+		`objective_missed{endpoint="e",slo="ttft",team="search"}`:         "1",
 	})
 	e.Close()
 	wantSamples(t, statesOf(t, p), nil)
@@ -84,11 +90,11 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		return describedGauge(reg, name, append([]string{"endpoint", "a_zone", "team"}, own...)...)
 	}
 	state, since, muted := vec("endpoint_state", "state"), vec("endpoint_state_since_timestamp_seconds"), vec("endpoint_muted")
-	cause := vec("endpoint_cause_info", "cause")
+	cause, missed := vec("endpoint_cause_info", "cause"), vec("endpoint_objective_missed", "slo")
 	for i, target := range targets(false) {
 		info := target.info()
 		info.State = func() *health.Status {
-			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Mute: &health.Mute{}}
+			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Mute: &health.Mute{}, Objectives: 1<<series.Availability | 1<<series.E2E, Missed: 1 << series.Availability}
 		}
 		info.Cause = because(explain.Quota)
 		p.OpenEndpoint(info)
@@ -102,6 +108,8 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		since.WithLabelValues(with()...).Set(float64(i) * 1.5)
 		muted.WithLabelValues(with()...).Set(1)
 		cause.WithLabelValues(with("quota")...).Set(1)
+		missed.WithLabelValues(with("availability")...).Set(1)
+		missed.WithLabelValues(with("e2e")...).Set(0)
 	}
 	compare(t, healthOnly{p}, reg)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 //go:embed families.yml
@@ -60,6 +61,7 @@ func closedSets() map[string][]string {
 		"endpoint_price_per_token":            priceKinds(),
 		"endpoint_budget_used_ratio":          budgetResources(),
 		"endpoint_state":                      config.Texts(health.States()),
+		"endpoint_objective_missed":           series.ObjectiveNames(),
 		"endpoint_cause_info":                 config.Texts(explain.Causes()),
 		"endpoint_servers":                    config.Texts(states()),
 		"endpoint_ttft_overhead_seconds":      overheadSources(),

@@ -223,10 +223,10 @@ endpoints: [{name: moody, url: %q}]
 			}
 		}
 	}
-	f(`level=info caller=task.go`, `level=warn caller=endpoint.go`, `level=info caller=endpoint.go`)
-	f(`msg="probe succeeds"`, `msg="endpoint failing"`, `msg="endpoint recovered"`)
-	f(``, `outcome=http_error`, ``)
-	f(``, `EngineCore encountered an issue`, ``) // the server's own words
+	f(`level=info caller=task.go`, `level=info caller=endpoint.go`, `level=warn caller=endpoint.go`, `level=info caller=endpoint.go`)
+	f(`msg="probe succeeds"`, `msg="probe failed"`, `msg="endpoint failing"`, `msg="endpoint recovered"`)
+	f(``, `outcome=http_error`, ``, ``)
+	f(``, `EngineCore encountered an issue`, `EngineCore encountered an issue`, ``) // the server's own words
 }
 
 // Servers quote what they were sent. It must not come out again.

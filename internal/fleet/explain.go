@@ -59,14 +59,21 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 	}
 	status, c := e.condition()
 	now := time.Now()
+	if s := status.Suspect; s != nil {
+		c = explain.Condition{State: s.State, Since: s.Begin, Failed: s.Bad, Of: s.Probes}
+	}
 	found := f.causes.Load()
 	if now.Sub(found.at).Abs() > causesAge {
 		found = f.findCauses(now)
 	}
 	known := e.evidence(c, now, f.GPUs())
 	known.Common = found.shared[name]
+	findings := explain.Explain(known)
+	if s := status.Suspect; s != nil {
+		findings[0].Evidence = append([]string{"this may be chance so far: " + s.String()}, findings[0].Evidence...)
+	}
 	return &explain.Report{
-		At: stats.UnixSeconds(now), Endpoint: name, State: string(status.State), Since: stats.UnixSeconds(status.Since), Findings: explain.Explain(known),
+		At: stats.UnixSeconds(now), Endpoint: name, State: string(status.State), Since: stats.UnixSeconds(status.Since), Findings: findings,
 	}, true
 }
 

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"sync"
@@ -27,17 +28,22 @@ const (
 type Endpoint struct {
 	shared *Shared
 	name   string
-	added  time.Time
 
 	mu      sync.Mutex
 	series  []*Series // in the order in which they were opened
-	skipped string    // why the latest run was left out; "" after a result
+	modules []*module
+	// objectives are those of all series that count.
+	objectives series.Set
+	skipped    string // why the latest run was left out; "" after a result
 	// What goes on; nil is not.
 	failing, slow, stale *Incident
+	failures, lates      suspicion
+	row                  *Incident // of the failures in a row; nil is none
 	mute                 *Mute
 	streak               int       // failures in a row, of all series that count
 	down                 bool      // of a failing endpoint
-	up                   time.Time // when the latest good time began
+	up                   time.Time // when the latest good time began; zero before the first success
+	unknown              time.Time // since when there was no success, if up is zero
 	last                 time.Time // start of the latest result that counts
 	restored             bool      // last is of an earlier process
 	cause                string    // of the latest failure, with its series
@@ -49,7 +55,7 @@ type Endpoint struct {
 
 // New returns the state of an endpoint that goes on where saved ended, of the same target; nil is nothing.
 func New(name string, shared *Shared, saved *Saved) *Endpoint {
-	e := &Endpoint{shared: shared, name: name, added: shared.Now(), mute: shared.Mutes.of(name)}
+	e := &Endpoint{shared: shared, name: name, unknown: shared.Now(), mute: shared.Mutes.of(name)}
 	if saved != nil {
 		e.restore(saved)
 	}
@@ -93,13 +99,15 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
 	defer e.mu.Unlock()
 	s := e.find(id)
 	if s == nil {
-		s = &Series{endpoint: e, id: id, opened: now}
+		s = &Series{endpoint: e, id: id, opened: now, module: e.module(id.Module, now)}
 	} else {
 		e.drop(s)
 	}
 	e.series = append(e.series, s)
 	if !sameObjectives(s.objectives, o.Objectives) { // what was slow is so no more
 		s.pace, s.slowNow = pace{}, false
+		s.module.end(true)
+		e.lates = suspicion{}
 	}
 	s.objectives, s.first, s.patience = o.Objectives, o.First, 0
 	s.interval = o.Interval
@@ -137,6 +145,16 @@ func (e *Endpoint) Close() {
 	}
 }
 
+// module returns a module by its name, a new one where there is none.
+func (e *Endpoint) module(name string, now time.Time) *module {
+	i := slices.IndexFunc(e.modules, func(m *module) bool { return m.Name == name })
+	if i < 0 {
+		i = len(e.modules)
+		e.modules = append(e.modules, &module{Name: name, Begin: now})
+	}
+	return e.modules[i]
+}
+
 func (e *Endpoint) find(id result.SeriesID) *Series {
 	for _, s := range e.series {
 		if s.id == id {
@@ -164,9 +182,21 @@ func (e *Endpoint) relate(now time.Time) {
 	bursts := !slices.ContainsFunc(e.series, func(s *Series) bool { return s.id.Concurrency == "" })
 	first := max(0, slices.IndexFunc(e.series, func(s *Series) bool { return s.first }))
 	of := map[string]int{}
+	e.objectives = 0
 	for i, s := range e.series {
 		of[s.id.Module]++
 		s.counts = s.id.Concurrency == "" || bursts && i == first
+		if s.counts {
+			e.objectives |= objectivesOf(s.objectives)
+		}
+	}
+	if !e.restored { // those of an earlier process wait for their series
+		e.modules = slices.DeleteFunc(e.modules, func(m *module) bool {
+			return !slices.ContainsFunc(e.series, func(s *Series) bool { return s.module == m })
+		})
+	}
+	for _, m := range e.modules {
+		m.relate(e.series)
 	}
 	for _, s := range e.series {
 		s.before = nil
@@ -184,6 +214,16 @@ func (e *Endpoint) relate(now time.Time) {
 	e.refresh(now)
 }
 
+func objectivesOf(o *series.Objectives) series.Set {
+	all := series.Set(1) << series.Availability
+	for i := range series.NumObjectives {
+		if o != nil && o.Has(i) {
+			all |= 1 << i
+		}
+	}
+	return all
+}
+
 // leave ends the incidents of series that are gone: what is no longer asked cannot
 // recover. Those of an earlier process wait for the first results.
 func (e *Endpoint) leave(now time.Time) {
@@ -193,63 +233,93 @@ func (e *Endpoint) leave(now time.Time) {
 	if e.restored {
 		return
 	}
-	if e.failing != nil && !has(func(s *Series) bool { return s.failedNow }) {
-		e.endFailing(now)
+	if !has(func(s *Series) bool { return s.failedNow }) {
+		e.failures = suspicion{}
+		if e.failing != nil {
+			e.endFailing(now)
+		}
 	}
-	if e.slow != nil && !has(func(s *Series) bool { return s.slowNow }) {
-		e.endSlow(now)
+	if !has(func(s *Series) bool { return s.slowNow }) {
+		e.lates = suspicion{}
+		if e.slow != nil {
+			e.endSlow(now)
+		}
 	}
 }
 
 func (e *Endpoint) count(s *Series, o *series.Observation) {
 	r := o.Result
 	gap := e.restored && s.patience > 0 && r.Start.Sub(e.last) > s.patience
-	if e.last.IsZero() || e.stale != nil || gap {
-		e.up = r.Start // nobody knows what was before
+	if !e.last.IsZero() && (e.stale != nil || gap) { // nobody knows what was before
+		e.up, e.unknown = time.Time{}, r.Start
 	}
 	e.last, e.restored, e.skipped = r.Start, false, ""
+	verdict := s.module.observe(series.Availability, r.Start, s.failed)
 	if s.failed {
-		e.fail(s, r)
+		e.fail(s, r, verdict)
 		return
 	}
-	e.streak = 0
+	e.streak, e.row = 0, nil
+	if e.up.IsZero() {
+		e.up = r.Start
+	}
 	if e.failing != nil {
 		e.failing.add(r.Start, false)
-	} else if i := lastFailing(e.past); i >= 0 {
-		e.past[i].After++
+	} else {
+		e.failures.pass(r.Start, s.module.gap())
+		if i := lastFailing(e.past); i >= 0 {
+			e.past[i].After++
+		}
 	}
 	if o.Timed() && s.objectives != nil && s.objectives.HasLatency() {
 		e.pace(s, o)
 	}
 }
 
-func (e *Endpoint) fail(s *Series, r *result.Result) {
+func (e *Endpoint) fail(s *Series, r *result.Result, verdict bool) {
 	e.streak++
 	s.failedNow = true
 	e.cause = s.cause + " (" + s.title + ")"
-	if e.failing == nil {
-		e.failing = &Incident{State: Degraded, Begin: s.start, Module: s.title, Text: safetext.Cut(s.cause, maxFirst)}
+	if e.failing != nil {
 		e.failing.add(s.start, true)
-		e.join()
-		e.logger().Warn("endpoint failing", "module", s.title, "outcome", string(r.Outcome), "err", r.Err)
 		return
 	}
-	e.failing.add(s.start, true)
+	first := Incident{State: Degraded, Begin: s.start, Module: s.title, Text: safetext.Cut(s.cause, maxFirst)}
+	e.failures.add(s.start, s.module.gap(), first)
+	if e.row == nil {
+		e.row = new(first)
+		e.logger().Info("probe failed", "module", s.title, "outcome", string(r.Outcome), "err", r.Err)
+	}
+	e.row.add(s.start, true)
+	e.failures.certain = verdict
+}
+
+// beginFailing begins an incident of failures that are no chance.
+func (e *Endpoint) beginFailing(i *Incident) {
+	i.Missed = 1 << series.Availability
+	e.failing, e.failures, e.row = i, suspicion{}, nil
+	e.join()
+	e.logger().Warn("endpoint failing", "module", e.failing.Module, "since", e.failing.Begin.UTC(), "cause", e.cause,
+		"probes", e.failing.Probes, "failed", e.failing.Bad)
 }
 
 func (e *Endpoint) pace(s *Series, o *series.Observation) {
-	over := s.pace.add(o)
+	over, missed := s.pace.add(o), s.module.late(o)
+	s.slowNow = s.slowNow || over
 	switch {
 	case e.slow != nil:
 		e.slow.add(o.Start, over)
-		s.slowNow = s.slowNow || over
-	case s.pace.isSlow():
-		s.slowNow = true
-		e.slow = &Incident{
-			State: Slow, Begin: s.pace.at[0], Probes: s.pace.span(), Bad: s.pace.count(),
-			Module: s.title, Text: s.title + ": " + s.pace.last.String(),
-		}
-		e.logger().Warn("endpoint slow", "module", s.title, "reason", s.pace.last.String())
+	case over:
+		e.lates.add(o.Start, s.module.gap(), Incident{State: Slow, Begin: o.Start, Module: s.title, Text: s.title + ": " + s.pace.last.String()})
+	default:
+		e.lates.pass(o.Start, s.module.gap())
+	}
+	if e.slow == nil && missed != 0 && e.lates.Incident != nil {
+		e.slow, e.lates = e.lates.Incident, suspicion{}
+		e.logger().Warn("endpoint slow", "module", e.slow.Module, "since", e.slow.Begin.UTC(), "reason", e.slow.Text, "answers", e.slow.Probes, "over", e.slow.Bad)
+	}
+	if e.slow != nil {
+		e.slow.Missed |= missed
 	}
 }
 
@@ -269,6 +339,9 @@ func (e *Endpoint) endFailing(end time.Time) {
 	for _, s := range e.series {
 		s.failedNow, s.cause = false, ""
 	}
+	for _, m := range e.modules {
+		m.end(false)
+	}
 	e.end(i, end)
 	e.logger().Info("endpoint recovered", "module", i.Module, "since", i.Begin.UTC(), "duration", i.End.Sub(i.Begin).Round(time.Second),
 		"probes", i.Probes, "failed", i.Bad, "spells", i.Spells)
@@ -279,6 +352,9 @@ func (e *Endpoint) endSlow(end time.Time) {
 	e.slow = nil
 	for _, s := range e.series {
 		s.slowNow = false
+	}
+	for _, m := range e.modules {
+		m.end(true)
 	}
 	e.end(i, end)
 	e.logger().Info("endpoint within its objectives again", "module", i.Module, "since", i.Begin.UTC(),
@@ -322,8 +398,15 @@ func (e *Endpoint) refresh(now time.Time) {
 		e.turnStale(v, now)
 	}
 	if v.judged > 0 {
-		down := e.failing != nil && (v.failed == v.judged && e.streak >= downAfter ||
+		down := (e.failing != nil || e.failures.Incident != nil) && (v.failed == v.judged && e.streak >= downAfter ||
 			v.failed > 0 && v.failed+v.outdated == v.judged && e.streak >= outdatedAfter)
+		switch {
+		case e.failing != nil:
+		case down:
+			e.beginFailing(cmp.Or(e.row, e.failures.Incident)) // one of an earlier process has no row
+		case e.failures.certain:
+			e.beginFailing(e.failures.Incident)
+		}
 		e.setDown(down)
 	}
 	if s := e.makeStatus(v, now); e.status == nil || !s.equal(e.status) {
@@ -423,8 +506,8 @@ func (e *Endpoint) state(v verdict) (State, time.Time) {
 		return Degraded, e.failing.Begin
 	case e.slow != nil:
 		return Slow, e.slow.Begin
-	case v.judged == 0:
-		return Waiting, e.added
+	case v.judged == 0 || e.up.IsZero():
+		return Waiting, e.unknown
 	}
 	return Up, e.up
 }
@@ -442,15 +525,40 @@ func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
 	case Slow:
 		s.Probes, s.Over = e.slow.Probes, e.slow.Bad
 	}
+	s.Objectives = e.objectives
+	for _, i := range []*Incident{e.failing, e.slow} {
+		if i != nil {
+			s.Missed |= i.Missed
+		}
+	}
 	last := e.nameSeries(s, now)
 	if last != nil {
 		s.LastFailed = &last.id
+	}
+	if s.Unmuted == Up || s.Unmuted == Waiting {
+		s.Suspect = e.suspect(last != nil, len(s.Slow) > 0)
 	}
 	s.Why = e.why(s, last, now)
 	return s
 }
 
-// nameSeries names the series that fail or are slow, and returns the one that failed last; nil for none.
+// minSuspicious is how many failures look like more than one by chance.
+const minSuspicious = 2
+
+// suspect returns what the latest results look like: whether the latest one of a series is a
+// failure, and whether the answers of one are late.
+func (e *Endpoint) suspect(failing, slow bool) *Incident {
+	switch f := e.failures.Incident; {
+	case f != nil && (failing || f.Bad >= minSuspicious):
+		return copyOf(f)
+	case slow:
+		return copyOf(e.lates.Incident)
+	}
+	return nil
+}
+
+// nameSeries names the series that fail and those that are slow, and returns the one
+// that failed last; nil for none.
 func (e *Endpoint) nameSeries(s *Status, now time.Time) (last *Series) {
 	for _, p := range e.series {
 		if !p.isValid() || e.stale == nil && p.isOld(now) {

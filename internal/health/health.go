@@ -6,7 +6,7 @@
 // for those after a failure that the server asked to leave out: they are failures.
 //
 //	state     begins                                       ends
-//	waiting   when the endpoint is added                   with the first result
+//	waiting   when the endpoint is added                   with the first success, or as down
 //	down      when the latest result of every series       with the first success
 //	          is a failure and at least 2 failures came
 //	          in a row; successes from before the failures
@@ -14,18 +14,18 @@
 //	flapping  when it is down for the third time in an     when it is down for over 2 minutes and twice the
 //	          incident                                     longest time before, or was not down for twice
 //	                                                       recursWithin, and with the incident
-//	degraded  with the first failure, and with the first   with a clean run: of that many successes in a row
-//	          success after being down                     fewer than 5 % would be chance at the share of
-//	                                                       failures so far; at least 3, at most 20
-//	slow      when 3 of the latest 5 answers of a series   with a clean run of answers within the objectives,
-//	          exceed an objective                          by the same rule
+//	degraded  when the failures of a module are more       with a clean run: of that many successes in a row
+//	          than chance, see evidence; and with the      fewer than 1 % would be chance at the share of
+//	          first success after being down               failures so far; at least 3, at most 40
+//	slow      when the late answers of a module are more   with a clean run of answers within the objectives,
+//	          than chance                                  by the same rule
 //	stale     when no series had a result for 3 of its     with the next result
 //	          intervals and a timeout
 //	up        when none of these holds                     when one of these begins
 //	muted     when someone mutes the endpoint              at the end of the mute; the state under it goes on
 //
-// Down, flapping and degraded are one incident: it begins with its first failed probe,
-// and its counts and its begin survive the changes between them. Incidents of which each
+// Down, flapping and degraded are one incident: it begins with the first failed probe of those
+// that made it one, and its counts and its begin survive the changes between them. Incidents of which each
 // begins within recursWithin of the end of the one before are one as well, from the third
 // on or the third time down, as far back as at least 5 % of the probes failed. That one ends
 // after a clean run, once it was well for twice as long as at any time in between.
@@ -88,16 +88,23 @@ type Status struct {
 	Failing, Slow []string
 	// LastFailed is the series that failed last of those that fail; nil is none.
 	LastFailed *result.SeriesID
+	// Objectives are those of the endpoint, availability always, and Missed those that are missed
+	// by more than chance explains, until the clean run after that.
+	Objectives, Missed series.Set
+	// Suspect is what the latest results look like while Unmuted is up or waiting, and may be
+	// chance: degraded or slow. Nil is nothing. It must not be changed.
+	Suspect *Incident
 	// Why says for people in one line why the endpoint is not up, the innermost cause
 	// first; "" where it is. It may quote a server: bounded, without secrets.
 	Why string
 }
 
 func (s *Status) equal(o *Status) bool {
+	sameSuspect := s.Suspect == o.Suspect || s.Suspect != nil && o.Suspect != nil && *s.Suspect == *o.Suspect
 	sameSeries := s.LastFailed == o.LastFailed || s.LastFailed != nil && o.LastFailed != nil && *s.LastFailed == *o.LastFailed
 	return s.State == o.State && s.Since.Equal(o.Since) && s.Unmuted == o.Unmuted && s.UnmutedSince.Equal(o.UnmutedSince) &&
-		s.Mute == o.Mute && s.Probes == o.Probes && s.Failed == o.Failed && s.Spells == o.Spells && s.Over == o.Over && s.Why == o.Why &&
-		sameSeries && slices.Equal(s.Failing, o.Failing) && slices.Equal(s.Slow, o.Slow)
+		s.Mute == o.Mute && s.Probes == o.Probes && s.Failed == o.Failed && s.Spells == o.Spells && s.Over == o.Over && s.Why == o.Why && s.Objectives == o.Objectives && s.Missed == o.Missed &&
+		sameSeries && sameSuspect && slices.Equal(s.Failing, o.Failing) && slices.Equal(s.Slow, o.Slow)
 }
 
 // SeriesOptions are what the configuration says of a series.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // Incident is a time in which an endpoint was not up, or was muted.
@@ -37,6 +39,8 @@ type Incident struct {
 	Joined int           `json:"joined,omitempty"`
 	Calm   time.Duration `json:"calm,omitempty"`
 	After  int           `json:"after,omitempty"`
+	// Missed are the objectives that were missed by more than chance explains.
+	Missed series.Set `json:"missed,omitempty"`
 	// Module is that of the first bad probe, and Text what was wrong with it; of a mute
 	// its reason. It may quote a server: bounded, without secrets.
 	Module string `json:"module,omitempty"`
@@ -59,27 +63,64 @@ func (i *Incident) add(start time.Time, bad bool) {
 	i.Run++
 }
 
+// suspicion is an incident of bad probes that may be chance.
+type suspicion struct {
+	Incident *Incident `json:"incident,omitempty"` // nil is none
+	Last     time.Time `json:"last,omitzero"`      // when the latest bad probe started
+	certain  bool      // they are no chance
+}
+
+// add takes a bad probe. It begins with first where the one before was over a gap ago.
+func (s *suspicion) add(start time.Time, gap time.Duration, first Incident) {
+	if s.Incident == nil || start.Sub(s.Last) > gap {
+		s.Incident = &first
+	}
+	s.Incident.add(start, true)
+	s.Last = start
+}
+
+// pass takes a good probe.
+func (s *suspicion) pass(start time.Time, gap time.Duration) {
+	switch {
+	case s.Incident == nil:
+	case start.Sub(s.Last) > gap:
+		s.Incident = nil
+	default:
+		s.Incident.add(start, false)
+	}
+}
+
 // Bounds of a clean run.
 const (
 	minCleanRun = 3
-	maxCleanRun = 20
-	// cleanChance is how likely a clean run may be by chance, at the share of bad probes before it.
-	cleanChance = 0.05
+	maxCleanRun = 40
+	// cleanChance is how likely a clean run may be by chance, at the lower bound of the
+	// share of bad probes before it: Wilson's, with so many standard deviations.
+	cleanChance = 0.01
+	cleanSigmas = 1.28
 )
 
 // cleanRun returns how many good results in a row end an incident of which so many
-// results were bad: the smallest n with (1 - bad/of)^n < cleanChance, within bounds.
+// results were bad: minCleanRun where all were, and else the smallest n with
+// (1 - share)^n < cleanChance, within bounds.
 func cleanRun(bad, of int) int {
-	share := 1.0
-	if of > 0 {
-		share = min(1, float64(bad)/float64(of))
+	if bad >= of {
+		return minCleanRun
 	}
+	share := lowerShare(float64(bad), float64(of))
 	for n := minCleanRun; n < maxCleanRun; n++ {
 		if math.Pow(1-share, float64(n)) < cleanChance {
 			return n
 		}
 	}
 	return maxCleanRun
+}
+
+// lowerShare is the lower bound of Wilson's score interval.
+func lowerShare(bad, of float64) float64 {
+	const z = cleanSigmas
+	p := bad / of
+	return (p + z*z/(2*of) - z*math.Sqrt(p*(1-p)/of+z*z/(4*of*of))) / (1 + z*z/of)
 }
 
 func (i *Incident) needed() int { return cleanRun(i.Bad, i.Probes-i.Run) }
@@ -262,6 +303,7 @@ func (i Incident) with(next *Incident) Incident {
 	}
 	i.Longest = max(i.Longest, next.Longest)
 	i.Joined += next.Joined + 1
+	i.Missed |= next.Missed
 	i.State, i.End, i.After, i.Run, i.Good = Degraded, next.End, next.After, next.Run, next.Good
 	if i.Spells >= flappingSpells {
 		i.State = Flapping
@@ -282,6 +324,9 @@ func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 	case Stale:
 		return "no result since " + clock(e.latest(), now) + e.because()
 	case Waiting:
+		if last != nil { // it had no success yet
+			return e.whyFailed(s, last)
+		}
 		return "no result yet" + e.because()
 	}
 	return ""
@@ -290,7 +335,11 @@ func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 // whyFailing is as in "connection refused: 10.0.0.5:8000 (interactive)".
 func (e *Endpoint) whyFailing(s *Status, last *Series) string {
 	if last == nil {
-		return fmt.Sprintf("recovering: %d of %d successes in a row; latest failure: %s", e.failing.Run, e.failing.needed(), e.cause)
+		text := fmt.Sprintf("recovering: %d of %d successes in a row; latest failure: %s", e.failing.Run, e.failing.needed(), e.cause)
+		if i := e.failing; i.Bad < i.Probes-i.Run {
+			text = i.failures() + ", " + text
+		}
+		return text
 	}
 	return e.whyFailed(s, last)
 }
@@ -324,6 +373,9 @@ func (e *Endpoint) whySlow(s *Status, now time.Time) string {
 			return p.title + ": " + p.pace.last.String() + counts
 		}
 	}
+	if e.slow.Run < minCleanRun {
+		return e.slow.Text + counts
+	}
 	return fmt.Sprintf("recovering: %d of %d answers in a row within the objectives; before: %s%s", e.slow.Run, e.slow.needed(), e.slow.Text, counts)
 }
 
@@ -338,7 +390,7 @@ func (e *Endpoint) because() string {
 // latest returns when the latest result started, or when the wait for it began.
 func (e *Endpoint) latest() time.Time {
 	if e.last.IsZero() {
-		return e.added
+		return e.unknown
 	}
 	return e.last
 }

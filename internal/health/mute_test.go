@@ -37,7 +37,8 @@ func TestMute(t *testing.T) {
 	l.expectIncidents("06:10:00 muted for 30m: new driver", "06:15:00 degraded: 2 of 2 probes failed (100 %); first: no connect_error")
 	l.expectLog(
 		`level=INFO msg="endpoint muted" endpoint=e until=2026-03-04T06:40:00.000Z reason="new driver"`,
-		`level=WARN msg="endpoint failing" endpoint=e module=m outcome=connect_error err="no connect_error"`,
+		`level=INFO msg="probe failed" endpoint=e module=m outcome=connect_error err="no connect_error"`,
+		`level=WARN msg="endpoint failing" endpoint=e module=m since=2026-03-04T06:15:00.000Z cause="no connect_error (m)" probes=2 failed=2`,
 		`level=INFO msg="endpoint no longer muted" endpoint=e since=2026-03-04T06:10:00.000Z reason="new driver"`,
 	)
 }

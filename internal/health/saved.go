@@ -26,13 +26,18 @@ type Saved struct {
 	Down    bool      `json:"down,omitempty"`
 	Streak  int       `json:"streak,omitempty"`
 	Cause   string    `json:"cause,omitempty"`
+	// Failures and Lates are the bad probes that may be chance, and Modules what is known
+	// of each module.
+	Failures suspicion `json:"failures,omitzero"`
+	Lates    suspicion `json:"lates,omitzero"`
+	Modules  []*module `json:"modules,omitempty"`
 	// Past are the incidents that are over, the oldest first.
 	Past []Incident `json:"past,omitempty"`
 }
 
 // IsSane reports whether it may be of this machine's past: what is of the future is by a wrong clock.
 func (s *Saved) IsSane(now time.Time) bool {
-	for _, i := range []*Incident{s.Failing, s.Slow} {
+	for _, i := range []*Incident{s.Failing, s.Slow, s.Failures.Incident, s.Lates.Incident} {
 		if i != nil && (i.Begin.After(now) || i.Begin.IsZero() || i.Bad < 1 || i.Run < 0 || i.Probes < i.Bad+i.Run) {
 			return false
 		}
@@ -101,19 +106,42 @@ func (e *Endpoint) Save() *Saved {
 	return &Saved{
 		Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
 		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Past: slices.Clone(e.past),
+		Failures: e.failures.copy(), Lates: e.lates.copy(),
+		Modules: copyOfModules(e.modules),
 	}
 }
 
-func copyOf(i *Incident) *Incident {
-	if i == nil {
+func (s *suspicion) copy() suspicion {
+	return suspicion{Incident: copyOf(s.Incident), Last: s.Last}
+}
+
+func copyOfModules(all []*module) []*module {
+	out := make([]*module, len(all))
+	for i, m := range all {
+		out[i] = new(*m)
+		for j, e := range m.Evidence {
+			out[i].Evidence[j] = copyOf(e)
+			if e != nil {
+				out[i].Evidence[j].Days = slices.Clone(e.Days)
+			}
+		}
+	}
+	return out
+}
+
+func copyOf[T any](v *T) *T {
+	if v == nil {
 		return nil
 	}
-	return new(*i)
+	return new(*v)
 }
 
 func (e *Endpoint) restore(s *Saved) {
 	e.restored = true
 	e.up, e.last, e.down, e.streak, e.cause = s.Up, s.Last, s.Down, s.Streak, s.Cause
 	e.failing, e.slow = copyOf(s.Failing), copyOf(s.Slow)
+	e.failures = s.Failures.copy()
+	e.lates = s.Lates.copy()
+	e.modules = copyOfModules(s.Modules)
 	e.past = slices.Clone(s.Past[max(0, len(s.Past)-maxIncidents):])
 }

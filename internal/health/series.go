@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math/bits"
 	"net"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,6 +27,7 @@ type Series struct {
 
 	// What follows from the other series of the endpoint; see relate.
 	title  string
+	module *module
 	before *Series // the cold half of a pair of which this is the warm one; nil is none
 
 	start    time.Time // of the latest result; zero is none
@@ -128,9 +128,8 @@ func (s *Series) end() time.Time {
 }
 
 const (
-	// paceAnswers is how many of the latest answers decide whether a series is slow,
-	// and slowAnswers how many of them must exceed an objective: one slow answer is
-	// noise, and a change shows after three.
+	// paceAnswers is how many of the latest answers say which series of a slow endpoint
+	// are slow, and slowAnswers how many of them exceed an objective.
 	paceAnswers = 5
 	slowAnswers = 3
 )
@@ -138,7 +137,6 @@ const (
 // pace knows which of the latest answers exceeded an objective.
 type pace struct {
 	over uint8         // a bit for each of the latest answers, the lowest is the latest
-	at   []time.Time   // when those that exceeded one started, the oldest first
 	last series.Excess // the latest
 }
 
@@ -148,21 +146,13 @@ func (p *pace) add(o *series.Observation) bool {
 	over := o.Judgement.IsLate()
 	if over {
 		p.over |= 1
-		p.at = append(p.at, o.Start)
 		p.last = o.Judgement.Worst
-	}
-	if gone := len(p.at) - p.count(); gone > 0 {
-		p.at = slices.Delete(p.at, 0, gone)
 	}
 	return over
 }
 
-func (p *pace) count() int { return bits.OnesCount8(p.over) }
-
-func (p *pace) isSlow() bool { return p.count() >= slowAnswers }
-
-// span returns how many answers there were since the oldest that exceeded one.
-func (p *pace) span() int { return bits.Len8(p.over) }
+// isSlow reports whether the series is one of those that make the endpoint slow.
+func (p *pace) isSlow() bool { return bits.OnesCount8(p.over) >= slowAnswers }
 
 // maxCause bounds the text of the latest cause in bytes, and maxFirst that of the first
 // one, of which each of the kept incidents has one.

@@ -71,7 +71,10 @@ func TestRow(t *testing.T) {
 	if row.Model != "llama" || row.Engine != "vllm" || row.API != "openai-chat" {
 		t.Errorf("a failure without a reply makes unknown what was known: %s", text(t, row))
 	}
-	if row.State != health.Degraded || row.Since != epochSeconds+120 || !slices.Equal(row.Failing, []string{"interactive"}) {
+	l.pass(10 * time.Second)
+	l.observe(p, result.TimeoutFirstToken)
+	row = l.row()
+	if row.State != health.Down || row.Since != epochSeconds+120 || !slices.Equal(row.Failing, []string{"interactive"}) {
 		t.Errorf("%s", text(t, row))
 	}
 }
@@ -300,7 +303,7 @@ func TestDetail(t *testing.T) {
 	d := l.detail("e")
 	d.Series[1].Probes = d.Series[1].Probes[:0] // tested elsewhere
 	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "ladder",
-		"state": "degraded", "since": 1767323046.5, "probes_since": 1, "failed_since": 1, "why": "no token (ladder)",
+		"state": "waiting", "since": 1767323045, "why": "no token (ladder)",
 		"last_at": 1767323046.5, "outcomes": ["dns_error"], "runs": "x", "failing": ["ladder"],
 		"uptime": {"from": 1767323046}, "budget_left": 1,
 		"failure": {"at": 1767323046.5, "module": "ladder", "outcome": "dns_error", "message": "no token",
@@ -313,9 +316,7 @@ func TestDetail(t *testing.T) {
 			{"module": "ladder", "prefix": "warm", "input_tokens": "8000", "output_tokens": "64", "interval_seconds": 60,
 				"ttft_window": {"samples": 1, "p99_lower": 0.2}, "slo": {"objective": 0.9}, "runs": "x", "probes": [],
 				"uptime": {"from": 1767323046}, "budget_left": 1,
-				"history": {"from": 1767323045, "at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}],
-		"changes": [{"at": 1767323046.5, "module": "ladder", "state": "degraded",
-			"text": "degraded: 1 of 1 probes failed (100 %%); first: no token"}]}`, d.Version))
+				"history": {"from": 1767323045, "at": [1767323046.5], "ttft_seconds": [null], "tpot_seconds": [null], "outcome": ["dns_error"]}}]}`, d.Version))
 
 	// The order is that of the latest calls.
 	l.board.OpenSeries(burst, pace())

@@ -57,13 +57,13 @@ func TestRuns(t *testing.T) {
 // The TPOT of two tokens is the gap between them, which no objective judges: neither for the
 // row nor for the state of the endpoint.
 func TestShortAnswersAreNotLate(t *testing.T) {
-	for tokens, want := range map[int]string{1: "...up", 2: "...up", 3: "oooslow"} {
+	for tokens, want := range map[int]string{1: strings.Repeat(".", 15) + "up", 2: strings.Repeat(".", 15) + "up", 3: strings.Repeat("o", 15) + "slow"} {
 		l := newLab(t)
 		l.board.SetEndpoint(configured("e"))
 		o := pace()
 		o.Objectives = &series.Objectives{Share: 0.99, TPOT: 10 * time.Millisecond}
 		p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
-		for range 3 {
+		for range 15 {
 			r := slowBy(l, func(t *result.Timing) { t.TPOT = 60 * time.Millisecond })
 			r.Tokens.Output = tokens
 			p.Observe(r)

@@ -45,12 +45,12 @@ func TestWhySlow(t *testing.T) {
 	o := pace()
 	o.Objectives = &series.Objectives{TTFT: 100 * time.Millisecond}
 	p := l.board.OpenSeries(result.SeriesID{Endpoint: "e", Module: "m", Prefix: "cold"}, o)
-	for range 3 {
+	for range 15 {
 		l.pass(30 * time.Second)
 		l.observe(p, "")
 	}
-	const why = "m: TTFT 200ms, objective 100ms; 3 of 3 answers over an objective since 03:04 UTC"
-	if r := l.row(); r.State != health.Slow || r.Why != why || r.OverSince != 3 || r.Since != epochSeconds+30 {
+	const why = "m: TTFT 200ms, objective 100ms; 15 of 15 answers over an objective since 03:04 UTC"
+	if r := l.row(); r.State != health.Slow || r.Why != why || r.OverSince != 15 || r.Since != epochSeconds+30 {
 		t.Errorf("%s", text(t, r))
 	}
 	l.board.SetServers("e", []page.Status{up("s", 0.5, map[config.Quantity]float64{config.RequestsWaiting: 37})})
