@@ -22,7 +22,6 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
 
@@ -57,7 +56,7 @@ func (v *metricsReceiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: max(v.status, 200), Status: http.StatusText(max(v.status, 200)), Body: io.NopCloser(bytes.NewReader(v.reply))}, nil
 }
 
-func decodeRequest(t *testing.T, body io.Reader) *collectorpb.ExportMetricsServiceRequest {
+func decodeRequest(t *testing.T, body io.Reader) *metricspb.MetricsData {
 	t.Helper()
 	unzipped, err := gzip.NewReader(body)
 	if err != nil {
@@ -67,7 +66,7 @@ func decodeRequest(t *testing.T, body io.Reader) *collectorpb.ExportMetricsServi
 	if err != nil {
 		t.Fatal(err)
 	}
-	var req collectorpb.ExportMetricsServiceRequest
+	var req metricspb.MetricsData // has the form of ExportMetricsServiceRequest, without gRPC
 	if err := proto.Unmarshal(raw, &req); err != nil {
 		t.Fatalf("request is not OTLP: %v", err)
 	}
@@ -202,18 +201,6 @@ func TestReceiverHangs(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	rejecting, err := proto.Marshal(&collectorpb.ExportMetricsServiceResponse{
-		PartialSuccess: &collectorpb.ExportMetricsPartialSuccess{ErrorMessage: "m", RejectedDataPoints: 3},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	warning, err := proto.Marshal(&collectorpb.ExportMetricsServiceResponse{
-		PartialSuccess: &collectorpb.ExportMetricsPartialSuccess{ErrorMessage: "m"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total", Help: "h"}))
 	f := func(status int, reply []byte, failures uint64, says string) {
@@ -230,10 +217,10 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	f(0, nil, 0, "")
-	f(0, warning, 0, "")
-	f(0, rejecting, 1, "rejects 3: m")
+	f(0, partialSuccess(0, "m"), 0, "")
+	f(0, partialSuccess(3, "m"), 1, "rejects 3: m")
 	f(0, []byte("\xff\xff"), 0, "") // no message
-	f(0, append(make([]byte, 64<<10), rejecting...), 1, "too large")
+	f(0, append(make([]byte, 64<<10), partialSuccess(3, "m")...), 1, "too large")
 	f(http.StatusServiceUnavailable, nil, 1, "Service Unavailable")
 	f(http.StatusTemporaryRedirect, nil, 1, "Temporary Redirect")
 }

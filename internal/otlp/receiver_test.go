@@ -16,11 +16,11 @@ import (
 
 	promconfig "github.com/prometheus/common/config"
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/inference-exporter/inference_exporter/config"
 
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
@@ -121,11 +121,23 @@ func (v *spanReceiver) decode(r *http.Request) []*tracepb.ResourceSpans {
 	if err != nil {
 		v.t.Errorf("read request: %v", err)
 	}
-	var req collectorpb.ExportTraceServiceRequest
+	var req tracepb.TracesData // has the form of ExportTraceServiceRequest, without gRPC
 	if err := proto.Unmarshal(raw, &req); err != nil {
 		v.t.Errorf("request is not OTLP: %v", err)
 	}
 	return req.ResourceSpans
+}
+
+// partialSuccess returns an ExportMetricsServiceResponse or ExportTraceServiceResponse of
+// opentelemetry-proto, whose partial_success = 1 has rejected_data_points or rejected_spans = 1, and
+// error_message = 2.
+func partialSuccess(rejected uint64, message string) []byte {
+	var partial []byte
+	if rejected > 0 {
+		partial = protowire.AppendVarint(protowire.AppendTag(partial, 1, protowire.VarintType), rejected)
+	}
+	partial = protowire.AppendString(protowire.AppendTag(partial, 2, protowire.BytesType), message)
+	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
 }
 
 func (v *spanReceiver) set(change func(*spanReceiver)) {

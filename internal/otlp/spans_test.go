@@ -18,8 +18,6 @@ import (
 	"time"
 
 	promconfig "github.com/prometheus/common/config"
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -332,12 +330,6 @@ func canceledResult() *result.Result {
 // What is no reply of a receiver that took all spans counts as lost spans, is logged once,
 // and does not end the export.
 func TestRepliesThatAreNoSuccess(t *testing.T) {
-	rejecting, err := proto.Marshal(&collectorpb.ExportTraceServiceResponse{
-		PartialSuccess: &collectorpb.ExportTracePartialSuccess{ErrorMessage: "span too old", RejectedSpans: 1},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	_, _ = z.Write(make([]byte, 16<<20))
@@ -354,7 +346,7 @@ func TestRepliesThatAreNoSuccess(t *testing.T) {
 		says   string
 	}{
 		"none":            {as("application/x-protobuf", nil), 0, ""},
-		"rejected":        {as("application/x-protobuf", rejecting), 1, "rejects 1: span too old"},
+		"rejected":        {as("application/x-protobuf", partialSuccess(1, "span too old")), 1, "rejects 1: span too old"},
 		"rejected, JSON":  {as("application/json", []byte(`{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "span too old"}}`)), 1, "rejects 1: span too old"},
 		"unexpected form": {as("text/plain", []byte("ok")), 0, ""},
 		"no message":      {as("application/x-protobuf", []byte("ok")), 2, "not an OTLP reply"},
