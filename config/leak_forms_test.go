@@ -150,8 +150,10 @@ func TestNoFormLeaks(t *testing.T) {
 		add([]string{"headers", "X-Key"}, "endpoints: [{url: http://h}]\ntracing: %s\n")
 		add([]string{"otlp_endpoint: http://otel, headers", "X-Key"}, "endpoints: [{url: http://h}]\ntracing: %s\n")
 		add([]string{"otlp_endpoint: http://otel, headers", "X-Key"}, "endpoints: [{url: http://h}]\nmetrics: %s\n")
-		for _, text := range texts {
-			checkWrongForm(t, text, secret)
+		for i, text := range texts {
+			if !testing.Short() || i%3 == 0 { // a third of the forms of each place
+				checkWrongForm(t, text, secret)
+			}
 		}
 	}
 }

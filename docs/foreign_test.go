@@ -89,6 +89,9 @@ func readersIn(source string) []string {
 	source = regexp.MustCompile(`(?m)//.*$`).ReplaceAllString(source, "")
 	var found []string
 	for target, names := range unbounded() {
+		if !strings.Contains(source, `"`+target+`"`) {
+			continue
+		}
 		imported := regexp.MustCompile(`(?m)^(?:import)?\s*(\w*) ?"` + regexp.QuoteMeta(target) + `"$`).FindStringSubmatch(source)
 		if imported == nil {
 			continue

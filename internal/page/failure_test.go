@@ -95,7 +95,7 @@ func TestReasons(t *testing.T) {
 		reason Reason
 	}
 	const page = "# TYPE lab_running gauge\nlab_running 3\n"
-	bomb := zipped(make([]byte, 64<<20))
+	bomb := zipped(make([]byte, 2*maxPage))
 	for _, r := range []row{
 		{"page", answer(page), Up, ReasonNone},
 		{"compressed, not asked for", answer(zipped([]byte(page)), "Content-Encoding", "gzip"), Up, ReasonNone},
