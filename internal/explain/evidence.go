@@ -23,7 +23,7 @@ type Evidence struct {
 	// NoKey says that the configuration of the endpoint has no key.
 	NoKey bool
 	// Probes are the latest probes that count for the state, in the order of their start.
-	Probes []Probe
+	Probes []*Probe
 	// Succeeded is whether any probe of the endpoint succeeded before the state began.
 	Succeeded bool
 	// Speeds are the latencies of the modules.

@@ -47,7 +47,11 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // of returns evidence of an endpoint in a state since a minute ago.
 func of(state health.State, probes ...Probe) *Evidence {
-	return &Evidence{At: noon, Endpoint: "e", Condition: Condition{State: state, Since: noon.Add(-time.Minute)}, Probes: probes, Succeeded: true}
+	e := &Evidence{At: noon, Endpoint: "e", Condition: Condition{State: state, Since: noon.Add(-time.Minute)}, Succeeded: true}
+	for i := range probes {
+		e.Probes = append(e.Probes, &probes[i])
+	}
+	return e
 }
 
 // many returns probes that ended in the same way, one every 5 s, the latest now.

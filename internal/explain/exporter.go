@@ -53,10 +53,10 @@ func matchExporterBusy(f *facts) *match {
 }
 
 // atLeastHalf returns how many probes are so, if they are half of them or more, and enough for a rule; else 0.
-func atLeastHalf(all []Probe, so func(*Probe) bool) int {
+func atLeastHalf(all []*Probe, so func(*Probe) bool) int {
 	n := 0
-	for i := range all {
-		if so(&all[i]) {
+	for _, p := range all {
+		if so(p) {
 			n++
 		}
 	}
@@ -146,8 +146,8 @@ func healthy(f *facts) Finding {
 		speeds = append(speeds, s.TTFT.line("TTFT of "+s.Module, seconds))
 	}
 	r.Evidence = append(r.Evidence, first(lines(speeds...))...)
-	for i := range slices.Backward(f.Probes) {
-		if p := &f.Probes[i]; p.Failed() {
+	for _, p := range slices.Backward(f.Probes) {
+		if p.Failed() {
 			r.Title = "nothing is wrong now"
 			r.Evidence = append(r.Evidence, "the latest that failed, at "+clock(p.Start)+": "+f.quote(p))
 			break

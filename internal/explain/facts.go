@@ -17,9 +17,9 @@ import (
 // facts are what follows from the evidence and more than one rule looks at.
 type facts struct {
 	*Evidence
-	failed []Probe // that the state is about
-	good   []Probe // successes
-	mixed  bool    // kinds of failures alternate
+	failed []*Probe // that the state is about
+	good   []*Probe // successes
+	mixed  bool     // kinds of failures alternate
 	// The modules whose first tokens, further tokens or whole answers are late.
 	lateTTFT, lateTPOT, lateE2E []lateness
 }
@@ -31,12 +31,12 @@ type lateness struct {
 
 func newFacts(e *Evidence) *facts {
 	f := &facts{Evidence: e}
-	for i := range e.Probes {
-		switch p := &e.Probes[i]; {
+	for _, p := range e.Probes {
+		switch {
 		case !p.Failed():
-			f.good = append(f.good, *p)
+			f.good = append(f.good, p)
 		case e.State != health.Up && e.State != health.Slow && p.end().After(e.Since.Add(-slack)):
-			f.failed = append(f.failed, *p)
+			f.failed = append(f.failed, p)
 		}
 	}
 	f.mixed = alternate(f.failed)
@@ -132,10 +132,10 @@ const (
 )
 
 // alternate reports whether failures are of several kinds in turns.
-func alternate(failed []Probe) bool {
+func alternate(failed []*Probe) bool {
 	turns, same := 0, 1
 	for i := 1; i < len(failed); i++ {
-		a, b := &failed[i-1], &failed[i]
+		a, b := failed[i-1], failed[i]
 		same++
 		if a.Outcome != b.Outcome || a.Status != b.Status || a.Reason != b.Reason {
 			turns++
@@ -149,8 +149,8 @@ func alternate(failed []Probe) bool {
 // weigh more, as they are about what is wrong now, unless kinds alternate.
 func (f *facts) share(wanted func(*Probe) bool) (n int, share float64) {
 	weight, sum, all := 1.0, 0.0, 0.0
-	for i := range slices.Backward(f.failed) {
-		if wanted(&f.failed[i]) {
+	for _, p := range slices.Backward(f.failed) {
+		if wanted(p) {
 			n++
 			sum += weight
 		}
@@ -181,9 +181,9 @@ func (f *facts) failures(wanted func(*Probe) bool) *match {
 		return nil
 	}
 	var latest *Probe // they are in the order of their start
-	for i := range f.failed {
-		if wanted(&f.failed[i]) {
-			latest = &f.failed[i]
+	for _, p := range f.failed {
+		if wanted(p) {
+			latest = p
 		}
 	}
 	return &match{share: share, ofFailures: true, evidence: []string{

@@ -37,8 +37,8 @@ func (f *facts) slowSetup(phase result.Phase, title string) *match {
 // mostOf returns a line where a part of what answers took is half of it or more, by medians.
 func (f *facts) mostOf(what string, of func(p *Probe) (part, whole time.Duration)) []string {
 	var parts, wholes []float64
-	for i := range f.good {
-		if part, whole := of(&f.good[i]); part > 0 && whole > 0 {
+	for _, p := range f.good {
+		if part, whole := of(p); part > 0 && whole > 0 {
 			parts, wholes = append(parts, part.Seconds()), append(wholes, whole.Seconds())
 		}
 	}
@@ -54,8 +54,8 @@ func matchCertificate(f *facts) *match {
 	if m == nil {
 		return nil
 	}
-	for i := range f.failed {
-		switch f.failed[i].Reason {
+	for _, p := range f.failed {
+		switch p.Reason {
 		case result.Expired:
 			m.title = "the certificate has expired"
 		case result.WrongName:
@@ -129,7 +129,7 @@ func matchReplicaLost(f *facts) *match {
 	}
 	m := new(match{share: 1}).add(fmt.Sprintf("%d of %s up", s.Up, plural(total, "server"))).add(first(s.Lost)...).add(f.lateness()...)
 	if n := len(f.failed); n > 0 {
-		m.add(plural(n, "failed probe") + ", the latest: " + f.quote(&f.failed[n-1]))
+		m.add(plural(n, "failed probe") + ", the latest: " + f.quote(f.failed[n-1]))
 	}
 	if f.isLate() {
 		m.title, m.runbook = "servers behind the endpoint are gone, and the others are slower", "InferenceReplicaLossSlowsSurvivors"
@@ -195,7 +195,7 @@ func (f *facts) loading(p *Probe) bool {
 			started = r.Start
 		}
 	}
-	answered := slices.ContainsFunc(f.good, func(g Probe) bool { return g.Start.After(started) && g.Start.Before(p.Start) })
+	answered := slices.ContainsFunc(f.good, func(g *Probe) bool { return g.Start.After(started) && g.Start.Before(p.Start) })
 	return !started.IsZero() && p.Start.Sub(started) <= loadingFor && !answered
 }
 

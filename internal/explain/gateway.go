@@ -125,7 +125,7 @@ func matchGatewayQueue(f *facts) *match {
 	if len(f.failed) > 0 {
 		n, _ := f.share(byLoad)
 		m.ofLatency = false
-		m.add(fmt.Sprintf("%d of %s: %s", n, plural(len(f.failed), "failed probe"), f.quote(&f.failed[len(f.failed)-1])))
+		m.add(fmt.Sprintf("%d of %s: %s", n, plural(len(f.failed), "failed probe"), f.quote(f.failed[len(f.failed)-1])))
 	}
 	m.add(f.lateness()...).add(f.parts())
 	for _, line := range f.queue() {

@@ -56,10 +56,10 @@ type Series struct {
 }
 
 // latest returns the probes of the series that explain its state, the oldest first.
-func (s *Series) latest() []Probe {
-	var all []Probe
+func (s *Series) latest() []*Probe {
+	var all []*Probe
 	for _, k := range s.Log.Recent(recentProbes) {
-		p := Probe{Result: k.Result(), Module: s.Title, Reason: k.Reason()}
+		p := &Probe{Result: k.Result(), Module: s.Title, Reason: k.Reason()}
 		if p.Err != nil {
 			p.Error = safetext.Line(p.Err.Error(), maxErrorBytes)
 		}
@@ -120,7 +120,7 @@ func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gatewa
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.Changes = append(e.Changes, m.served.changes()...)
-	latest := make([][]Probe, len(all))
+	latest := make([][]*Probe, len(all))
 	for i, r := range all {
 		latest[i] = r.latest()
 	}
@@ -144,7 +144,7 @@ func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gatewa
 			}
 		}
 	}
-	slices.SortStableFunc(e.Probes, func(a, b Probe) int { return a.Start.Compare(b.Start) })
+	slices.SortStableFunc(e.Probes, func(a, b *Probe) int { return a.Start.Compare(b.Start) })
 	e.Succeeded = !m.well.IsZero()
 	if m.readings != nil {
 		e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval))
@@ -188,8 +188,8 @@ func StateOfProbes(all []*Series, began time.Time) health.State {
 	for _, r := range all {
 		latest := r.latest()
 		probes += len(latest)
-		for i := range latest {
-			if latest[i].Failed() {
+		for _, p := range latest {
+			if p.Failed() {
 				failed++
 			}
 		}
@@ -211,7 +211,7 @@ func StateOfProbes(all []*Series, began time.Time) health.State {
 
 // nowBegan returns when that began which the latencies of now are of: with the state, and while the endpoint is up with
 // the latest answers.
-func (e *Evidence) nowBegan(latest [][]Probe) time.Time {
+func (e *Evidence) nowBegan(latest [][]*Probe) time.Time {
 	began := e.Since
 	if e.State == health.Up || began.IsZero() {
 		began = time.Time{}
@@ -228,11 +228,10 @@ func (e *Evidence) nowBegan(latest [][]Probe) time.Time {
 }
 
 // speed returns the latencies of the latest answers since an instant.
-func (s *Series) speed(probes []Probe, from time.Time) Speed {
+func (s *Series) speed(probes []*Probe, from time.Time) Speed {
 	var ttft, tpot, whole []float64
-	for i := len(probes) - 1; i >= 0 && len(whole) < paceProbes; i-- {
-		p := &probes[i]
-		if p.Failed() || p.Imprecise || p.Start.Before(from) {
+	for _, p := range slices.Backward(probes) {
+		if p.Failed() || p.Imprecise || p.Start.Before(from) || len(whole) == paceProbes {
 			continue
 		}
 		whole = append(whole, p.Timing.Duration.Seconds())

@@ -21,25 +21,25 @@ func TestTTFTPartsAreEvidence(t *testing.T) {
 	}{
 		{
 			"queue of the gateway",
-			map[page.TTFTPart]float64{page.PartGatewayQueue: 1.8, page.PartPrefill: 0.15, page.PartRest: 0},
+			map[page.TTFTPart]float64{page.PartGatewayQueue: 1.8, "prefill": 0.15, "rest": 0},
 			Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(0.18, 0.18), config.RequestsWaiting: now(0)}},
 			GatewayQueue, "requests wait in the queue of the gateway", "TTFT in parts: gateway queue 1.8 s, prefill 150 ms",
 		},
 		{
 			"something between",
-			map[page.TTFTPart]float64{page.PartRest: 1.8, page.PartPrefill: 0.15},
+			map[page.TTFTPart]float64{"rest": 1.8, "prefill": 0.15},
 			Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(0.18, 0.18), config.RequestsWaiting: now(0)}},
 			GatewayFault, "a gateway or proxy between adds the delay", "TTFT in parts: rest 1.8 s, prefill 150 ms",
 		},
 		{
 			"queue of the servers",
-			map[page.TTFTPart]float64{page.PartEngineQueue: 1.6, page.PartPrefill: 0.2},
+			map[page.TTFTPart]float64{"engine_queue": 1.6, "prefill": 0.2},
 			Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(1.9, 0.18), config.QueueTime: levels(1.6, 0), config.RequestsWaiting: levels(12, 0)}},
 			QueueFull, "requests wait in the queue of the servers", "TTFT in parts: engine queue 1.6 s, prefill 200 ms",
 		},
 		{
 			"prefill",
-			map[page.TTFTPart]float64{page.PartPrefill: 1.8, page.PartNetwork: 0.1},
+			map[page.TTFTPart]float64{"prefill": 1.8, "network": 0.1},
 			Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(1.9, 0.18), config.PrefillTime: levels(1.8, 0.15), config.RequestsWaiting: now(0)}},
 			PrefillSlow, "", "TTFT in parts: prefill 1.8 s, network 100 ms",
 		},

@@ -28,55 +28,45 @@ const (
 	indexReady
 )
 
-// quantity is one of a reading: what it is in words, how its values are written, and how it follows from all pages and
-// those of the reading before, nil for none.
+// quantity is one of a reading: what it is in words, and how its values are written.
 type quantity struct {
 	config.Quantity
 	words string
 	show  func(float64) string
-	of    func(q config.Quantity, now, before *page.Total) *float64
 }
 
 // quantities are those of a reading.
 var quantities = [...]quantity{
-	indexUp:      {pagesUp, "", number, func(config.Quantity, *page.Total, *page.Total) *float64 { return nil }},
-	indexRunning: {config.RequestsRunning, "running requests", number, gauge},
-	indexWaiting: {config.RequestsWaiting, "waiting requests", number, gauge},
-	indexReady:   {config.BackendsReady, "backends ready", number, gauge},
-	{config.Backends, "backends", number, gauge},
-	{config.KVCacheUsage, "KV cache in use", percent, gauge},
-	{config.Preemptions, "preemptions per second", number, rate},
-	{config.GenerationTokens, "tokens per second", number, rate},
-	{hitRatio, "prefix cache hit ratio", percent, func(_ config.Quantity, now, _ *page.Total) *float64 { return now.HitRatio }},
-	{config.TTFT, "TTFT by the servers", seconds, mean},
-	{config.QueueTime, "time in the queue", seconds, mean},
-	{config.PrefillTime, "prefill time by the servers", seconds, mean},
-	{config.InterToken, "time between tokens by the servers", seconds, mean},
+	indexUp:      {pagesUp, "", number},
+	indexRunning: {config.RequestsRunning, "running requests", number},
+	indexWaiting: {config.RequestsWaiting, "waiting requests", number},
+	indexReady:   {config.BackendsReady, "backends ready", number},
+	{config.Backends, "backends", number},
+	{config.KVCacheUsage, "KV cache in use", percent},
+	{config.Preemptions, "preemptions per second", number},
+	{config.GenerationTokens, "tokens per second", number},
+	{hitRatio, "prefix cache hit ratio", percent},
+	{config.TTFT, "TTFT by the servers", seconds},
+	{config.QueueTime, "time in the queue", seconds},
+	{config.PrefillTime, "prefill time by the servers", seconds},
+	{config.InterToken, "time between tokens by the servers", seconds},
 }
 
-func gauge(q config.Quantity, now, _ *page.Total) *float64 {
-	if v, ok := now.Values[q]; ok {
+// of returns a quantity of all pages: a number, or the rate or the mean since those of the reading before, which is nil
+// where the two cannot be compared. It returns nil where the quantity is not known.
+func (q quantity) of(now, before *page.Total) *float64 {
+	v, shown := now.Values[q.Quantity]
+	switch {
+	case q.Quantity == hitRatio:
+		return now.HitRatio
+	case shown && !config.IsCounter(q.Quantity):
 		return &v
-	}
-	return nil
-}
-
-func rate(q config.Quantity, now, before *page.Total) *float64 {
-	if before == nil {
+	case before == nil:
 		return nil
+	case !shown:
+		return now.Mean(before, q.Quantity)
 	}
-	grown := now.Counted(before, q)
-	if grown != nil {
-		*grown /= now.At.Sub(before.At).Seconds()
-	}
-	return grown
-}
-
-func mean(q config.Quantity, now, before *page.Total) *float64 {
-	if before == nil {
-		return nil
-	}
-	return now.Mean(before, q)
+	return new(*now.Counted(before, q.Quantity) / now.At.Sub(before.At).Seconds())
 }
 
 const (
@@ -132,7 +122,7 @@ func (r *readings) add(statuses []page.Status) {
 		if now == nil {
 			continue
 		}
-		if v := q.of(q.Quantity, now, before); v != nil {
+		if v := q.of(now, before); v != nil {
 			next.values[i] = float32(*v)
 		}
 	}
@@ -205,10 +195,10 @@ const patienceOfPages = 500 * time.Millisecond
 
 // idle reports whether no request ran and none waited at the servers while one of the probes waited that timed out, as
 // far as a reading was made then.
-func (r *readings) idle(probes []Probe) bool {
+func (r *readings) idle(probes []*Probe) bool {
 	seen := false
 	for _, n := range r.latest {
-		waited := slices.ContainsFunc(probes, func(p Probe) bool {
+		waited := slices.ContainsFunc(probes, func(p *Probe) bool {
 			return p.Outcome.IsTimeout() && n.at.Sub(p.Start) > patienceOfPages && n.at.Before(p.Start.Add(p.Timing.Duration))
 		})
 		requests := float64(n.values[indexRunning] + n.values[indexWaiting])

@@ -83,16 +83,16 @@ func partsCases() []partsCase {
 	delayed := slots(8)
 	delayed.FixedDelay = 300 * ms
 	return []partsCase{
-		{"idle", &simulator.GatewayOptions{}, 2, slots(8), 600, 1, 5, page.PartPrefill},
+		{"idle", &simulator.GatewayOptions{}, 2, slots(8), 600, 1, 5, "prefill"},
 		{"gateway queue", &simulator.GatewayOptions{Limit: 1}, 2, slots(8), 200, 6, 2, page.PartGatewayQueue},
-		{"engine queue", &simulator.GatewayOptions{}, 1, slots(1), 200, 6, 2, page.PartEngineQueue},
-		{"both queues", &simulator.GatewayOptions{Limit: 3}, 1, slots(1), 200, 6, 2, page.PartEngineQueue},
-		{"long prefill", &simulator.GatewayOptions{Routing: simulator.PrefixAware}, 2, slots(8), 2500, 1, 4, page.PartPrefill},
-		{"slow network", &simulator.GatewayOptions{NetworkDelay: 300 * ms}, 2, slots(8), 200, 1, 4, page.PartNetwork},
-		{"idle, no gateway", nil, 1, slots(8), 600, 1, 5, page.PartPrefill},
-		{"engine queue, no gateway", nil, 1, slots(1), 200, 6, 2, page.PartEngineQueue},
-		{"long prefill, no gateway", nil, 1, slots(8), 2500, 1, 4, page.PartPrefill},
-		{"slow network, no gateway", nil, 1, delayed, 200, 1, 4, page.PartNetwork},
+		{"engine queue", &simulator.GatewayOptions{}, 1, slots(1), 200, 6, 2, "engine_queue"},
+		{"both queues", &simulator.GatewayOptions{Limit: 3}, 1, slots(1), 200, 6, 2, "engine_queue"},
+		{"long prefill", &simulator.GatewayOptions{Routing: simulator.PrefixAware}, 2, slots(8), 2500, 1, 4, "prefill"},
+		{"slow network", &simulator.GatewayOptions{NetworkDelay: 300 * ms}, 2, slots(8), 200, 1, 4, "network"},
+		{"idle, no gateway", nil, 1, slots(8), 600, 1, 5, "prefill"},
+		{"engine queue, no gateway", nil, 1, slots(1), 200, 6, 2, "engine_queue"},
+		{"long prefill, no gateway", nil, 1, slots(8), 2500, 1, 4, "prefill"},
+		{"slow network, no gateway", nil, 1, delayed, 200, 1, 4, "network"},
 	}
 }
 

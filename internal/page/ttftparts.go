@@ -29,28 +29,22 @@ const (
 // TTFTPart is a part of the time to first token of a client. The set is closed: it is a label value.
 type TTFTPart string
 
-// The parts, in the order of a request.
-const (
-	PartNetwork      TTFTPart = "network"       // a round trip to the address of the endpoint
-	PartGatewayQueue TTFTPart = "gateway_queue" // in the queue of the gateway
-	PartEngineQueue  TTFTPart = "engine_queue"  // in the queue of the engine
-	PartPrefill      TTFTPart = "prefill"       // from there to the first token
-	PartRest         TTFTPart = "rest"          // what no other part accounts for
-)
+// PartGatewayQueue is the time in the queue of the gateway.
+const PartGatewayQueue TTFTPart = "gateway_queue"
 
-// Indexes of the parts in TTFTParts; all before the rest are measured.
+// Indexes of the parts in TTFTParts, in the order of a request; all before the rest are measured.
 const (
-	ttftNetwork = iota
+	ttftNetwork = iota // a round trip to the address of the endpoint
 	ttftGatewayQueue
 	ttftEngineQueue
-	ttftPrefill
-	ttftRest
+	ttftPrefill // from there to the first token
+	ttftRest    // what no other part accounts for
 	numTTFTParts
 )
 
 // TTFTPartNames lists the closed set, in the order of TTFTParts.Seconds.
 func TTFTPartNames() []TTFTPart {
-	return []TTFTPart{PartNetwork, PartGatewayQueue, PartEngineQueue, PartPrefill, PartRest}
+	return []TTFTPart{"network", PartGatewayQueue, "engine_queue", "prefill", "rest"}
 }
 
 // TTFTParts is where the mean time to first token of probes went. It is never changed once made.
