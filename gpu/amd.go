@@ -18,8 +18,7 @@ const (
 	vendorNVIDIA = "0x10de"
 )
 
-// VendorsPresent reports which GPUs the PCI bus lists, whether they have a driver or not. sys is the directory of
-// sysfs.
+// VendorsPresent reports which GPUs the PCI bus of a sysfs lists, whether they have a driver or not.
 func VendorsPresent(sys string) (amd, nvidia bool) {
 	devices, _ := filepath.Glob(filepath.Join(sys, "bus/pci/devices/*")) // the pattern is well-formed
 	for _, device := range devices {

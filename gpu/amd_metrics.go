@@ -194,7 +194,7 @@ func link(path string) string {
 // fileCode returns the code of why a file was not read.
 func fileCode(err error) Code {
 	switch {
-	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EBUSY), errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EBUSY), errors.Is(err, syscall.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):
 		return CodeNoData // the GPU is reset, or sleeps
 	case errors.Is(err, fs.ErrPermission):
 		return CodeNoPermission

@@ -55,22 +55,14 @@ func (p Page) Sum(name string, labels ...string) float64 {
 
 // Has reports whether a family has a sample with the given labels.
 func (p Page) Has(name string, labels ...string) bool {
-	for _, m := range p[name].GetMetric() {
-		if HasLabels(m, labels) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p[name].GetMetric(), func(m *dto.Metric) bool { return HasLabels(m, labels) })
 }
 
 // HasLabels reports whether a metric has these labels: names and values in turn.
 func HasLabels(m *dto.Metric, pairs []string) bool {
-	for i := 0; i < len(pairs); i += 2 {
-		found := false
-		for _, l := range m.GetLabel() {
-			found = found || l.GetName() == pairs[i] && l.GetValue() == pairs[i+1]
-		}
-		if !found {
+	for pair := range slices.Chunk(pairs, 2) {
+		is := func(l *dto.LabelPair) bool { return l.GetName() == pair[0] && l.GetValue() == pair[1] }
+		if !slices.ContainsFunc(m.GetLabel(), is) {
 			return false
 		}
 	}
@@ -286,7 +278,8 @@ func Sysfs(t testing.TB, files ...string) string {
 			name, content, _ := strings.Cut(part, " --\n")
 			card, name, _ := strings.Cut(name, "/device/")
 			WriteFile(t, filepath.Join(device, name), fromText(t, name, content))
-			link := filepath.Join(sys, "class", "drm", card+number(base), "device")
+			// The length makes the names of cards of several files differ.
+			link := filepath.Join(sys, "class", "drm", card+fmt.Sprint(len(base)), "device")
 			if _, err := os.Lstat(link); err != nil {
 				symlink(t, device, link)
 				symlink(t, device, filepath.Join(sys, "bus/pci/devices", filepath.Base(device)))
@@ -296,9 +289,6 @@ func Sysfs(t testing.TB, files ...string) string {
 	WriteFile(t, filepath.Join(sys, "module/amdgpu/version"), []byte("6.12.12\n"))
 	return sys
 }
-
-// number makes the names of cards of several files differ.
-func number(file string) string { return fmt.Sprint(len(file)) }
 
 func fromText(t testing.TB, name, content string) []byte {
 	t.Helper()
