@@ -86,7 +86,7 @@ func (s *sender) gateway(st *page.Status, labels []string) {
 	for _, reason := range scrapeReasons() {
 		s.send("gateway_scrape_failures_total", float64(st.Failures[reason]), append(labels, string(reason))...)
 	}
-	all := snapshotOf(st)
+	all := st.Snapshot
 	if all == nil {
 		return
 	}

@@ -32,14 +32,6 @@ type serverValues struct {
 	status *page.Status
 }
 
-// snapshotOf returns the content of a server's page; nil unless it was read.
-func snapshotOf(st *page.Status) *page.Snapshot {
-	if st.State != page.Up {
-		return nil
-	}
-	return st.Snapshot
-}
-
 // serverFamily is a family of the series of servers.
 type serverFamily = familyOf[serverValues]
 
@@ -63,7 +55,7 @@ func readingFamilies() []*serverFamily {
 	return []*serverFamily{
 		statusGauge("server_up", func(st *page.Status) float64 { return number(st.State == page.Up) }),
 		newInfo("server_info", func(v serverValues) []*labelBlock {
-			if snapshotOf(v.status) == nil {
+			if v.status.Snapshot == nil {
 				return nil
 			}
 			return v.info
@@ -83,7 +75,7 @@ func readingFamilies() []*serverFamily {
 			}
 		}),
 		newOf("server_quantity_missing", emitEach(func(v serverValues, i int) float64 {
-			if s := snapshotOf(v.status); s == nil || !slices.Contains(s.Missing, quantities[i]) {
+			if s := v.status.Snapshot; s == nil || !slices.Contains(s.Missing, quantities[i]) {
 				return math.NaN()
 			}
 			return 1
@@ -108,7 +100,7 @@ func quantityFamilies(section string) []*serverFamily {
 			f.Help += " Buckets are those of the engine; only +Inf if it reports only a sum and a count."
 		}
 		all = append(all, &serverFamily{newFamily(f, nil), func(e encoder, f *family, v serverValues) {
-			s := snapshotOf(v.status)
+			s := v.status.Snapshot
 			switch {
 			case s == nil:
 			case f.Type == Histogram:
@@ -126,11 +118,10 @@ func quantityFamilies(section string) []*serverFamily {
 // prefixCacheRatioFamily is the share of the hits.
 func prefixCacheRatioFamily() *serverFamily {
 	return statusGauge("server_prefix_cache_hit_ratio", func(st *page.Status) float64 {
-		s := snapshotOf(st)
-		if s == nil || s.PrefixCacheUnit == "" || !(s.PrefixCacheRatio >= 0 && s.PrefixCacheRatio <= 1) {
-			return math.NaN()
+		if s := st.Snapshot; s != nil && s.HitRatio() != nil {
+			return *s.HitRatio()
 		}
-		return s.PrefixCacheRatio
+		return math.NaN()
 	})
 }
 
@@ -138,7 +129,7 @@ func prefixCacheRatioFamily() *serverFamily {
 func requestsFamily() *serverFamily {
 	finishes := config.Finishes()
 	return newOf("server_requests_total", emitEach(func(v serverValues, i int) float64 {
-		if s := snapshotOf(v.status); s != nil {
+		if s := v.status.Snapshot; s != nil {
 			return measure(Counter, s.Requests, finishes[i])
 		}
 		return math.NaN()

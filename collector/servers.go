@@ -129,7 +129,7 @@ func (e *Served) hasValues() bool {
 func (s *Servers) label(srv *server, e *Served, relabel bool) {
 	base := []pair{{"endpoint", e.id.Endpoint}, {"model", e.id.Model}, {"server", srv.status.Server}, {"engine", srv.engine}}
 	relabel = relabel || srv.block == nil
-	snapshot := snapshotOf(srv.status)
+	snapshot := srv.status.Snapshot
 	if snapshot != nil && snapshot.Engine != srv.engine {
 		srv.engine, base[3].value, relabel = snapshot.Engine, snapshot.Engine, true
 	}

@@ -162,16 +162,7 @@ func ourOwn(t Target, r *result.Result) []*commonpb.KeyValue {
 
 // phaseEnds names the moment at which each phase ends.
 func phaseEnds() [result.NumPhases]string {
-	return [result.NumPhases]string{
-		result.PhaseDNS:        "dns done",
-		result.PhaseConnect:    "connected",
-		result.PhaseTLS:        "tls done",
-		result.PhaseWrite:      "request sent",
-		result.PhaseFirstByte:  "first byte",
-		result.PhaseFirstToken: "first token",
-		result.PhaseDecode:     "last token",
-		result.PhaseClose:      "reply ended",
-	}
+	return [result.NumPhases]string{"dns done", "connected", "tls done", "request sent", "first byte", "first token", "last token", "reply ended"}
 }
 
 // eventsOf returns the moments of a probe in order: the end of each phase

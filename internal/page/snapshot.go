@@ -55,6 +55,14 @@ type Snapshot struct {
 	Backends map[string]*Snapshot
 }
 
+// HitRatio returns PrefixCacheRatio; nil while nothing was asked of the cache.
+func (s *Snapshot) HitRatio() *float64 {
+	if r := s.PrefixCacheRatio; s.PrefixCacheUnit != "" && r >= 0 && r <= 1 {
+		return &r
+	}
+	return nil
+}
+
 // Histogram is a cumulative histogram with the bounds of the engine.
 type Histogram struct {
 	// Bounds are the finite upper bounds, increasing, in the unit of what was measured.
@@ -182,8 +190,8 @@ func (t *Total) sum() {
 	}
 	hits, asked := 0.0, 0
 	for i, s := range t.pages {
-		if s.PrefixCacheUnit != "" && s.PrefixCacheRatio >= 0 {
-			hits, asked = hits+s.PrefixCacheRatio, asked+1
+		if ratio := s.HitRatio(); ratio != nil {
+			hits, asked = hits+*ratio, asked+1
 		}
 		for name, b := range s.Backends {
 			if t.Backends == nil {

@@ -257,11 +257,14 @@ func (k Kept) Document(t result.Target) *result.Document {
 func (k Kept) Start() time.Time { return ofNanoseconds(k.start) }
 
 // Outcome returns how the probe ended.
-func (k Kept) Outcome() result.Outcome {
+func (k Kept) Outcome() result.Outcome { return k.end().outcome }
+
+// end returns what is kept of a failure; of a success its outcome alone.
+func (k Kept) end() keptFailure {
 	if k.failure == nil {
-		return result.Success
+		return keptFailure{outcome: result.Success}
 	}
-	return k.failure.outcome
+	return *k.failure
 }
 
 // Timed reports whether the latencies of the probe count.
@@ -279,25 +282,15 @@ func (k Kept) Timing() (t result.Timing) {
 }
 
 // Advice returns that on a failure; "" is none.
-func (k Kept) Advice() string {
-	if k.failure == nil {
-		return ""
-	}
-	return k.failure.advice
-}
+func (k Kept) Advice() string { return k.end().advice }
 
 // Reason returns what the error of a failure is; "" is not known.
-func (k Kept) Reason() result.Reason {
-	if k.failure == nil {
-		return ""
-	}
-	return k.failure.reason
-}
+func (k Kept) Reason() result.Reason { return k.end().reason }
 
 // Message returns the error of a failure as the pages show it.
 func (k Kept) Message() string {
-	if k.failure != nil && k.failure.err != nil {
-		return k.failure.err.Error()
+	if err := k.end().err; err != nil {
+		return err.Error()
 	}
 	return string(k.Outcome())
 }
@@ -312,6 +305,7 @@ func (k Kept) Result() *result.Result {
 			Prompt: int(k.tokens[0]), Cached: int(k.tokens[1]), Output: int(k.tokens[2]), Reasoning: int(k.tokens[3]), Source: a.source,
 		},
 		Decoded: result.TokenSpan{First: int(k.decoded[0]), Last: int(k.decoded[1]), Tokens: int(k.decoded[2]), FirstTokens: int(k.decoded[3])},
+		Err:     k.end().err,
 		Length:  int(k.length), Concurrency: int(k.concurrency), Status: int(k.status),
 		Reused: f.reused, Buffered: f.buffered, Imprecise: f.imprecise, NoEndMarker: f.noEndMarker, NoFinish: f.noFinish, MoreEvents: f.moreEvents,
 		MaxTokensIgnored: f.capIgnored,
@@ -321,9 +315,6 @@ func (k Kept) Result() *result.Result {
 	}
 	if k.sent != absent {
 		r.Sent = r.Start.Add(k.sent.duration())
-	}
-	if k.failure != nil {
-		r.Err = k.failure.err
 	}
 	if x := k.rare; x != nil {
 		r.Turn, r.Call, r.Logprob, r.Vectors = x.turn, x.call, x.logprob, x.vectors

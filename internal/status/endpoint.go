@@ -399,7 +399,7 @@ func pagesOf(statuses []page.Status) []*Server {
 			s.Error = harmless(st.Err.Error())
 		}
 		if snap := st.Snapshot; snap != nil {
-			s.Engine, s.Hits = snap.Engine, hitsOf(snap)
+			s.Engine, s.Hits = snap.Engine, snap.HitRatio()
 			s.Values = make(map[string]float64, len(snap.Values))
 			for q, v := range snap.Values {
 				s.Values[string(q)] = v
@@ -429,13 +429,4 @@ func loadOf(statuses []page.Status) *Load {
 		}
 	}
 	return l
-}
-
-// hitsOf returns the hit ratio of the prefix cache; nil where nothing was
-// looked up.
-func hitsOf(s *page.Snapshot) *float64 {
-	if r := s.PrefixCacheRatio; s.PrefixCacheUnit != "" && r >= 0 && r <= 1 {
-		return &r
-	}
-	return nil
 }
