@@ -214,14 +214,12 @@ func localBandwidths(all gpu.Snapshots) map[string]float64 {
 
 // localBandwidth returns the sum over the GPUs of an endpoint, 0 unless each of
 // them is known.
-func localBandwidth(local map[string]float64, uuids []string) float64 {
-	var sum float64
+func localBandwidth(local map[string]float64, uuids []string) (sum float64) {
 	for _, uuid := range uuids {
-		one := local[uuid]
-		if one == 0 {
+		if local[uuid] == 0 {
 			return 0
 		}
-		sum += one
+		sum += local[uuid]
 	}
 	return sum
 }

@@ -128,24 +128,23 @@ func (p *probe) perSecond(n int, in time.Duration) float64 {
 	return float64(n) / in.Seconds()
 }
 
+// flaw returns the row of a counter of probes of which something holds that ought not to.
+func flaw(name, help string, holds func(p *probe) bool) row {
+	return row{Name: name, Help: help, Flaw: true, Count: func(p *probe, _ int) int { return one(holds(p)) }}
+}
+
 // untimedRows count probes of all kinds whose latencies count nowhere.
 func untimedRows() []row {
 	return []row{
-		{
-			Name: "probe_imprecise_total", Flaw: true,
-			Help:  "Probes whose latencies are unreliable: the exporter was too busy, its clock was unstable, or the reply was compressed. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives except availability.",
-			Count: func(p *probe, _ int) int { return one(p.Imprecise) },
-		},
-		{
-			Name: "probe_disturbed_total", Flaw: true,
-			Help:  "Probes during which the exporter sent a burst of requests to the same endpoint. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives.",
-			Count: func(p *probe, _ int) int { return one(p.Disturbed) },
-		},
-		{
-			Name: "probe_confirmations_total", Flaw: true,
-			Help:  "Probes that the exporter added soon after a failure to confirm it. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives, because they come after failures only.",
-			Count: func(p *probe, _ int) int { return one(p.Confirmation) },
-		},
+		flaw("probe_imprecise_total",
+			"Probes whose latencies are unreliable: the exporter was too busy, its clock was unstable, or the reply was compressed. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives except availability.",
+			func(p *probe) bool { return p.Imprecise }),
+		flaw("probe_disturbed_total",
+			"Probes during which the exporter sent a burst of requests to the same endpoint. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives.",
+			func(p *probe) bool { return p.Disturbed }),
+		flaw("probe_confirmations_total",
+			"Probes that the exporter added soon after a failure to confirm it. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives, because they come after failures only.",
+			func(p *probe) bool { return p.Confirmation }),
 	}
 }
 

@@ -14,13 +14,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// selfFamily returns the family of the exporter with a name without inference_exporter_. That of
-// the build is made by client_golang.
-func selfFamily(name string) Family {
-	all := sections()["exporter"]
-	return all[slices.IndexFunc(all, func(f Family) bool { return f.Name == namePrefix+"exporter_"+name })]
-}
-
 // Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to
 // 256 MiB.
 var (
@@ -49,13 +42,13 @@ type Self struct {
 func NewSelf(reg prometheus.Registerer) *Self {
 	register := promauto.With(reg)
 	gauge := func(name string) prometheus.Gauge {
-		return register.NewGauge(prometheus.GaugeOpts(selfFamily(name).opts()))
+		return register.NewGauge(prometheus.GaugeOpts(written("exporter_" + name).opts()))
 	}
 	counter := func(name string) prometheus.Counter {
-		return register.NewCounter(prometheus.CounterOpts(selfFamily(name).opts()))
+		return register.NewCounter(prometheus.CounterOpts(written("exporter_" + name).opts()))
 	}
 	counters := func(name string) *prometheus.CounterVec { // all at zero
-		f := selfFamily(name)
+		f := written("exporter_" + name)
 		vec := register.NewCounterVec(prometheus.CounterOpts(f.opts()), f.Labels)
 		for _, v := range f.Values {
 			vec.WithLabelValues(v)
@@ -63,9 +56,9 @@ func NewSelf(reg prometheus.Registerer) *Self {
 		return vec
 	}
 	histogram := func(name string, bounds []float64) prometheus.Histogram {
-		return register.NewHistogram(selfFamily(name).histogramOpts(bounds))
+		return register.NewHistogram(written("exporter_" + name).histogramOpts(bounds))
 	}
-	rejected := selfFamily("discovery_rejected_targets")
+	rejected := written("exporter_discovery_rejected_targets")
 	s := &Self{
 		endpoints: gauge("endpoints"), inFlight: gauge("probes_in_flight"), silent: gauge("discovery_silent_sources"),
 		reloaded: gauge("config_last_reload_successful"), reloadedAt: gauge("config_last_reload_success_timestamp_seconds"),
@@ -87,7 +80,7 @@ func NewSelf(reg prometheus.Registerer) *Self {
 func (s *Self) watch(collect func(*sender), names ...string) {
 	var families []Family
 	for _, name := range names {
-		families = append(families, selfFamily(name))
+		families = append(families, written("exporter_"+name))
 	}
 	s.registerer.MustRegister(newTable(families, collect))
 }

@@ -38,11 +38,26 @@ type serverFamily = familyOf[serverValues]
 // serverFamilies returns the families of servers in the order of the
 // documentation.
 func serverFamilies() []*serverFamily {
+	ratio := statusGauge("server_prefix_cache_hit_ratio", func(st *page.Status) float64 {
+		if s := st.Snapshot; s != nil {
+			if hits := s.HitRatio(); hits != nil {
+				return *hits
+			}
+		}
+		return math.NaN()
+	})
+	finishes := config.Finishes()
+	requests := newOf("server_requests_total", emitEach(func(v serverValues, i int) float64 {
+		if s := v.status.Snapshot; s != nil {
+			return measure(Counter, s.Requests, finishes[i])
+		}
+		return math.NaN()
+	}))
 	return slices.Concat(
 		readingFamilies(),
 		quantityFamilies("load"),
-		quantityFamilies("prefix cache"), []*serverFamily{prefixCacheRatioFamily()}, quantityFamilies("external cache"),
-		quantityFamilies("tokens"), []*serverFamily{requestsFamily()}, quantityFamilies("work"),
+		quantityFamilies("prefix cache"), []*serverFamily{ratio}, quantityFamilies("external cache"),
+		quantityFamilies("tokens"), []*serverFamily{requests}, quantityFamilies("work"),
 		quantityFamilies("transfers"),
 		quantityFamilies("estimates"),
 		quantityFamilies("distributions"),
@@ -113,27 +128,6 @@ func quantityFamilies(section string) []*serverFamily {
 		}})
 	}
 	return all
-}
-
-// prefixCacheRatioFamily is the share of the hits.
-func prefixCacheRatioFamily() *serverFamily {
-	return statusGauge("server_prefix_cache_hit_ratio", func(st *page.Status) float64 {
-		if s := st.Snapshot; s != nil && s.HitRatio() != nil {
-			return *s.HitRatio()
-		}
-		return math.NaN()
-	})
-}
-
-// requestsFamily is the ended requests.
-func requestsFamily() *serverFamily {
-	finishes := config.Finishes()
-	return newOf("server_requests_total", emitEach(func(v serverValues, i int) float64 {
-		if s := v.status.Snapshot; s != nil {
-			return measure(Counter, s.Requests, finishes[i])
-		}
-		return math.NaN()
-	}))
 }
 
 // statusGauge returns a family of one gauge for each server, up or not.

@@ -344,7 +344,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	e.notice()
 	d := &Detail{Row: *e.currentRow(now), At: stats.UnixSeconds(now), Version: b.version.Load()}
 	d.Restarts, d.Changes = restarts, e.changes(restarts)
-	servers, target := e.servers, e.target()
+	servers, target := e.servers, result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
 	d.TTFTParts = e.parts
 	gateway := e.cfg.Gateway
 	d.Findings = append([]*Module(nil), e.findings...)
@@ -361,11 +361,6 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	d.Gateway = b.gateway(gateway)
 	d.Pages = pagesOf(servers)
 	return d, true
-}
-
-// target is the endpoint in the words of the documents of its probes.
-func (e *Endpoint) target() result.Target {
-	return result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
 }
 
 // page returns the series as the page shows it at a moment, but for what complete adds, which

@@ -142,18 +142,15 @@ func (p *Probes) Observe(o *series.Observation) {
 	e.events.observe(r, e.found)
 	e.identify(r)
 	if last, ok := p.log.Last(); ok && r.Outcome != result.Success {
-		p.failure = p.failureOf(last)
+		p.failure = &Failure{
+			At: stats.UnixSeconds(last.Start()), Module: p.id.Module, Outcome: last.Outcome(), Message: last.Message(), Advice: last.Advice(),
+		}
 		if p.counts() {
 			e.failure = p.failure
 		}
 	}
 	e.notice()
 	e.touch()
-}
-
-// failureOf returns a failed probe as the page shows it.
-func (p *Probes) failureOf(k series.Kept) *Failure {
-	return &Failure{At: stats.UnixSeconds(k.Start()), Module: p.id.Module, Outcome: k.Outcome(), Message: k.Message(), Advice: k.Advice()}
 }
 
 // window returns the statistics of the last hour, of probes that are judged and wait for a

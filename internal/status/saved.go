@@ -57,8 +57,7 @@ func (p *Probes) Save(s *SavedSeries) {
 func (b *Board) Restarted() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.restarts = append(b.restarts, b.now().Unix())
-	b.restarts = b.restarts[max(0, len(b.restarts)-maxRestarts):]
+	b.restarts = stats.AppendLatest(b.restarts, b.now().Unix(), maxRestarts)
 }
 
 // Restarts returns the restarts that are kept as Unix times, the latest last.
