@@ -60,7 +60,12 @@ func Key(at, k string) string { return string(path(at).key(k)) }
 
 // isPlain reports whether k needs no quotes in a path; quotes keep paths unambiguous.
 func isPlain(k string) bool {
-	return k != "" && strings.Trim(k, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == ""
+	for _, c := range []byte(k) {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return k != ""
 }
 
 // maxQuoted bounds what a message repeats of the file, in bytes: more than any valid name has.

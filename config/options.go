@@ -264,8 +264,8 @@ func (d *decoder) finish(p path, v reflect.Value) {
 				continue
 			}
 			d.checkOption(&o, p, v, f)
-			if at := p.key(o.key); o.own && (!f.IsZero() || d.written(at)) {
-				d.finish(at, f)
+			if o.own && (!f.IsZero() || d.written(p.key(o.key))) {
+				d.finish(p.key(o.key), f)
 			}
 		}
 		if c, ok := v.Addr().Interface().(checker); ok {
