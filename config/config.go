@@ -18,9 +18,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
-// maxFileBytes bounds the configuration file.
-const maxFileBytes = 16 << 20
-
 // Config is a configuration with every value resolved: nothing in it waits for a default.
 type Config struct {
 	// Global holds what all modules and endpoints share.

@@ -11,9 +11,6 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxWeight bounds how often a length or a prompt is drawn relative to others.
-const maxWeight = 1000
-
 // Lengths are numbers of tokens to ask for: one (`256`), a ladder of several
 // that are each asked by themselves (`[8000, 32000]`), or a mix from which each
 // probe draws by weight (`{256: 3, 2048: 1}`).

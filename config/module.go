@@ -38,6 +38,8 @@ const (
 	maxLengths     = 16
 	maxRungs       = 32
 	maxLevels      = 8
+	maxWeight      = 1000 // of a length or a prompt, relative to others
+	maxPromptBytes = 1 << 20
 	maxBurstTokens = 4_000_000 // all are in memory at once, at some 6 bytes each
 	maxBurstBytes  = 6 * maxBurstTokens
 )
@@ -202,9 +204,6 @@ func (m *Module) Rungs() []Rung {
 	}
 	return all
 }
-
-// maxPromptBytes bounds the text of a prompt.
-const maxPromptBytes = 1 << 20
 
 // textProblem returns what is wrong with the text of a prompt; "" if nothing is.
 func textProblem(text string) string {

@@ -177,11 +177,11 @@ func expandEnv(s string) (string, error) {
 	return expanded, err
 }
 
-// Bounds of a file with a secret or certificates, and of one with prompts or arrivals: traces
-// have lines of several kB.
+// Bounds of files, in bytes.
 const (
-	maxSecretBytes  = 1 << 20
-	maxRecordsBytes = 64 << 20
+	maxFileBytes    = 16 << 20 // the configuration
+	maxSecretBytes  = 1 << 20  // a secret or certificates
+	maxRecordsBytes = 64 << 20 // prompts or arrivals: traces have lines of several kB
 )
 
 // isFileKey reports whether a key names one or several files.
