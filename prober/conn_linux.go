@@ -46,6 +46,7 @@ type stampReceiver struct {
 	calledAt time.Time // before the latest system call
 	empty    time.Time // the socket held nothing
 	err      error
+	info     unix.TCPInfo
 }
 
 func newReceiver(c net.Conn) receiver {
@@ -92,12 +93,11 @@ const tcpInfoSize = uint32(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in) + unsafe
 // progress implements receiver. The system call is made without notice to the
 // scheduler, as in recvmsg.
 func (r *stampReceiver) progress() (p progress, ok bool) {
-	var info unix.TCPInfo // on the heap, by the function below: the stack of a read is deep enough
 	size := uint32(unix.SizeofTCPInfo)
 	err := r.raw.Control(func(fd uintptr) {
 		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO,
-			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-		p = progress{info.Data_segs_in, info.Bytes_received, int(info.Advmss)}
+			uintptr(unsafe.Pointer(&r.info)), uintptr(unsafe.Pointer(&size)), 0)
+		p = progress{r.info.Data_segs_in, r.info.Bytes_received, int(r.info.Advmss)}
 		ok = errno == 0 && size >= tcpInfoSize
 	})
 	return p, ok && err == nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -101,6 +102,7 @@ func (d *daemon) apply() error {
 	}
 	d.active.Store(&activeConfig{Config: cfg, at: began})
 	d.env.logger.Info("configuration reloaded", "endpoints", d.fleet.Size(), "took", time.Since(began).Round(time.Millisecond))
+	go debug.FreeOSMemory() // for a moment what was replaced took room beside what replaced it
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/procfs"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
@@ -46,6 +47,15 @@ func BenchmarkMemory(b *testing.B) {
 				add(24, 7*day, 6*time.Hour)
 				add(18, day, time.Hour)
 				add(600, total, 30*time.Second)
+				self, err := procfs.Self()
+				if err != nil {
+					b.Fatal(err)
+				}
+				stat, err := self.Stat()
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(float64(stat.ResidentMemory())/1e6, "MB-RSS-full")
 				b.ReportMetric((heap()-before)/float64(n), "B/endpoint-full")
 				f.Close()
 			}
