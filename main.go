@@ -13,9 +13,7 @@ import (
 func main() {
 	runtime.MemProfileRate = 0 // nothing reads a profile of the heap, whose samples take memory
 	if os.Getenv("GOGC") == "" {
-		// The memory in use changes little: collecting garbage more often costs less
-		// than the memory that it would otherwise take.
-		debug.SetGCPercent(25)
+		debug.SetGCPercent(25) // until the number of endpoints is known
 	}
 	os.Exit(app.Main(app.Options{Stdout: os.Stdout, Stderr: os.Stderr}))
 }

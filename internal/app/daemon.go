@@ -73,6 +73,7 @@ type daemon struct {
 	pushes    *otlp.Metrics
 	web       *web.Server
 	reloads   chan chan error // requests to reload, each with where the error goes
+	gcPercent int             // by how much the heap grows before garbage is collected; 0 is not set
 }
 
 // exports gives the results of probes to what is exported of them.
