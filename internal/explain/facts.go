@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -167,7 +168,8 @@ func (f *facts) tally() string {
 	if f.Failed == 0 {
 		return ""
 	}
-	line := fmt.Sprintf("%d of %s failed (%.0f %%) since %s", f.Failed, plural(f.Of, "probe"), 100*float64(f.Failed)/float64(f.Of), clock(f.Since))
+	share := float64(f.Failed) / float64(f.Of)
+	line := fmt.Sprintf("%d of %s failed (%.0f %%) since %s", f.Failed, plural(f.Of, "probe"), 100*share, clock(f.Since))
 	if f.Spells > 1 {
 		line += fmt.Sprintf(", in %d spells", f.Spells)
 	}
@@ -205,6 +207,9 @@ func outcomes(of ...result.Outcome) func(*Probe) bool {
 func status(of ...int) func(*Probe) bool {
 	return func(p *Probe) bool { return p.Outcome == result.HTTPError && slices.Contains(of, p.Status) }
 }
+
+// noUpstream reports whether what is in front of the servers answered, and said that none of them did.
+func noUpstream(p *Probe) bool { return status(http.StatusBadGateway, http.StatusGatewayTimeout)(p) }
 
 // pagesGone reports whether pages of servers are known, and none answers.
 func (f *facts) pagesGone() bool {

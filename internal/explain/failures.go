@@ -138,11 +138,9 @@ func matchReplicaLost(f *facts) *match {
 }
 
 func matchProcessGone(f *facts) *match {
-	viaGateway := func(p *Probe) bool {
-		return f.pagesGone() && (p.Outcome == result.Overloaded && !saysLoading.MatchString(p.Error) || status(http.StatusBadGateway, http.StatusGatewayTimeout)(p))
-	}
 	m := f.failures(func(p *Probe) bool {
-		return p.Outcome == result.ConnectError && p.Reason == result.Refused || viaGateway(p) || p.Outcome == result.Truncated && f.pagesGone()
+		viaGateway := noUpstream(p) || p.Outcome == result.Truncated || p.Outcome == result.Overloaded && !saysLoading.MatchString(p.Error)
+		return p.Outcome == result.ConnectError && p.Reason == result.Refused || viaGateway && f.pagesGone()
 	})
 	if m != nil && f.pagesGone() {
 		m.add(first(f.Servers.Lost)...)
@@ -210,7 +208,7 @@ func matchLoading(f *facts) *match {
 func matchServerError(f *facts) *match {
 	m := f.failures(func(p *Probe) bool {
 		closed := p.Outcome == result.Truncated && p.Status == 0 && !f.pagesGone()
-		failed := p.Outcome == result.HTTPError && p.Status/100 == 5 && !status(http.StatusBadGateway, http.StatusGatewayTimeout)(p)
+		failed := p.Outcome == result.HTTPError && p.Status/100 == 5 && !noUpstream(p)
 		return closed || failed || p.Outcome == result.StreamError
 	})
 	if m != nil && f.NoKey {

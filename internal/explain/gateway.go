@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"math"
-	"net/http"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -15,11 +14,10 @@ func matchGatewayLost(f *facts) *match {
 	if g == nil || g.Up > 0 || len(g.Lost) == 0 || !g.WasRead {
 		return nil
 	}
-	passes := status(http.StatusBadGateway, http.StatusGatewayTimeout)
 	silent := outcomes(
 		result.ConnectError, result.TimeoutConnect, result.TimeoutFirstToken, result.TimeoutStall, result.Truncated, result.Overloaded,
 	)
-	m := f.failures(func(p *Probe) bool { return silent(p) || passes(p) })
+	m := f.failures(func(p *Probe) bool { return silent(p) || noUpstream(p) })
 	if m == nil {
 		return nil
 	}

@@ -101,8 +101,9 @@ func matchPrefixCacheLost(f *facts) *match {
 
 func matchGateway(f *facts) *match {
 	if !f.pagesGone() {
-		between := status(http.StatusRequestTimeout, http.StatusBadGateway, http.StatusGatewayTimeout)
-		m := f.failures(func(p *Probe) bool { return between(p) || p.Outcome == result.ProtocolError && f.Succeeded })
+		m := f.failures(func(p *Probe) bool {
+			return noUpstream(p) || status(http.StatusRequestTimeout)(p) || p.Outcome == result.ProtocolError && f.Succeeded
+		})
 		if m != nil {
 			m.runbook = "InferenceProbeFailing"
 			return m.add(f.gatewayLines()...).withServers(f)
@@ -296,10 +297,11 @@ func (f *facts) stepLines() []string {
 
 // String returns the step in words.
 func (s Step) String() string {
-	text := fmt.Sprintf("%s of %s rose from %s to %s at %s", strings.ToUpper(string(s.Metric)), s.Module, seconds(s.Before), seconds(s.After), clock(s.Time()))
+	what, from, to := strings.ToUpper(string(s.Metric)), seconds(s.Before), seconds(s.After)
 	if s.Metric == series.MetricFailures {
-		text = fmt.Sprintf("failures of %s rose from %s to %s of the probes at %s", s.Module, percent(s.Before), percent(s.After), clock(s.Time()))
+		what, from, to = "failures", percent(s.Before), percent(s.After)+" of the probes"
 	}
+	text := fmt.Sprintf("%s of %s rose from %s to %s at %s", what, s.Module, from, to, clock(s.Time()))
 	if len(s.Beside) > 0 {
 		text += "; at that time: " + strings.Join(s.Beside, ", ")
 	}

@@ -221,8 +221,12 @@ func (e *Endpoint) look(ctx context.Context, known Known, name string) []reading
 		answered = answered || !silent[page.Host]
 	}
 	if !answered && found.page == nil { // that all is down says nothing about the page
-		found.wait = e.nextWait(name)
-		found.lookAt = start.Add(found.wait - time.Duration(e.cfg.Servers.Interval)/2) // readings are not exactly on time
+		interval := time.Duration(e.cfg.Servers.Interval)
+		found.wait = interval
+		if e.found.engine == name {
+			found.wait = max(interval, min(2*e.found.wait, lookAgain))
+		}
+		found.lookAt = start.Add(found.wait - interval/2) // readings are not exactly on time
 	}
 	e.found = found
 	return kept
@@ -237,15 +241,6 @@ func countHosts(pages []*url.URL, silent map[string]bool) int {
 		}
 	}
 	return len(hosts)
-}
-
-// nextWait returns how long to wait after a look where nothing answered.
-func (e *Endpoint) nextWait(name string) time.Duration {
-	wait := time.Duration(e.cfg.Servers.Interval)
-	if e.found.engine == name && e.found.wait > 0 {
-		wait = max(wait, min(2*e.found.wait, lookAgain))
-	}
-	return wait
 }
 
 // isSilent reports whether a failure is one of the server and not of a page.
