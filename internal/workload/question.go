@@ -39,8 +39,7 @@ type Kind struct {
 }
 
 const (
-	// TemplateTokens is what a chat template adds to a prompt at most.
-	TemplateTokens = 64
+	TemplateTokens = 64 // what a chat template adds to a prompt at most
 	// ShortPrompt bounds built-in questions and passages, with what a server writes around
 	// a tool or a schema, in tokens.
 	ShortPrompt = 600

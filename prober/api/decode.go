@@ -110,10 +110,8 @@ const (
 	// densest of real replies, have five bytes for each.
 	maxValues     = 100_000
 	bytesPerValue = 3
-	// maxCount is the largest believable count of tokens.
-	maxCount = 100_000_000
-	// maxServerTime is the longest believable time of one request.
-	maxServerTime = 24 * time.Hour
+	maxCount      = 100_000_000    // the largest believable count of tokens
+	maxServerTime = 24 * time.Hour // the longest believable time of one request
 )
 
 // parseJSON parses a JSON text; its depth is bounded by fastjson.MaxDepth. The

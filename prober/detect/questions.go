@@ -163,9 +163,9 @@ func readInfo(f *Finding, body []byte) string {
 		ModelID        string `json:"model_id"`
 		Router         string
 		MaxBestOf      *int                       `json:"max_best_of"`
-		MaxTotalTokens *int                       `json:"max_total_tokens"`
+		MaxTotalTokens int                        `json:"max_total_tokens"`
 		ModelType      map[string]json.RawMessage `json:"model_type"`
-		MaxInputLength *int                       `json:"max_input_length"`
+		MaxInputLength int                        `json:"max_input_length"`
 		Version        string
 	}
 	if json.Unmarshal(body, &info) != nil || info.ModelID == "" {
@@ -174,35 +174,20 @@ func readInfo(f *Finding, body []byte) string {
 	said, length := "model_id "+printable(info.ModelID), info.MaxTotalTokens
 	switch {
 	case strings.HasPrefix(info.Router, "text-generation-router") || info.MaxBestOf != nil:
-		f.Engine = api.TGI
-		if f.API == "" {
-			f.API = tgiNative
-		}
+		f.Engine, f.API = api.TGI, cmp.Or(f.API, tgiNative)
 	case len(info.ModelType) == 1:
 		f.Engine, length = api.TEI, info.MaxInputLength
 		for t := range info.ModelType { // the one
-			f.API = apiOfType(t)
+			f.API = map[string]string{"embedding": teiEmbed, "reranker": rerank}[t] // a classifier has none
 			said = join(said, "model_type "+printable(t))
 		}
 	default:
 		return ""
 	}
 	if len(f.Models) == 0 {
-		f.Models = usable([]api.ModelInfo{{ID: info.ModelID, MaxModelLen: positive(length)}})
+		f.Models = usable([]api.ModelInfo{{ID: info.ModelID, MaxModelLen: cmp.Or(max(0, length), api.Unknown)}})
 	}
 	return join(said, f.setVersion(info.Version))
-}
-
-// apiOfType returns the protocol for a type of model of
-// text-embeddings-inference. A classifier has none.
-func apiOfType(t string) string {
-	switch t {
-	case "embedding":
-		return teiEmbed
-	case "reranker":
-		return rerank
-	}
-	return ""
 }
 
 // readTags reads the list of models of Ollama.
@@ -234,10 +219,7 @@ func readTriton(f *Finding, body []byte) string {
 	if json.Unmarshal(body, &meta) != nil || meta.Name != "triton" {
 		return ""
 	}
-	f.Engine = api.Triton
-	if f.API == "" {
-		f.API = tritonGenerate
-	}
+	f.Engine, f.API = api.Triton, cmp.Or(f.API, tritonGenerate)
 	return join("name triton", f.setVersion(meta.Version))
 }
 
@@ -311,11 +293,4 @@ func countModels(models []api.ModelInfo) string {
 		return "1 model"
 	}
 	return strconv.Itoa(len(models)) + " models"
-}
-
-func positive(n *int) int {
-	if n == nil || *n <= 0 {
-		return api.Unknown
-	}
-	return *n
 }

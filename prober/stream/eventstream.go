@@ -9,10 +9,9 @@ import (
 
 const (
 	// preludeSize is two lengths and their checksum; crcSize a checksum.
-	preludeSize = 12
-	crcSize     = 4
-	// maxEventHeaders is the most bytes of headers that the format allows.
-	maxEventHeaders = 128 << 10
+	preludeSize     = 12
+	crcSize         = 4
+	maxEventHeaders = 128 << 10 // the most bytes of headers that the format allows
 )
 
 // eventStreamReader reads messages of the format

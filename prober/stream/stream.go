@@ -61,14 +61,10 @@ type Framing int
 
 // The framings.
 const (
-	// SSE is server-sent events.
-	SSE Framing = iota
-	// NDJSON is one JSON value in each line.
-	NDJSON
-	// EventStream is the binary format of AWS, application/vnd.amazon.eventstream.
-	EventStream
-	// Whole takes the whole body as one frame.
-	Whole
+	SSE         Framing = iota // server-sent events
+	NDJSON                     // one JSON value in each line
+	EventStream                // the binary format of AWS, application/vnd.amazon.eventstream
+	Whole                      // the whole body as one frame
 )
 
 // Reader cuts a body into frames.
@@ -104,11 +100,9 @@ func New(f Framing, r io.Reader, l Limits) Reader {
 const (
 	// firstBuffer holds several events of a usual reply; the buffer doubles
 	// from there up to its limit.
-	firstBuffer = 4 << 10
-	// headSize is how much of a body without frames is kept for diagnosis.
-	headSize = 2 << 10
-	// maxEmptyReads is how many reads in a row may bring nothing, as in bufio.
-	maxEmptyReads = 100
+	firstBuffer   = 4 << 10
+	headSize      = 2 << 10 // how much of a body without frames is kept for diagnosis
+	maxEmptyReads = 100     // how many reads in a row may bring nothing, as in bufio
 )
 
 // buffer holds what was read of a body and not yet cut into frames.

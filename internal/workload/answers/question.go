@@ -163,12 +163,10 @@ var phrases = workload.Decoded[struct {
 }]("phrases.yml", phrasesFile)
 
 const (
-	// MaxDeck is the most entries of a Deck.
-	MaxDeck = 100_000
+	MaxDeck = 100_000 // the most entries of a Deck
 	// maxRound bounds a round, at 4 bytes for each turn.
 	maxRound = 4 * MaxDeck
-	// maxRatio is how many times as heavy as the lightest an entry can be.
-	maxRatio = 1e6
+	maxRatio = 1e6 // how many times as heavy as the lightest an entry can be
 )
 
 // Deck draws from a list in rounds, in random order: in each, the lightest entry has one turn,

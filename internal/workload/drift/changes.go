@@ -143,8 +143,7 @@ const (
 	// slack is what is taken from each deviation before they are summed up, and
 	// threshold the sum that is a shift.
 	slack, threshold = 1, 22
-	// calm is the sum below which a score is taken for one of the baseline.
-	calm = 3
+	calm             = 3 // the sum below which a score is taken for one of the baseline
 )
 
 type score struct {
@@ -174,32 +173,33 @@ func (s *score) observe(r *result.Result, now time.Time) {
 // shift reports whether the mean of what it observes has moved: two cumulative sums
 // (CUSUM), one for each direction, of the deviations from a baseline.
 type shift struct {
-	baseline    []float64 // sorted
+	Baseline    []float64 `json:"baseline"` // sorted
 	mean, noise float64   // of the baseline
-	up, down    float64
+	Up          float64   `json:"up"`
+	Down        float64   `json:"down"`
 }
 
 // observe adds a value and reports whether the mean is another one. After that it
 // must learn again.
 func (s *shift) observe(v float64) (shifted bool) {
-	if len(s.baseline) < minBaseline {
+	if len(s.Baseline) < minBaseline {
 		s.learn(v)
 		return false
 	}
 	off := min(clip, max(-clip, (v-s.mean)/s.noise))
-	s.up = max(0, s.up+off-slack)
-	s.down = max(0, s.down-off-slack)
-	most := max(s.up, s.down)
-	if len(s.baseline) < maxBaseline && most < calm {
+	s.Up = max(0, s.Up+off-slack)
+	s.Down = max(0, s.Down-off-slack)
+	most := max(s.Up, s.Down)
+	if len(s.Baseline) < maxBaseline && most < calm {
 		s.learn(v)
 	}
 	return most > threshold
 }
 
 func (s *shift) learn(v float64) {
-	i, _ := slices.BinarySearch(s.baseline, v)
-	s.baseline = slices.Insert(s.baseline, i, v)
-	if len(s.baseline) >= minBaseline {
+	i, _ := slices.BinarySearch(s.Baseline, v)
+	s.Baseline = slices.Insert(s.Baseline, i, v)
+	if len(s.Baseline) >= minBaseline {
 		s.judgeBy()
 	}
 }
@@ -208,33 +208,31 @@ func (s *shift) learn(v float64) {
 // quarter at each end; the noise is taken for a little more than it seems, as few values
 // give it badly.
 func (s *shift) judgeBy() {
-	n := len(s.baseline)
-	inner := s.baseline[n/4 : n-n/4]
+	n := len(s.Baseline)
+	inner := s.Baseline[n/4 : n-n/4]
 	sum := 0.0
 	for _, b := range inner {
 		sum += b
 	}
 	s.mean = sum / float64(len(inner))
-	middle := stats.Median(s.baseline)
+	middle := stats.Median(s.Baseline)
 	residuals := make([]float64, n)
-	for k, b := range s.baseline {
+	for k, b := range s.Baseline {
 		residuals[k] = b - middle
 	}
 	s.noise = max(minScoreNoise, stats.Deviation(residuals, residuals)*(1+5/float64(n)))
 }
 
 type savedScore struct {
-	Baseline []float64 `json:"baseline"` // sorted
-	Up       float64   `json:"up"`
-	Down     float64   `json:"down"`
-	Changed  time.Time `json:"changed,omitzero"`
+	shift
+	Changed time.Time `json:"changed,omitzero"`
 }
 
 func (s *score) save() any {
-	if len(s.shift.baseline) == 0 {
+	if len(s.shift.Baseline) == 0 {
 		return nil
 	}
-	return savedScore{s.shift.baseline, s.shift.up, s.shift.down, s.last}
+	return savedScore{s.shift, s.last}
 }
 
 func (s *score) restore(data []byte) error {
@@ -246,18 +244,13 @@ func (s *score) restore(data []byte) error {
 	if len(j.Baseline) > maxBaseline || !slices.IsSorted(j.Baseline) || !sums {
 		return errors.New("a baseline that no scores lead to")
 	}
-	var next shift
-	for _, v := range j.Baseline {
-		if math.Abs(v) > maxSavedScore {
-			return errors.New("a score that no answer has")
-		}
-		next.baseline = append(next.baseline, v)
+	if slices.ContainsFunc(j.Baseline, func(v float64) bool { return math.Abs(v) > maxSavedScore }) {
+		return errors.New("a score that no answer has")
 	}
-	if len(next.baseline) >= minBaseline {
-		next.judgeBy()
+	if len(j.Baseline) >= minBaseline {
+		j.judgeBy()
 	}
-	next.up, next.down = j.Up, j.Down
-	s.shift, s.last = next, j.Changed
+	s.shift, s.last = j.shift, j.Changed
 	return nil
 }
 

@@ -210,7 +210,7 @@ func delays(runs, before int, by, deviation float64, kind noise) []float64 {
 		for range before {
 			s.observe(-2 + deviation*next())
 		}
-		s.up, s.down = 0, 0 // a false one before is another test's
+		s.Up, s.Down = 0, 0 // a false one before is another test's
 		n := 1
 		for n < 1000 && !s.observe(-2+by+deviation*next()) {
 			n++

@@ -30,16 +30,14 @@ type Drift struct {
 // The detector of other embeddings and scores. Its constants come from measurements
 // (docs/workloads.md) and from simulation (BenchmarkDrift).
 const (
-	// driftLearn is how many answers it looks at to know the noise of an endpoint.
-	driftLearn = 10
+	driftLearn = 10 // how many answers it looks at to know the noise of an endpoint
 	// driftPatience is how many answers in a row must be off: one answer of a replica
 	// that is being replaced, or of a batch that rounds otherwise, is no change.
 	driftPatience = 5
 	// minDrift is the smallest relative distance that is a change, and noiseFactor by
 	// how much it must exceed the largest while it learnt.
 	minDrift, noiseFactor = 0.03, 4
-	// unsteady is the distance from which on answers are no noise: it goes on learning.
-	unsteady = 0.2
+	unsteady              = 0.2 // the distance from which on answers are no noise: it goes on learning
 )
 
 type drift struct {

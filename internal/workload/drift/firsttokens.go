@@ -23,14 +23,12 @@ const (
 	// referenceWindows is with how many windows of answers before it a window is
 	// compared: a baseline that trails, so that a drift over weeks is no change.
 	referenceWindows = 4
-	// testsPerWindow is how often the test is made while a window of answers comes.
-	testsPerWindow = 4
+	testsPerWindow   = 4 // how often the test is made while a window of answers comes
 	// permutations is how many random splits of the same answers are tried. None
 	// may be as far apart as the window and its reference are: by chance that is so
 	// in one test of 10,000.
-	permutations = 9999
-	// minPermutations is how many are tried in any case, for what is chance.
-	minPermutations = 100
+	permutations    = 9999
+	minPermutations = 100 // how many are tried in any case, for what is chance
 	// minLogprobShift and minVariation are the least changes that count, in nats and
 	// as a share of first tokens; what a server's load changes is less.
 	minLogprobShift = 0.01
@@ -39,8 +37,7 @@ const (
 	// among the likeliest to be compared, and maxColumns bounds those tokens.
 	columnShare = 0.1
 	maxColumns  = 16
-	// keptTokens is how many of the likeliest tokens of an answer are kept.
-	keptTokens = 5
+	keptTokens  = 5 // how many of the likeliest tokens of an answer are kept
 )
 
 // firstToken is the first token of one answer, in the form in which it is saved. Texts

@@ -32,11 +32,9 @@ const (
 	scoredPrompts = 8
 	// asksPerDay is how often each prompt is asked in a day's answers where replies
 	// have none: the fewer of the prompts a change moves, the more of them are needed.
-	asksPerDay = 3
-	// searchedPerPrompt is how many words are searched for each prompt.
-	searchedPerPrompt = 2
-	// searchRounds is how often each word is asked in search of border prompts.
-	searchRounds = 3
+	asksPerDay        = 3
+	searchedPerPrompt = 2 // how many words are searched for each prompt
+	searchRounds      = 3 // how often each word is asked in search of border prompts
 )
 
 // trackSource asks prompts of one word for their first token, in turn. Where replies have no

@@ -31,8 +31,7 @@ const (
 	edgeSamples = 5
 	// minLengthRatio and minLengthGap are how far apart the ends must be.
 	minLengthRatio, minLengthGap = 2, 256
-	// maxRateError is the greatest half-width of the interval of the rate.
-	maxRateError = 0.25
+	maxRateError                 = 0.25 // the greatest half-width of the interval of the rate
 	// maxCurvature is by how much the time of one more token may differ between
 	// the ends of the lengths, relative to its mean.
 	maxCurvature = 0.1
@@ -196,9 +195,8 @@ const (
 	maxRounds = 30
 	// settled is the change of the coefficients, relative to the size of what is
 	// fitted, at which it ends.
-	settled = 1e-5
-	// leastNoise is the least noise that is assumed: a clock has a resolution.
-	leastNoise = 1e-4
+	settled    = 1e-5
+	leastNoise = 1e-4 // the least noise that is assumed: a clock has a resolution
 )
 
 // polynomial is a fit of y by a polynomial of t, whose noise is proportional to

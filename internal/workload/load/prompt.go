@@ -25,8 +25,7 @@ const MaxBytesPerToken = 9
 const TemplateTokens = 1024
 
 const (
-	// firstSlope is the tokens per word before the server has counted any.
-	firstSlope = 1.2
+	firstSlope = 1.2 // the tokens per word before the server has counted any
 	// fullSlope is more tokens per word than usual tokenizers make of prose: a prompt
 	// by it is not longer than wanted.
 	fullSlope = 1.5 * firstSlope
@@ -50,9 +49,8 @@ const (
 	settleWithin, unsettleBeyond = 0.02, 0.05
 	// minSpread is how many words two counts must be apart for their
 	// difference to say more than that noise.
-	minSpread = 8
-	// clearSpread is how many words more must bring more tokens than the noise.
-	clearSpread = 64
+	minSpread   = 8
+	clearSpread = 64 // how many words more must bring more tokens than the noise
 	// tryAgain is how long a length is not asked that the server truncates, and
 	// its counts are not believed after one that cannot be: in the meantime
 	// somebody may have restarted it with another configuration.
@@ -75,8 +73,7 @@ type Count struct {
 type Verdict int
 
 const (
-	// Whole is a prompt that the server took as it is, as far as its count says.
-	Whole Verdict = iota
+	Whole Verdict = iota // a prompt that the server took as it is, as far as its count says
 	// Short is a prompt that has too few tokens to be taken for one of its target.
 	// It was truncated, or is the first of its length and of an unusual tokenizer.
 	Short

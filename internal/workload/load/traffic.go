@@ -26,8 +26,7 @@ const (
 	// compared with the traffic, and how long.
 	drawnEvery = 5 * time.Minute
 	drawnReach = time.Hour
-	// pointRatio is the ratio between lengths that stand for the same bucket.
-	pointRatio = 1.1
+	pointRatio = 1.1 // the ratio between lengths that stand for the same bucket
 )
 
 // maxTrafficBounds and maxTrafficLength are the most bounds that a server may count up to,
