@@ -146,7 +146,6 @@ func newPacedBody(r io.Reader, s *share) *pacedBody {
 	return &pacedBody{r: r, share: s, credit: usualBurst, since: time.Now()}
 }
 
-// Read implements io.Reader.
 func (b *pacedBody) Read(p []byte) (int, error) {
 	b.share.rest()
 	n, err := b.r.Read(p)

@@ -64,7 +64,6 @@ func bedrockURL(base *url.URL, model string) *url.URL {
 // bedrockDecoder decodes the events of ConverseStream, and errors that are named by their event.
 type bedrockDecoder struct{ objects }
 
-// Decode implements Decoder.
 func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
 	for _, prefix := range []string{exceptionFrame, errorFrame} {
 		if kind, ok := strings.CutPrefix(event, prefix); ok {

@@ -24,7 +24,6 @@ type reader interface {
 	read(event string, v *fastjson.Value, d *Delta)
 }
 
-// Decode implements Decoder.
 func (o *objects) Decode(event string, data []byte, d *Delta) error {
 	*d = Delta{Tokens: Unknown}
 	data = bytes.TrimSpace(data)

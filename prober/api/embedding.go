@@ -62,10 +62,8 @@ type embeddingDecoder struct {
 	vectors Vectors // what Delta.Vectors points to
 }
 
-// KeepValues implements ValueDecoder.
 func (e *embeddingDecoder) KeepValues() { e.reader.keep = true }
 
-// Decode implements Decoder.
 func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
 	if err := e.reader.read(data); err != nil {
 		return err

@@ -35,10 +35,8 @@ type rerankDecoder struct {
 	keep    bool
 }
 
-// KeepValues implements ValueDecoder.
 func (r *rerankDecoder) KeepValues() { r.keep = true }
 
-// Decode implements Decoder.
 func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
 	return decodeWhole(&r.parser, data, d, func(reply *fastjson.Value) error { return r.readScores(reply, data, d) })
 }

@@ -139,7 +139,6 @@ type bearer struct {
 	source *tokenSource
 }
 
-// RoundTrip implements http.RoundTripper.
 func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := b.source.token(req.Context())
 	if err != nil {
@@ -217,7 +216,6 @@ func newAWSSource(a config.SigV4) *awsSource {
 	}}}
 }
 
-// Retrieve implements aws.CredentialsProvider.
 func (s *awsSource) Retrieve(ctx context.Context) (aws.Credentials, error) { return s.fetch.wait(ctx) }
 
 // Signature says whose signature of AWS requests it is and for what.

@@ -129,10 +129,8 @@ func newBuffer(r io.Reader, l Limits, room int) buffer {
 	return buffer{r: r, limits: l, room: room, buf: make([]byte, firstBuffer)}
 }
 
-// Frames implements Reader.
 func (b *buffer) Frames() int { return b.frames }
 
-// Head implements Reader.
 func (b *buffer) Head() []byte { return b.head }
 
 // frame returns data as the next frame, unless there were too many.
