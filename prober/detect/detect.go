@@ -31,9 +31,8 @@ import (
 // MaxBody is the longest body of a reply that is read, in bytes.
 const MaxBody = 1 << 20
 
-// questionTimeout bounds every question but the first, so that a page that hangs
-// leaves time for the others. Without an answer to the first, which says most,
-// there are no others.
+// questionTimeout bounds every question but the first, so that a page that hangs leaves time for the others;
+// without an answer to the first there are none.
 const questionTimeout = 5 * time.Second
 
 // ErrUnrecognised is a server that answers but speaks no protocol of package
@@ -234,11 +233,9 @@ func (d *detection) verdict() (Finding, error) {
 // maxOthers is how many other models a stanza lists.
 const maxOthers = 20
 
-// Stanza returns a configuration file that probes base as the finding says:
-// what it must hold and nothing that is default. Of several models the first
-// that is no adapter of another is taken, and a comment lists the others; where
-// none is known and the protocol needs one, a comment says so. A hosted service, which is
-// paid for by the token, is probed rarely and within a budget.
+// Stanza returns a configuration file that probes base as the finding says, without defaults. It takes the
+// first model that is no adapter and lists the others in a comment, which says so where none is known. A hosted
+// service, which is paid for by the token, is probed rarely and within a budget.
 func Stanza(f Finding, base *url.URL) string {
 	var b strings.Builder
 	_, isPaid := api.LookupHost(base.Hostname())

@@ -154,10 +154,8 @@ func ownersOf(models []api.ModelInfo) []string {
 	return owners
 }
 
-// readInfo reads /info, which text-generation-inference and
-// text-embeddings-inference share. What distinguishes them from each other and
-// from everything else is the router's name (or, before 2.0, a limit that only
-// a generator has) and the type of the model.
+// readInfo reads /info, which text-generation-inference and text-embeddings-inference share: the router's name
+// (or, before 2.0, a limit that only a generator has) and the type of the model tell them apart.
 func readInfo(f *Finding, body []byte) string {
 	var info struct {
 		ModelID        string `json:"model_id"`

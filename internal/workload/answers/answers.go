@@ -125,9 +125,7 @@ func newBuiltInSource(_ *config.Endpoint, m *config.Module) (workload.Source, er
 	}), nil
 }
 
-// newToolSource returns a source of the question that asks for a call of a
-// function. A call that is not valid counts as such and is no failure: a small model
-// may be wrong.
+// newToolSource asks for a call of a function. One that is not valid is no failure: a small model may be wrong.
 func newToolSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	tool := Tool()
 	expected, err := NewToolCheck(tool)

@@ -54,10 +54,10 @@ func (s *Sign) usual(learning float64) float64 {
 // numSigns is how many result.Signs there are.
 const numSigns = 6
 
-// The test for findings that become more frequent: a cumulative sum (CUSUM) of the logarithm
-// of how much likelier an answer is at the raised share than at the usual one. The constants
-// come from simulation (TestIntegrity, BenchmarkIntegrity): where answers never had a finding,
-// two within some 200 answers raise it, and never a single one.
+// The test for findings that become more frequent: a cumulative sum (CUSUM) of the logarithm of how much
+// likelier an answer is at the raised share than at the usual one. By simulation (TestIntegrity,
+// BenchmarkIntegrity), where answers never had a finding, two within some 200 answers raise it, and never a
+// single one.
 const (
 	// minAnswers is how many answers are learnt from before any is judged, and
 	// maxAnswers after how many older ones begin to fade.

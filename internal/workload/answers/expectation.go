@@ -47,9 +47,8 @@ func newExpectation(c *config.Expect) (*Expectation, error) {
 	return e, nil
 }
 
-// Judge says what an answer is worth and, where it is not correct, why: without a word of the
-// answer. The form comes first: an answer that was cut short is in the wrong format, whatever
-// it says. One that is not as expected and declines or runs in a loop is called that.
+// Judge says what an answer is worth and, where it is not correct, why, without a word of the answer. The form
+// comes first: what was cut short is in the wrong format, whatever it says.
 func (e *Expectation) Judge(a workload.Answer) (verdict result.Verdict, reason string) {
 	verdict, reason = e.compare(a)
 	if verdict == result.VerdictCorrect {
@@ -172,9 +171,8 @@ func refuses(said string) bool {
 	return slices.ContainsFunc(phrases().Refusals, func(phrase string) bool { return within(start, phrase) })
 }
 
-// A text runs in a loop when its end is one phrase at least turns times in a row. The bounds
-// for words, and for the characters of scripts without spaces, keep "ha ha ha" and a rule of
-// dashes out.
+// A text runs in a loop when its end is one phrase at least turns times in a row. The bounds for words, and for
+// characters where a script has no spaces, keep "ha ha ha" and a rule of dashes out.
 const (
 	turns      = 4
 	minWords   = 12

@@ -10,9 +10,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// Inspect returns what of the text of an answer should not be there, in the order of
-// result.Signs; nil where all is well. fits are the scripts of the prompt. workload.Scripts and
-// tokens count outside of code alone, where they may be what was asked for.
+// Inspect returns the signs of corruption in an answer, in the order of result.Signs; nil is none. fits are the
+// scripts of the prompt. In code, scripts and tokens do not count: they may be what was asked for.
 func Inspect(a workload.Answer, fits workload.Scripts) []result.Sign {
 	var found []result.Sign
 	prose := withoutCode(a.Text)
@@ -64,9 +63,8 @@ func withoutCode(text string) string {
 	}
 }
 
-// A text says for the most part what it has said before when more than maxRepeated of
-// its sequences of gram words have come before, and there are minGrams. Refrains,
-// tables and code stay below.
+// A text repeats most of itself when more than maxRepeated of its sequences of gram words have come before, of
+// minGrams at least. Refrains, tables and code stay below.
 const (
 	gram        = 4
 	minGrams    = 40

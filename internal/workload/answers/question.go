@@ -38,9 +38,9 @@ func (q Question) Right() string {
 	return fmt.Sprintf("{%q: %s}", q.Key, value)
 }
 
-// Judge says what an answer is worth. It is correct when it is an accepted one in the sense of
-// words, but for an opening such as "The answer is", and in the wrong format when it is empty
-// or says more, were it only "not". What is written inside <think> is no part of it.
+// Judge says what an answer is worth. It is correct when it is an accepted one in the sense of words, but for
+// an opening such as "The answer is", and in the wrong format when it is empty or says more. <think> is no part
+// of it.
 func (q Question) Judge(text string) result.Verdict {
 	answer := answerPart(text)
 	said := words(answer)
@@ -112,9 +112,8 @@ func withoutOpening(said string) string {
 	return said
 }
 
-// Contains judges an answer by what a prompt of the user's own expects, which must not be
-// empty: it is correct when it has that in it, whole words in the sense of words or, where
-// that has no word, such as "+", as it is written.
+// Contains judges an answer by what a prompt of the user's own expects, not empty: it is correct when it has
+// that in it, as whole words in the sense of words or, where that has no word, such as "+", as it is written.
 func Contains(answer, expected string) result.Verdict {
 	part := answerPart(answer)
 	said, want := words(part), words(expected)
@@ -169,10 +168,9 @@ const (
 	maxRatio = 1e6 // how many times as heavy as the lightest an entry can be
 )
 
-// Deck draws from a list in rounds, in random order: in each, the lightest entry has one turn,
-// and one that is twice as heavy two. One of 1.5 times the weight has one more in some rounds
-// than in others, so that its share is right on the average; where a round would be too long,
-// light entries miss rounds. It is not safe for concurrent use.
+// Deck draws from a list in rounds, in random order: in each, the lightest entry has one turn, one twice as
+// heavy two, and one of 1.5 times the weight two in every second round. Where a round would be too long, light
+// entries miss rounds. It is not safe for concurrent use.
 type Deck struct {
 	entries int
 	weight  func(i int) float64 // relative to the lightest
@@ -182,9 +180,8 @@ type Deck struct {
 	next    int     // the turn that is next
 }
 
-// NewDeck returns a Deck of the entries 0 to n-1; n is 1 to MaxDeck. weight returns
-// the weight of an entry, positive and finite, and the same at any time; nil
-// makes all alike.
+// NewDeck returns a Deck of the entries 0 to n-1; n is 1 to MaxDeck. weight is positive, finite and the same at
+// any time; nil makes all alike.
 func NewDeck(n int, weight func(i int) float64, rng *rand.Rand) *Deck {
 	d := &Deck{entries: n, rng: rng, weight: func(int) float64 { return 1 }}
 	if weight != nil {
@@ -209,9 +206,8 @@ func (d *Deck) Next() int {
 	return int(d.round[d.next-1])
 }
 
-// deal begins a round. The entries lie side by side, each as wide as its weight;
-// turns at equal distances, from a random start, fall on the entries whose turns
-// they are. Distances of at most 1, the least width, miss none.
+// deal begins a round. The entries lie side by side, each as wide as its weight; turns at equal distances, at
+// most 1, from a random start, fall on the entries whose turns they are.
 func (d *Deck) deal() {
 	// A little less than what would be one turn more for a rounding error.
 	turns := min(int(math.Ceil(d.total-1e-6)), maxRound)

@@ -8,9 +8,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// answerPart leaves out what a model wrote between <think> and </think> before
-// it answered. A template may have opened the block in the prompt, so that only
-// its end is there; a block without an end has no answer after it.
+// answerPart leaves out what a model wrote between <think> and </think> before it answered. A template may have
+// opened the block in the prompt; one without an end has no answer after it.
 func answerPart(text string) string {
 	const opening, closing = "<think>", "</think>"
 	if i := strings.LastIndex(text, closing); i >= 0 {
@@ -250,9 +249,8 @@ func scriptOf(r rune, last workload.Scripts) workload.Scripts {
 	return 1 << len(scripts)
 }
 
-// enough returns how many letters in a row make a word of a script that does not fit. One
-// letter is a symbol, such as π, or part of a face, such as ツ; a character of Chinese or
-// Korean is a word.
+// enough returns how many letters in a row make a word of a script that does not fit. One letter is a symbol,
+// such as π or ツ; a character of Chinese or Korean is a word.
 func enough(s workload.Scripts) int {
 	switch s {
 	case hanScript, hangulScript:

@@ -36,9 +36,8 @@ type rule struct {
 	patience int // how many values in a row must be none of the known ones
 }
 
-// answerRule is for answers at temperature 0. They still differ now and then on a
-// server that computes requests in batches: where one in ten does, each time in
-// another way, five in a row do once in 100,000 answers.
+// answerRule is for answers at temperature 0, which differ now and then where a server computes in batches:
+// where one in ten does, each time in another way, five in a row do once in 100,000 answers.
 func answerRule() rule { return rule{learn: 10, steady: 5, patience: 5} }
 
 // nameRule is for names of the model and of the system. They do not differ by
@@ -204,9 +203,8 @@ func (s *shift) learn(v float64) {
 	}
 }
 
-// judgeBy computes the mean and the noise of the baseline. The mean leaves out the
-// quarter at each end; the noise is taken for a little more than it seems, as few values
-// give it badly.
+// judgeBy computes the mean of the baseline, without the quarter at each end, and its noise, a little more than
+// it seems, as few values give it badly.
 func (s *shift) judgeBy() {
 	n := len(s.Baseline)
 	inner := s.Baseline[n/4 : n-n/4]

@@ -24,9 +24,8 @@ const (
 	// compared: a baseline that trails, so that a drift over weeks is no change.
 	referenceWindows = 4
 	testsPerWindow   = 4 // how often the test is made while a window of answers comes
-	// permutations is how many random splits of the same answers are tried. None
-	// may be as far apart as the window and its reference are: by chance that is so
-	// in one test of 10,000.
+	// permutations is how many random splits of the same answers are tried. None may be as far apart as the
+	// window and its reference: by chance that is so in one test of 10,000.
 	permutations    = 9999
 	minPermutations = 100 // how many are tried in any case, for what is chance
 	// minLogprobShift and minVariation are the least changes that count, in nats and
@@ -85,9 +84,8 @@ func (f *firstToken) logprob(token uint32) float64 {
 type Shift struct {
 	// Logprobs is of log-probabilities, in nats, as a mean over prompts and tokens.
 	Logprobs *float64 `json:"first_token_logprob_shift,omitempty"`
-	// Variation is of the tokens themselves, where replies have no log-probabilities: the
-	// share of the answers that would have to be others, the total variation, as a mean
-	// over prompts.
+	// Variation is of the tokens, where replies have no log-probabilities: the share of the answers that would
+	// have to be others, the total variation, as a mean over prompts.
 	Variation *float64 `json:"first_token_variation_ratio,omitempty"`
 }
 
@@ -322,9 +320,8 @@ func distance(strata []*stratum) (squares, apart float64) {
 	return squares, apart
 }
 
-// scatter returns the mean absolute deviation of a column from the mean of its side, as
-// a mean over columns and strata. What the load of a server changes moves a mean by
-// less than single answers differ.
+// scatter returns the mean absolute deviation of a column from the mean of its side, over columns and strata.
+// What the load of a server changes moves a mean by less.
 func scatter(strata []*stratum) float64 {
 	sum := 0.0
 	for _, st := range strata {

@@ -92,9 +92,8 @@ func (b *trackSource) Next(int, int) workload.Question {
 // services that give fewest allow five.
 const topLogprobs = 5
 
-// mayRefuse reports whether a failure may be that of a server that gives no
-// log-probabilities: llama-cpp-python ends the reply before it has begun, others answer
-// with an error.
+// mayRefuse reports whether a failure may be that of a server without log-probabilities: llama-cpp-python ends
+// the reply before it has begun, others answer with an error.
 func mayRefuse(o result.Outcome) bool {
 	switch o {
 	case result.HTTPError, result.StreamError, result.ProtocolError, result.Empty, result.Truncated:

@@ -235,9 +235,8 @@ func answered(r *result.Result) bool {
 	return r.Outcome == result.Success || r.Outcome == result.CheckFailed
 }
 
-// misses reports whether the 90th percentile of TTFT in the burst is above the objective. A
-// request that failed is above it; one that was answered without a TTFT that can be vouched
-// for does not count.
+// misses reports whether the 90th percentile of TTFT in the burst is above the objective, as that of a request
+// that failed is. An answer whose TTFT cannot be vouched for does not count.
 func misses(level []*result.Result, objectives *series.Objectives) bool {
 	within, counted := 0, 0
 	for _, r := range level {
@@ -279,9 +278,8 @@ func arrivals(a *config.Arrivals, n int, most time.Duration, rng *rand.Rand) []t
 	return poisson(n, a.Rate, most, rng)
 }
 
-// recorded returns n arrivals that follow each other in the profile, from the first of
-// them. Which is drawn from all such stretches that do not take longer than most; nil
-// where there is none.
+// recorded returns n arrivals that follow each other in the profile, from the first of them: a stretch that is
+// drawn from all that do not take longer than most; nil where there is none.
 func recorded(profile config.Profile, n int, most time.Duration, rng *rand.Rand) []time.Duration {
 	var firsts []int
 	for i, span := range profile.Spans(n) {
@@ -300,9 +298,7 @@ func recorded(profile config.Profile, n int, most time.Duration, rng *rand.Rand)
 	return all
 }
 
-// poisson draws n arrivals of a Poisson process, the first of them at 0: the times
-// between two are exponentially distributed with the mean 1/rate, in seconds. One
-// that would be later than most is at most.
+// poisson draws n arrivals of a Poisson process of so many per second, the first at 0 and none later than most.
 func poisson(n int, rate float64, most time.Duration, rng *rand.Rand) []time.Duration {
 	all := make([]time.Duration, n)
 	at := 0.0

@@ -19,9 +19,8 @@ type Turn struct {
 	Affinity result.Affinity `json:"affinity"`
 	// Number counts the turns from 1.
 	Number int `json:"turn"`
-	// HitRatio is the share of the prompt tokens that came from the prefix cache, as
-	// the replies report; nil is not known. Ratios of 0 that TTFT contradicts are not
-	// known either.
+	// HitRatio is the share of the prompt tokens that came from the prefix cache, as the replies report; nil is
+	// not known, as are ratios of 0 that TTFT contradicts.
 	HitRatio *float64 `json:"prefix_cache_hit_ratio,omitempty"`
 	TTFT     *float64 `json:"ttft_seconds,omitempty"` // the median in seconds; nil is not known
 	// SameReplica is the share of the turns that the replica of the turn before
@@ -170,9 +169,8 @@ const (
 	// minPairs is the fewest pairs whose least and greatest difference bound the
 	// median with 95 % confidence: of 6, all lie on one side with 2 × 1/64.
 	minPairs = 6
-	// templateTokens is how many tokens of a cold prompt may be cached: those
-	// that the server's own template puts before it, up to the end of a block
-	// of the cache.
+	// templateTokens is how many tokens of a cold prompt may be cached: the server's own template before it, up
+	// to the end of a block of the cache.
 	templateTokens = 64
 	// cacheBenefit is the least benefit, as a share of the first half's TTFT, that
 	// nothing but a cache explains. A connection that is open, a clock that has
@@ -213,9 +211,8 @@ func (p *pairs) allowNoHits(benefit *workload.Interval) bool {
 	return benefit != nil && benefit.Lower < cacheBenefit*stats.Median(cold)
 }
 
-// benefit returns the median of the differences. Its bounds are two of the
-// differences themselves: they assume that pairs are independent, and nothing
-// of how the differences spread.
+// benefit returns the median of the differences. Its bounds are two of them: they assume that pairs are
+// independent, and nothing of how the differences spread.
 func (p *pairs) benefit(now time.Time) *workload.Interval {
 	p.all = stats.DropOld(p.all, func(v pair) bool { return now.Sub(v.at) >= pairReach })
 	n := len(p.all)

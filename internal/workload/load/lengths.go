@@ -45,10 +45,9 @@ type Finding struct {
 	// Likeness compares what a module asks with what users ask.
 	Likeness *Likeness `json:"traffic,omitempty"`
 	Turns    []Turn    `json:"turns,omitempty"` // those of conversations, by affinity and number
-	// ColdCached counts cold probes of whose prompt more came from the cache than
-	// the server's own template can be: a fault of the prober or of the server's
-	// count. ColdReported means that a reply to a cold probe reported the cache;
-	// without, ColdCached is not known.
+	// ColdCached counts cold probes of whose prompt more was cached than the server's own template: a fault of
+	// the prober or of the server's count. It is known only with ColdReported: a reply to a cold probe reported
+	// the cache.
 	ColdCached   uint64 `json:"-"`
 	ColdReported bool   `json:"-"`
 }
@@ -283,9 +282,8 @@ func truncates(c Count) *result.Skip {
 		"raise its context length (num_ctx of Ollama) or lower input_tokens", c.Tokens, c.Words)}
 }
 
-// trafficDraw draws lengths from those of users. The draws are spread evenly, so that few
-// of them have the distribution of the users: a Kronecker sequence by the inverse powers
-// of the plastic number, which spreads pairs evenly too.
+// trafficDraw draws lengths from those of users, evenly, so that few draws have their distribution: a Kronecker
+// sequence by the inverse powers of the plastic number, which spreads pairs evenly too.
 type trafficDraw struct {
 	module *config.Module
 	latest atomic.Pointer[Mix]

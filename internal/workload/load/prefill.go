@@ -43,9 +43,8 @@ const (
 // independent and in proportion to TTFT; slow hours move the value and not the bounds.
 type Prefill struct {
 	TokensPerSecond workload.Interval `json:"prefill_tokens_per_second"` // the speed on uncached prompt tokens
-	// FixedSeconds is the part that does not depend on the length: network,
-	// queue, tokenising of the least, and the first step of decoding. It cannot be
-	// negative, so that neither is its lower bound.
+	// FixedSeconds is the part that does not depend on the length: network, queue, tokenising of the least, and
+	// the first step of decoding. It is not negative, nor is its lower bound.
 	FixedSeconds workload.Interval `json:"ttft_fixed_seconds"`
 }
 
@@ -187,9 +186,8 @@ func curved(t, y []float64) bool {
 
 // Constants of the robust fit.
 const (
-	// tuning is where Tukey's biweight gives a sample no weight any more, in
-	// standard deviations: the usual value, at which normal noise costs 5 % of
-	// the efficiency.
+	// tuning is where Tukey's biweight gives a sample no weight any more, in standard deviations: as usual, at
+	// 5 % less efficiency for normal noise.
 	tuning = 4.685
 	// maxRounds bounds the iteration, which settles within about ten.
 	maxRounds = 30
@@ -291,9 +289,8 @@ func leastSquares(t, y, fitted, weights []float64, terms int) (coef [maxTerms]fl
 	return coef, true
 }
 
-// covariance returns that of the coefficients, by the asymptotic theory of
-// M-estimates, for small samples with the usual correction of the degrees of
-// freedom.
+// covariance returns that of the coefficients, by the asymptotic theory of M-estimates with the usual
+// correction of the degrees of freedom.
 func covariance(t, fitted, residuals []float64, noise float64, terms int) (cov matrix, ok bool) {
 	var normal matrix
 	n, sumSquares, sumSlopes := float64(len(t)), 0.0, 0.0

@@ -1,6 +1,3 @@
-// Package prompt makes prompts of a wanted token length without a tokenizer:
-// it counts words and learns from the server's own counts how many tokens they
-// are.
 package load
 
 import (
@@ -29,31 +26,26 @@ const (
 	// fullSlope is more tokens per word than usual tokenizers make of prose: a prompt
 	// by it is not longer than wanted.
 	fullSlope = 1.5 * firstSlope
-	// minSlope is fewer tokens per word than any tokenizer needs. Those in use
-	// split at spaces and have at least one token for each word; those with
-	// tokens of several words (SuperBPE) save up to a third. A count below that is
-	// not one of the whole prompt.
+	// minSlope is fewer tokens per word than any tokenizer needs: those in use split at spaces, and those with
+	// tokens of several words (SuperBPE) save up to a third. A count below that is not of the whole prompt.
 	minSlope = 2.0 / 3
 	// maxSlope is more: a token is at least one byte.
 	maxSlope = 6
-	// minContext is fewer tokens than any model has room for: CLIP has 77. A server
-	// that counts fewer of a longer prompt does not count the prompt, or not what it
-	// had cached of it.
+	// minContext is fewer tokens than any model has room for: CLIP has 77. A server that counts fewer does not
+	// count the prompt, or not what it had cached of it.
 	minContext = 64
 	// noise is by how many tokens prompts of the same number of words differ at
 	// most.
 	noise = 8
-	// settleWithin is how near to the target the length settles, and
-	// unsettleBeyond how far from it the search goes on: another tokenizer or
-	// template. In between lies the noise of the counts.
+	// settleWithin is how near to the target the length settles, and unsettleBeyond how far from it the search
+	// goes on, as with another tokenizer. In between lies noise.
 	settleWithin, unsettleBeyond = 0.02, 0.05
 	// minSpread is how many words two counts must be apart for their
 	// difference to say more than that noise.
 	minSpread   = 8
 	clearSpread = 64 // how many words more must bring more tokens than the noise
-	// tryAgain is how long a length is not asked that the server truncates, and
-	// its counts are not believed after one that cannot be: in the meantime
-	// somebody may have restarted it with another configuration.
+	// tryAgain is how long a length is not asked that the server truncates, and its counts are not believed
+	// after one that cannot be: meanwhile it may have been restarted with another configuration.
 	tryAgain = 15 * time.Minute
 )
 
@@ -77,9 +69,8 @@ const (
 	// Short is a prompt that has too few tokens to be taken for one of its target.
 	// It was truncated, or is the first of its length and of an unusual tokenizer.
 	Short
-	// Truncated is a Short prompt of which the server counts less than any tokenizer
-	// makes of it, or no more than of one with fewer words or, after such a prompt,
-	// less than a token for each word.
+	// Truncated is a Short prompt with fewer tokens than any tokenizer makes of it, no more than one of fewer
+	// words or, after such a prompt, less than a token for each word.
 	Truncated
 )
 
@@ -226,8 +217,8 @@ func (b *builder) setWords(words float64) {
 	b.words = int(min(max(math.Round(words), shortest), longest))
 }
 
-// Prompts makes the prompts of one endpoint and module: of one length, or of several
-// that are drawn by weight. It is not safe for concurrent use.
+// Prompts makes the prompts of one endpoint and module, of one length or of several that are drawn by weight, without a
+// tokenizer: it counts words and learns from the server's counts how many tokens they are. It is not safe for concurrent use.
 type Prompts struct {
 	lengths  []workload.Length
 	builders []*builder // of lengths
@@ -235,9 +226,8 @@ type Prompts struct {
 	rng      *rand.Rand
 }
 
-// NewPrompts returns a Prompts of at least one length, counted as the server counts, its
-// chat template included. A length below the shortest prompt (about 40 words)
-// gives that one. Warm prompts of one length take no rng.
+// NewPrompts returns a Prompts of at least one length, in tokens as the server counts, its chat template
+// included. The shortest prompt has about 40 words. Warm prompts of one length take no rng.
 func NewPrompts(lengths []workload.Length, prefix config.Prefix, rng *rand.Rand) *Prompts {
 	m := &Prompts{lengths: lengths, prefix: prefix, rng: rng, builders: make([]*builder, len(lengths))}
 	for i, l := range lengths {

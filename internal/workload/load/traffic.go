@@ -69,9 +69,8 @@ type Traffic struct {
 // reading is the latest one of a server: of prompts and of answers.
 type reading [2]Cumulative
 
-// lengthCounts are how many requests had a length up to each bound and above the one before
-// it, and the last how many above all: of prompts and of answers. After probes of ours were
-// taken off some may be negative.
+// lengthCounts are how many requests had a length up to each bound and above the one before, and the last how
+// many above all: of prompts and of answers. Without our own probes some may be negative.
 type lengthCounts [2][]float64
 
 // trafficCounts is what was counted from a time on.
@@ -287,9 +286,8 @@ func pointsOf(bounds, counts []float64) []workload.Length {
 
 // Likeness compares what a module asks with what users ask.
 type Likeness struct {
-	// Input and Output are Wasserstein distances between the lengths that the module
-	// drew from in the last hour and those of users, as a share of the mean length of
-	// users.
+	// Input and Output are Wasserstein distances between the lengths that the module drew from in the last hour
+	// and those of users, as a share of the mean of users.
 	Input  float64 `json:"input_distance_ratio"`
 	Output float64 `json:"output_distance_ratio"`
 	// Requests are those of the mix, and Seconds its span.
@@ -355,9 +353,8 @@ func (f *follower) likeness(now time.Time) *Likeness {
 	return &Likeness{Input: wasserstein(m.Inputs, inputs), Output: wasserstein(m.Outputs, outputs), Requests: m.Requests, Seconds: m.Span.Seconds()}
 }
 
-// wasserstein returns the Wasserstein distance between the lengths of users and others, as a
-// share of the mean of users: the integral of the difference between the two distribution
-// functions, 0 where both are the same.
+// wasserstein returns the Wasserstein distance between the lengths of users and others, as a share of the mean
+// of users: the integral of the difference between the two distribution functions.
 func wasserstein(users, others []workload.Length) float64 {
 	steps := make([]workload.Length, 0, len(users)+len(others)) // of the difference
 	add := func(lengths []workload.Length, sign float64) (mean float64) {
