@@ -13,14 +13,12 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// attemptKey carries the attempt to the Dialer through the request's context:
-// the transport wraps our connections, so that they cannot be found again
-// from outside.
+// attemptKey carries the attempt to the Dialer through the request's context: the transport wraps our
+// connections.
 type attemptKey struct{}
 
-// attempt collects what the one request of a probe goes through until its
-// reply begins. The transport calls the hooks from its own goroutines, also
-// after the request has failed.
+// attempt collects what the request of a probe goes through until its reply begins. The transport calls the
+// hooks from its own goroutines, also after the request has failed.
 type attempt struct {
 	onIssue func()       // called when the request is handed to the transport
 	onReady func()       // called when the connection is ready, and not held back
@@ -210,10 +208,9 @@ func (a *attempt) known() *safetext.Secrets { return a.sent.Secrets() }
 // censor returns err as it can be shown, without the secrets.
 func (a *attempt) censor(err error) error { return presentable(err, a.known()) }
 
-// answered stamps the first byte of the reply by the read that brought it, and
-// takes over when the request began and ended to leave. Taken around
-// the system calls, those stamps are free of the wake-up of this goroutine;
-// taken over here, they are of the request and of nothing written later.
+// answered stamps the first byte of the reply by the read that brought it, and takes over when the request
+// began and ended to leave: stamps around the system calls, without the wake-up of this goroutine and what is
+// written later.
 func (a *attempt) answered() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -25,9 +25,8 @@ const (
 	// second, and usualBurst at once: some 800 tokens/s of 300 bytes each.
 	usualPace  = 256 << 10
 	usualBurst = 256 << 10
-	// memoryPatience is how long a reply waits for memory that others hold, and
-	// memoryRetry how often it looks: without a line, in which those that want
-	// much would hold up those that want little.
+	// memoryPatience is how long a reply waits for memory that others hold, and memoryRetry how often it looks:
+	// in a line those that want much would hold up those that want little.
 	memoryPatience = 2 * time.Second
 	memoryRetry    = 20 * time.Millisecond
 )
@@ -131,9 +130,8 @@ func (s *share) rest() {
 	}
 }
 
-// pacedBody is the body of a reply, whose reader works on what a Read returns
-// until it calls the next. Once the body comes at an unusual pace, each Read
-// returns only when the reply may be decoded.
+// pacedBody is the body of a reply, whose reader works on what a Read returns until it calls the next. At an
+// unusual pace, each Read returns only when the reply may be decoded.
 type pacedBody struct {
 	r     io.Reader
 	share *share

@@ -14,9 +14,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
 )
 
-// Dialer opens the connections of probes: each stamps what it receives, by
-// the kernel where it can. One Dialer serves all endpoints, whose replies share
-// one Capacity; it must be closed.
+// Dialer opens the connections of probes: each stamps what it receives, by the kernel where it can. One serves
+// all endpoints, whose replies share one Capacity; it must be closed.
 type Dialer struct {
 	net      net.Dialer
 	keeper   io.Closer
@@ -25,9 +24,8 @@ type Dialer struct {
 	shared   shared
 }
 
-// NewDialer returns a Dialer. It holds one idle socket open, because Linux
-// turns receive timestamps on when the first socket asks for them and leaves
-// the first packets after that without one.
+// NewDialer returns a Dialer. It holds one idle socket open, because Linux leaves the first packets after a
+// first socket asked for receive timestamps without one.
 func NewDialer() *Dialer {
 	return &Dialer{
 		// HTTP keep-alive is ours to decide; TCP probes would only disturb.
@@ -227,9 +225,8 @@ func (c *conn) holdBack(hold func(send func())) {
 	c.hold = hold
 }
 
-// send stamps the instants before and after the data is handed to the kernel.
-// What the peer no longer takes counts as sent: it may have answered before it
-// closed the connection, and only the reads that follow find that out.
+// send stamps the instants around the write. What the peer no longer takes counts as sent: it may have answered
+// before it closed the connection, which only the reads that follow find out.
 func (c *conn) send(b []byte) (int, error) {
 	before := time.Now()
 	c.mu.Lock()

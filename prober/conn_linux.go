@@ -31,9 +31,8 @@ func keepStampsOn() io.Closer {
 	return c
 }
 
-// stampReceiver reads a TCP socket with recvmsg, whose control message
-// carries the receive stamp. Its buffers live as long as the connection, so
-// that a read allocates nothing.
+// stampReceiver reads a TCP socket with recvmsg, whose control message carries the receive stamp. Its buffers
+// live as long as the connection, so that a read allocates nothing.
 type stampReceiver struct {
 	raw  syscall.RawConn
 	step func(fd uintptr) bool
@@ -103,11 +102,9 @@ func (r *stampReceiver) progress() (p progress, ok bool) {
 	return p, ok && err == nil
 }
 
-// recvmsg is one attempt; false makes the runtime wait until the socket is
-// readable. The system call is made by hand, as the wrapper of x/sys
-// allocates for the sender's address. It never blocks, so it is made without notice to
-// the scheduler: a call with notice wakes the runtime's monitor thread where nothing
-// else runs, and that thread then takes more time than the call.
+// recvmsg is one attempt; false makes the runtime wait until the socket is readable. The wrapper of x/sys
+// allocates for the sender's address. The call never blocks, so it is made without notice to the scheduler,
+// which would wake the runtime's monitor thread where nothing else runs: that takes more time than the call.
 func (r *stampReceiver) recvmsg(fd uintptr) bool {
 	r.message = unix.Msghdr{Iov: &r.data, Control: &r.control[0]}
 	r.message.SetIovlen(1)

@@ -78,9 +78,8 @@ func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	return e, nil
 }
 
-// borrow returns a transport that makes a new connection for the request, and
-// what to call after that. With HTTP/2 a transport would put requests of the
-// same time on one connection: no two have the same one then.
+// borrow returns a transport that makes a new connection for the request, and what to call after that. With
+// HTTP/2 no two requests of the same time have the same one, as it would put them on one connection.
 func (e *Endpoint) borrow() (rt http.RoundTripper, giveBack func(), err error) {
 	if e.transport != nil {
 		return e.transport, func() {}, nil
@@ -166,9 +165,8 @@ type sharedTransport struct {
 // where it is.
 const maxTransports = 16
 
-// transport returns the transport of equal settings, or the one that make returns.
-// Transports that hold a state of their own, a token or an HTTP/2 connection, are not
-// shared.
+// transport returns the transport of equal settings, or the one that make returns. One with a state of its own,
+// a token or an HTTP/2 connection, is not shared.
 func (s *shared) transport(h *config.HTTPClient, make func() (http.RoundTripper, error)) (http.RoundTripper, error) {
 	if h.OAuth2 != nil || h.EnableHTTP2 {
 		return make()
@@ -194,9 +192,8 @@ func (s *shared) transport(h *config.HTTPClient, make func() (http.RoundTripper,
 // speaks TLS.
 const handshakeTimeout = 5 * time.Second
 
-// explain returns a failure with its reason where that is a URL with http:// for
-// a port that speaks TLS, as a TLSError whatever such a server answers to plain HTTP. It
-// asks the port at most once a minute.
+// explain returns a failure as a TLSError where the URL has http:// and the port speaks TLS, whatever such a
+// server answers to plain HTTP. It asks the port at most once a minute.
 func (e *Endpoint) explain(ctx context.Context, err error) error {
 	if e.cfg.URL.Scheme != "http" || e.cfg.HTTP.ProxyURL.URL != nil || e.cfg.HTTP.ProxyFromEnvironment || !suggestsTLS(err) {
 		return err

@@ -60,9 +60,8 @@ func isOurs(ctx context.Context, cause error) bool {
 	return ok && errors.Is(run.Err(), context.Canceled) && errors.Is(cause, context.Cause(run))
 }
 
-// interrupted returns the failure of a canceled context, by its cause; nil
-// while the context runs or when the reply was complete. It is Canceled only
-// where the run was: any other end is a limit, which the endpoint exceeded.
+// interrupted returns the failure of a canceled context, by its cause; nil while it runs or when the reply was
+// complete. Where the run was not canceled it is a limit, which the endpoint exceeded.
 func interrupted(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, errFinished) {
@@ -219,10 +218,9 @@ func isCut(err error) bool {
 	return isEOF(err) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// reason splits the text of an error into its innermost cause, which says what
-// happened, and what was being done then: "connection refused" and "detect the
-// api: nothing answers GET /v1/models: dial tcp 10.0.0.1:8000: connect". The
-// first must be read even where the text is cut.
+// reason splits the text of an error into its innermost cause, which must be read even where the text is cut,
+// and what was being done then: "connection refused" and "detect the api: nothing answers GET /v1/models: dial
+// tcp 10.0.0.1:8000: connect".
 func reason(err error) (what, where string) {
 	inner := innermost(err)
 	what = inner.Error()
@@ -258,9 +256,8 @@ func plainly(what, where string) (string, string) {
 	return what, where
 }
 
-// innermost returns the error that says what happened. A reply with an error
-// status is one with its status. That a connection has ended says less than the
-// failure that was made of it.
+// innermost returns the error that says what happened: of a reply its error status, and of a connection's end
+// the failure that was made of it, which says more.
 func innermost(err error) error {
 	for {
 		switch err.(type) { //nolint:errorlint // each error on its own

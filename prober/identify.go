@@ -65,10 +65,9 @@ func (i *identity) needsLookup() bool {
 	return i.stale && !recent
 }
 
-// identify returns what the endpoint serves, by a lookup where needed, under the
-// limits of a module. Where a probe can do without, a lookup that fails changes
-// nothing: the probe itself shows more. The error is a Skip where the configuration
-// must name the model first.
+// identify returns what the endpoint serves, by a lookup where needed, under the limits of a module. One that
+// fails changes nothing where a probe can do without. The error is a Skip where the configuration must name the
+// model first.
 func (e *Endpoint) identify(ctx context.Context, m *config.Module) (target, error) {
 	e.mu.Lock()
 	if !e.needsLookup() {
@@ -194,10 +193,9 @@ func settled(err error) bool {
 	return ok && s.status/100 == 4 && outcomeOf(err) != result.RateLimited || outcomeOf(err) == result.ProtocolError
 }
 
-// learn takes from a result what it shows of the endpoint: after a failure another
-// model, or another server, may be there. named is the model that the reply names
-// where it is not the one of the request, "" else: the list of the server then
-// decides which it is, unless the configuration does.
+// learn takes from a result what it shows of the endpoint: after a failure another model or server may be
+// there. named is another model than that of the request that the reply names, or "": then the server's list
+// decides, unless the configuration does.
 func (e *Endpoint) learn(r *result.Result, named string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -212,9 +210,8 @@ func (e *Endpoint) learn(r *result.Result, named string) {
 	}
 }
 
-// learnName takes a name that the list of models has not decided about yet. There is
-// a lookup at once the first time, and then at the usual rate: replies may name one
-// model after the other.
+// learnName takes a name that the list of models has not decided about yet, at once the first time and then at
+// the usual rate: replies may name one model after the other.
 func (i *identity) learnName(named string) {
 	if named == i.otherName {
 		return

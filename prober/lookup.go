@@ -128,9 +128,8 @@ func (e *Endpoint) detect(ctx context.Context, l *lookup) (target, error) {
 	return t, err
 }
 
-// Detect finds out what answers at the endpoint, as package detect does, until
-// ctx ends. The error begins with the server's own words where it refused to
-// answer; what was found until then is returned beside it.
+// Detect finds out what answers at the endpoint, as package detect does, until ctx ends. The error begins with
+// the server's own words where it refused to answer; what was found is returned beside it.
 func (e *Endpoint) Detect(ctx context.Context) (detect.Finding, error) {
 	ctx = within(ctx)
 	l := &lookup{connect: forever, limit: forever, end: time.Now().Add(forever)}
@@ -148,9 +147,8 @@ func (e *Endpoint) Detect(ctx context.Context) (detect.Finding, error) {
 // forever is longer than any limit of a context.
 const forever = 24 * time.Hour
 
-// find asks the questions of package detect. refused is the failure by the reply
-// that refused to answer first, nil where none did; one with status 404 gives
-// way to others, as most pages are missing at most servers.
+// find asks the questions of package detect. refused is the failure by the first refusal, nil without; one with
+// status 404 gives way to others, as most pages are missing at most servers.
 func (e *Endpoint) find(ctx context.Context, l *lookup) (found detect.Finding, refused, err error) {
 	missing := false // refused is of a page that is not there
 	found, err = detect.Detect(ctx, e.cfg.URL.URL, func(ctx context.Context, at string) (*detect.Reply, error) {

@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	// bufferedPerToken is the pace past which several tokens cannot have come
-	// from a model one after the other (10,000 tokens/s in one stream): something
-	// between held them back and sent them in one burst.
+	// bufferedPerToken is the pace past which several tokens were held back and sent in one burst: no model
+	// writes 10,000 tokens/s in one stream.
 	bufferedPerToken = 100 * time.Microsecond
 	// bufferedMinTokens is how many tokens a burst needs to be called buffered; a
 	// shorter answer may well fit one step of speculative decoding.
@@ -19,9 +18,8 @@ const (
 	// sameMoment is how close together events are that may be pieces of one token,
 	// which a server writes one right after the other.
 	sameMoment = time.Millisecond
-	// unseenTokens and a tenth of the tokens may be without an event of their own in
-	// reasoning that is streamed as it is: tags around it, ends of text, and
-	// characters of several tokens.
+	// unseenTokens and a tenth of the tokens may leave no event in reasoning that is streamed as it is: tags
+	// around it, ends of text, characters of several tokens.
 	unseenTokens = 4
 )
 
@@ -153,10 +151,9 @@ func (t *timeline) doubtful(c result.Clock, n result.Tokens) bool {
 	return false
 }
 
-// isEven reports whether the events up to the i-th came no slower than twice the time of
-// those after it, as where tokens are sent in pieces; a gateway's texts come at a pace of
-// their own, with a pause before the answer. Nothing that begins with reasoning, where
-// such texts are, is taken for even.
+// isEven reports whether the events up to the i-th came no slower than twice the time of those after it, as
+// tokens in pieces do. A gateway's texts, which are where reasoning begins a reply, have a pause before the
+// answer.
 func (t *timeline) isEven(c result.Clock, i int) bool {
 	last := len(t.events) - 1
 	before := t.took(c, result.TokenSpan{Last: i})
@@ -164,15 +161,11 @@ func (t *timeline) isEven(c result.Clock, i int) bool {
 	return i < last && !t.events[0].reasoning && before*time.Duration(last-i) <= 2*after*time.Duration(i)
 }
 
-// moreEvents reports whether there were more token events than tokens, so that
-// some of them were none: a gateway that streams what it does while a model is
-// loaded, for example. Events of a summary do not count: its text is in no count
-// of tokens. An event of another channel than the one before it, or of
-// a tool, may be a piece of the same token if it came at the same moment. Some
-// servers leave a token out of their count, and a gateway that counts with a
-// tokenizer of its own may be a fifth wrong; but in a stream that begins with
-// reasoning, which is where such texts are, no more events are accepted than
-// tokens.
+// moreEvents reports whether there were more token events than tokens, so that some were none, such as a
+// gateway's texts while a model is loaded. Summaries do not count: their text is in no count. An event of
+// another channel, or of a tool, may be a piece of the token before at the same moment. Some servers leave a
+// token out of their count, and a gateway's own tokenizer may be a fifth wrong; but in a stream that begins
+// with reasoning, where such texts are, no more events are accepted than tokens.
 func (t *timeline) moreEvents(c result.Clock, n result.Tokens) bool {
 	if n.Source != result.TokensFromUsage || n.Output <= 0 || len(t.events) == 0 {
 		return false

@@ -33,9 +33,8 @@ type Prober struct {
 	kept      *conn             // that connection
 }
 
-// NewProber returns the Prober of an endpoint and a module, whose lengths are no
-// ladder: those of its rungs are. It must be closed. An error means that the
-// module or the HTTP settings cannot be used.
+// NewProber returns the Prober of an endpoint and a module, whose lengths are no ladder. It must be closed. An
+// error means that the module or the HTTP settings cannot be used.
 func (e *Endpoint) NewProber(m *config.Module) (*Prober, error) {
 	kind := KindOf(m)
 	questions, err := kind.New(e.cfg, m)
@@ -62,15 +61,10 @@ func (p *Prober) Close() {
 	}
 }
 
-// Run asks all that one run of the module asks, and returns what came of each request, in the
-// order of the rounds, up to the first with a failure.
-// Where it measures nothing though nothing failed, there is no result and the
-// Skip says why; it is nil everywhere else.
-//
-// Each request ends at the latest when the limits of the module say so, or when
-// ctx does: Canceled where it was canceled, TimeoutTotal where its time was up.
-// due is when the run was scheduled, the zero time when
-// nobody did; it counts for the first request.
+// Run asks all that one run of the module asks, and returns what came of each request, in the order of the
+// rounds, up to the first with a failure; with nothing measured and no failure a Skip says why. A request ends
+// by the limits of the module or with ctx: Canceled where that was canceled, TimeoutTotal where its time was
+// up. due is when the run was scheduled, for the first request; the zero time is not scheduled.
 func (p *Prober) Run(ctx context.Context, due time.Time) ([]*result.Result, *result.Skip) {
 	ctx = within(ctx)
 	r := &run{prober: p, first: p.newResult(due)}

@@ -35,9 +35,8 @@ type content struct {
 	top       []api.TokenLogprob // the likeliest first tokens
 }
 
-// newContent returns a content for the answer to a question; nil where nothing looks at
-// it. The many answers of a burst, which nothing but their time is asked of, are not
-// inspected.
+// newContent returns a content for the answer to a question; nil where nothing looks at it. The many answers of
+// a burst are not inspected.
 func (q *request) newContent() *content {
 	if q.served.protocol.Kind != api.Generation {
 		return nil

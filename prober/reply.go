@@ -321,10 +321,9 @@ func (r *reply) verdict(err error) error {
 	return r.incomplete()
 }
 
-// complete reports whether the server finished its answer. Without a finish
-// reason, where the protocol allows that, it takes a final count of the tokens or
-// an end marker of the server's own: a front end closes the stream of a server
-// that died as cleanly as that of any other.
+// complete reports whether the server finished its answer. Without a finish reason that takes, where the
+// protocol allows it, a final count of the tokens or the server's own end marker: a front end closes the stream
+// of a server that died as cleanly as any other.
 func (r *reply) complete(err error) bool {
 	p := r.served.protocol
 	switch {

@@ -184,9 +184,8 @@ func (q *request) build(ctx context.Context, body []byte) (*http.Request, error)
 	return req, nil
 }
 
-// replyLimits bounds a reply by what is asked for: a server that goes on for
-// ever costs money. Four events a token leave room for servers that stream less
-// than a token an event.
+// replyLimits bounds a reply by what is asked for, as a server that goes on for ever costs money. Four events a
+// token leave room for servers that stream less than a token an event.
 func (q *request) replyLimits() stream.Limits {
 	l := stream.DefaultLimits()
 	l.Events = 4*q.question.Output + 256
@@ -203,9 +202,8 @@ func traceparent(id [16]byte) string {
 	return "00-" + s + "-" + s[:16] + "-01"
 }
 
-// servicePreamble is more tokens than services put before a prompt: their own
-// instructions, tools and the steps of agents. Cohere, Venice and Groq's compound were
-// seen with 1,400 to 4,800.
+// servicePreamble is more tokens than services put before a prompt (instructions, tools, steps of agents):
+// Cohere, Venice and Groq's compound were seen with 1,400 to 4,800.
 const servicePreamble = 8192
 
 // textPreamble is more tokens than servers put around each of several texts.
@@ -235,9 +233,8 @@ func (q *request) bound(t *result.Tokens, events int) {
 	}
 }
 
-// ignored reports whether the server generated more tokens than it was allowed to.
-// Gateways that count by themselves may be a fifth wrong, and some servers end with a
-// few tokens more, or count those that end the answer.
+// ignored reports whether the server generated more tokens than it was allowed to. Gateways' own counts may be
+// a fifth wrong, and some servers go on or count on for a few tokens.
 func (q *request) ignored(t *result.Tokens) bool {
 	allowed := q.question.Output
 	return q.served.capped && t.Output > allowed+allowed/4+16

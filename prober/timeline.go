@@ -63,9 +63,8 @@ type rawEvent struct {
 	arguments bool // of a call of a function
 }
 
-// timeline holds the raw stamps of one probe, all counted from t1. A moment
-// that did not come is Absent. The names t0 to tE are those of the metric
-// definitions.
+// timeline holds the raw stamps of one probe, counted from t1, Absent for what did not come. The names t0 to tE
+// are those of the metric definitions.
 type timeline struct {
 	dnsDone      time.Duration // end of the name look-up
 	tlsStart     time.Duration // TCP connected, handshake begins
@@ -127,11 +126,9 @@ func (t *timeline) measure(r *result.Result) {
 	}
 }
 
-// phases cuts the probe at its moments. The write ends with the first byte at the
-// latest, also where a server answers before the request is out or the prober sees its
-// end late. A moment before its predecessor makes a phase of 0, so that
-// the phases of a finished probe add up to its duration. Without tokens there is
-// nothing between the first byte and the end.
+// phases cuts the probe at its moments. The write ends with the first byte at the latest, also where a server
+// answers early or the prober sees its end late. A moment before its predecessor makes a phase of 0, so that
+// the phases add up to the duration. Without tokens nothing is between first byte and end.
 func (t *timeline) phases(c result.Clock, tokens bool) (p [result.NumPhases]time.Duration) {
 	for i := range p {
 		p[i] = result.Absent
@@ -172,9 +169,8 @@ func (t *timeline) phases(c result.Clock, tokens bool) (p [result.NumPhases]time
 	return p
 }
 
-// merged reports whether the arrival of an event is only an upper bound: a later
-// token shares its read, or anything else does that may have come later, as
-// the prober was late, or does not know whether it was.
+// merged reports whether the arrival of an event is only an upper bound: a later token shares its read, or
+// anything else does and the prober was late, or does not know.
 func (t *timeline) merged(i int) bool {
 	e := &t.events[i]
 	if !e.more {
@@ -200,14 +196,12 @@ func (t *timeline) published(c result.Clock) []result.Event {
 	return out
 }
 
-// imprecise reports whether the prober cannot vouch for the latencies: the clock
-// was set, or the first token was read together with later ones and the prober
-// was late. Where nothing is known of how that read came, the lags of all reads
-// decide. Otherwise the first token is as old as its stamp if it came with the rest
-// in one packet or within a moment; else the lag of that read decides. As that is the
-// lag of the last packet, which a prober that is late finds at any age up to a gap
-// between tokens, hardly any shows that the server wrote them together. What is at
-// most 1 ms, or 5 % of the time to the first token, is precise enough.
+// imprecise reports whether the prober cannot vouch for the latencies: the clock was set, or the first token
+// was read together with later ones and the prober was late. Where nothing is known of how that read came, the
+// lags of all reads decide; else the first token is as old as its stamp if it came with the rest in one packet
+// or within a moment, and the lag of that read decides otherwise. As that is the lag of the last packet, of any
+// age up to a gap for a late prober, hardly any shows that the server wrote them together. At most 1 ms, or 5 %
+// of the time to the first token, is precise enough.
 func (t *timeline) imprecise(c result.Clock) bool {
 	if t.stepped {
 		return true
@@ -244,9 +238,8 @@ func (t *timeline) imprecise(c result.Clock) bool {
 // during a probe. The kernel slews both alike: only a step moves them apart.
 const stepTolerance = time.Millisecond
 
-// isStep reports whether the wall clock was set during a probe that took the
-// given times by the wall and the monotonic clock. Kernel stamps are wall
-// times and cannot be placed on the probe's timeline then.
+// isStep reports whether the wall clock was set during a probe that took these times by the wall and the
+// monotonic clock. Kernel stamps, which are wall times, have no place on its timeline then.
 func isStep(wall, monotonic time.Duration) bool {
 	return (wall - monotonic).Abs() > stepTolerance
 }

@@ -27,11 +27,10 @@ func (e *limitError) failure() error { return &failure{outcome: e.outcome, cause
 // open without the end marker.
 var errFinished = errors.New("no end marker after the finish reason")
 
-// watchdog cancels a context when what it waits for does not come in time. It
-// waits for one thing after the other: connection, headers, first token, next
-// token. The total limit cuts every one of them. What was waited for then
-// names the outcome, except between tokens, where only the total is over: so
-// that a server that hangs has one outcome, whichever timer is a hair faster.
+// watchdog cancels a context when what it waits for does not come in time: connection, headers, first token,
+// next token, one after the other, all within the total limit. What was waited for names the outcome, except
+// between tokens, where only the total is over: a server that hangs has one outcome, whichever timer is a hair
+// faster.
 type watchdog struct {
 	cancel context.CancelCauseFunc
 	end    time.Time // of the whole probe

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Adjustment says how the request bodies for one endpoint differ from those
-// that its protocol builds: the cap is renamed, then keys are omitted, then others come. The
-// zero value changes nothing.
+// Adjustment says how the request bodies for one endpoint differ from those of its protocol: the cap is
+// renamed, then keys are omitted, then others come. The zero value changes nothing.
 type Adjustment struct {
 	// MaxTokensField is the new name of the key that caps the answer; "" keeps
 	// the protocol's own.

@@ -130,10 +130,9 @@ type ModelList struct {
 // Decoder decodes the frames of one reply in order. It is not safe for
 // concurrent use.
 type Decoder interface {
-	// Decode reads one frame, with its SSE event name where the framing has
-	// one, into d, which it overwrites. The slices of d are valid until the
-	// next call. An error means that the frame is not of the protocol
-	// (ErrProtocol); an error that the server reports is Delta.Err.
+	// Decode reads one frame, with its SSE event name if any, into d, which it overwrites and whose slices are
+	// valid until the next call. An error (ErrProtocol) is a frame of no such protocol; the server's own is
+	// Delta.Err.
 	Decode(event string, data []byte, d *Delta) error
 }
 

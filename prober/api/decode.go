@@ -113,9 +113,8 @@ const (
 	maxServerTime = 24 * time.Hour // the longest believable time of one request
 )
 
-// parseJSON parses a JSON text; its depth is bounded by fastjson.MaxDepth. The
-// parser needs some 100 bytes for a value that took 2, and the text of its
-// errors grows with input times depth, so a long text is checked before.
+// parseJSON parses a JSON text to a depth of fastjson.MaxDepth. The parser needs some 100 bytes for a value
+// that took 2, and its errors grow with input times depth: a long text is checked before.
 func parseJSON(p *fastjson.Parser, text []byte) (*fastjson.Value, error) {
 	if len(text) > checkedSize {
 		if most := min(maxValues, len(text)/bytesPerValue); valuesIn(text) > most {
@@ -242,10 +241,9 @@ func (p *parts) reset() {
 	p.text, p.reasoning, p.tool = p.text[:0], p.reasoning[:0], p.tool[:0]
 }
 
-// add adds a content: a text, a part, or a list of these. A part of type thinking
-// (Mistral) or reasoning is reasoning, as a text or as a list of parts itself; of
-// others the text counts, and one without a text (references, an image) is no
-// token.
+// add adds a content: a text, a part, or a list of these. A part of type thinking (Mistral) or reasoning is
+// reasoning, as a text or as a list of parts itself; of others the text counts: one without (references, an
+// image) is no token.
 func (p *parts) add(content *fastjson.Value) {
 	if content == nil {
 		return
@@ -290,10 +288,8 @@ type growingText struct {
 	seen   []byte
 }
 
-// next returns what a frame's text adds. A text that begins with the one
-// before is taken as grown, and one that the one before begins with as cut at
-// its end (by a stop string); anything else proves pieces. Until then a piece
-// that repeats the piece before is taken for less than it is.
+// next returns what a frame's text adds. A text that begins with the one before is taken as grown, and one that
+// the one before begins with as cut at its end (by a stop string); anything else proves pieces.
 func (g *growingText) next(text []byte) []byte {
 	if g.pieces || len(text) == 0 {
 		return text
@@ -318,9 +314,8 @@ func FinishReasons() []string {
 	return []string{"stop", "length", "tool_calls", "content_filter", "function_call", "abort", "error", "other"}
 }
 
-// finishWord maps a server's finish reason, in whatever case it is spelled, into
-// the closed set. "" is none, and so are the words for it that servers put into
-// every frame but the last.
+// finishWord maps a server's finish reason, in any case, into the closed set. "" is none, and so are the words
+// for it that servers put into every frame but the last.
 func finishWord(reason []byte) string {
 	switch string(reason) {
 	case "", "None", "none", "null", "FINISH_REASON_UNSPECIFIED":

@@ -124,9 +124,8 @@ func first(kind fastjson.Type, values ...*fastjson.Value) *fastjson.Value {
 	return nil
 }
 
-// inputUsage reads how many tokens the inputs were: OpenAI and the like in
-// usage (some rerankers only as the total), Ollama beside the embeddings,
-// Cohere in meta.
+// inputUsage reads how many tokens the inputs were: OpenAI and the like in usage (some rerankers only as the
+// total), Ollama beside the embeddings, Cohere in meta.
 func inputUsage(reply *fastjson.Value) Usage {
 	u := noUsage()
 	u.Prompt = countAt(reply, "usage.prompt_tokens", "usage.total_tokens", "prompt_eval_count", "meta.tokens.input_tokens", "meta.billed_units.input_tokens")

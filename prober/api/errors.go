@@ -67,11 +67,9 @@ func title(body []byte) []byte {
 	return found[1]
 }
 
-// errorIn finds the error that an object reports, in the shapes that servers
-// use: {"error": object or text}, {"object": "error"}, {"type": "error"},
-// Groq's {"x_groq": {"error": text}}, and a message with the code of an error
-// beside it (DashScope); Google's servers put the object into a list. nil is
-// none.
+// errorIn finds the error that an object reports; nil is none. Shapes: {"error": object or text}, {"object":
+// "error"}, {"type": "error"}, {"x_groq": {"error": text}}, a message beside the code of an error (DashScope),
+// and the object in a list (Google).
 func errorIn(v *fastjson.Value) *ServerError {
 	if list := v.GetArray(); len(list) > 0 {
 		v = list[0]
@@ -141,10 +139,9 @@ func bounded(text []byte) string { return safetext.Line(string(text), maxMessage
 // StatusSiteOverloaded is what Anthropic and some gateways answer under load.
 const StatusSiteOverloaded = 529
 
-// errorStatus returns the HTTP status that an error names; 0 is none. A status
-// in the error or in the object around it decides, as a number or as a text;
-// else the name of a code or of a type does, the code first, as OpenAI's types
-// are coarse: an invalid_api_key is an invalid_request_error too.
+// errorStatus returns the HTTP status that an error names; 0 is none. A status in the error or around it
+// decides, else the name of a code or of a type, the code first, as OpenAI's types are coarse: an
+// invalid_api_key is an invalid_request_error too.
 func errorStatus(e, outer *fastjson.Value) int {
 	for _, v := range [...]*fastjson.Value{e, outer} {
 		for _, field := range [...]string{"code", "status", "status_code", "statusCode", "http_status_code", "http_code"} {
@@ -176,9 +173,8 @@ func statusNumber(v *fastjson.Value) int {
 	return n
 }
 
-// namedStatus returns the HTTP status that the name of an error means, as
-// a stream that began with 200 has the name alone; 0 is unknown. Names differ in
-// case, in separators, and in an ending: rate_limit_error, RateLimitError.
+// namedStatus returns the HTTP status that the name of an error means; 0 is unknown. Names differ in case, in
+// separators, and in an ending: rate_limit_error, RateLimitError.
 func namedStatus(name string) int {
 	name = name[strings.LastIndexByte(name, '#')+1:] // AWS: the name space before it
 	name, _, _ = strings.Cut(name, ".")              // DashScope: what exactly, behind it
@@ -214,11 +210,9 @@ var knownErrors = sync.OnceValue(func() errorWords {
 	return w
 })
 
-// RejectedParameter returns the parameter of the request that the server does
-// not take, "" where none is known. The answer comes from a 400 or 422 alone,
-// from Param or else from well-known phrasings of the message: a hint for
-// people, on which nothing may depend. What every request needs (the model,
-// the prompt) is never returned.
+// RejectedParameter returns the parameter of the request that the server does not take, "" where none is known:
+// of a 400 or 422, by Param or else by phrases of the message. It is a hint for people, on which nothing may
+// depend, and never what every request needs (the model, the prompt).
 func (e *ServerError) RejectedParameter() string {
 	if e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 		return ""

@@ -62,9 +62,8 @@ func geminiURL(base *url.URL, model string) *url.URL {
 	return u
 }
 
-// geminiModelsURL returns where the models are. The base may be the server,
-// end in a version or in Vertex AI's publishers/google, or be the URL of a
-// model's method.
+// geminiModelsURL returns where the models are. The base may be the server, end in a version or in Vertex AI's
+// publishers/google, or be the URL of a model's method.
 func geminiModelsURL(base *url.URL) *url.URL {
 	root := rootOf(base)
 	if i := strings.LastIndex(root, "/models/"); i >= 0 && strings.Contains(root[i:], ":") {

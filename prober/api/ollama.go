@@ -103,11 +103,9 @@ func (o *ollamaReader) readMaterial(object *fastjson.Value, d *Delta) {
 	d.Tool = o.tool
 }
 
-// readCounts reads the counts and times of the last object. Ollama leaves out
-// what is 0; since 0 tokens in 0 time say nothing, that stays absent. With a format,
-// a model that thinks is asked twice: first without it, until it has thought, then with
-// its thoughts in the prompt. The counts are of the second time, and so fewer than the
-// objects: they are of no use.
+// readCounts reads the counts and times of the last object, where what is 0 is left out and stays absent. With
+// a format, a model that thinks is asked twice: until it has thought, then with its thoughts in the prompt.
+// Counts of the second time, fewer than the objects, are of no use.
 func (o *ollamaReader) readCounts(object *fastjson.Value, d *Delta) {
 	if n := count(object.Get("eval_count")); o.thought && n > 0 && n < o.frames {
 		return
@@ -130,9 +128,8 @@ func parseOllamaModels(body []byte) ([]ModelInfo, error) {
 	})
 }
 
-// ollamaEmbedTimes reads Ollama's own timing of an embedding, in nanoseconds.
-// All but the loading of the model is Prefill. A duration of 0 is left out by
-// the server.
+// ollamaEmbedTimes reads Ollama's own timing of an embedding: all but the loading of the model is Prefill. A
+// duration of 0 is left out by the server.
 func ollamaEmbedTimes(reply *fastjson.Value) ServerTimes {
 	s := ServerTimes{Queue: -1, Prefill: -1, Decode: -1}
 	total, load := duration(reply.Get("total_duration"), time.Nanosecond), max(0, duration(reply.Get("load_duration"), time.Nanosecond))

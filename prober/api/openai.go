@@ -76,10 +76,8 @@ func openAIScoring() *textScoring {
 	}}
 }
 
-// openAIScores separates the prompt from the answer by the counts in usage:
-// text_offset is -1 at SGLang, and elsewhere counts what is no part of the
-// text, as the beginning of text. A server that ignores echo has those of
-// the answer alone.
+// openAIScores separates the prompt from the answer by the counts in usage: text_offset is -1 at SGLang, and
+// elsewhere counts the beginning of text too. A server that ignores echo has those of the answer alone.
 func openAIScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
 	all := firstChoice(reply).GetArray("logprobs", "token_logprobs")
 	prompt, answer := count(reply.Get("usage", "prompt_tokens")), count(reply.Get("usage", "completion_tokens"))

@@ -77,10 +77,9 @@ func checkScored(scored, tokens int) error {
 	return nil
 }
 
-// logprobs reads the log-probabilities of a text's tokens, of which the first
-// has none, unless something that is not listed is before it. No other may
-// miss: it would be that of a token that cannot be, as JSON has no infinity,
-// and a text without such tokens looks better than it is.
+// logprobs reads the log-probabilities of a text's tokens, of which the first may have none. No other may miss:
+// it would be that of a token that cannot be, as JSON has no infinity, and the text would look better than it
+// is.
 func logprobs(values []*fastjson.Value) ([]float64, error) {
 	var scores []float64
 	for i, v := range values {

@@ -65,9 +65,8 @@ func (s *sglangReader) read(_ string, object *fastjson.Value, d *Delta) {
 	s.readServerTimes(meta, d)
 }
 
-// readServerTimes reads the request's times, all in seconds. A server that
-// takes none leaves out when the request entered its first batch, and yet
-// reports a time in the queue of 0.
+// readServerTimes reads the request's times in seconds. A server that takes none leaves out when the request
+// entered its first batch, and yet reports a time in the queue of 0.
 func (s *sglangReader) readServerTimes(meta *fastjson.Value, d *Delta) {
 	times := ServerTimes{-1, -1, -1}
 	if entered := number(meta.Get("forward_entry_time")); entered > 0 {

@@ -81,9 +81,8 @@ func tgiScoring() *textScoring {
 	}}
 }
 
-// tgiScores reads details.prefill, which has every token of the prompt or, on a
-// server that was not started to keep them, none. Nothing in the reply counts
-// the prompt.
+// tgiScores reads details.prefill, which has every token of the prompt or, by default, none. Nothing in the
+// reply counts the prompt.
 func tgiScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
 	tokens := reply.GetArray("details", "prefill")
 	if len(tokens) == 0 {

@@ -35,10 +35,8 @@ func promptOf(rest int, cached ...int) int {
 	return sum
 }
 
-// joinReasoning makes Output include Reasoning where the server counts it apart.
-// Total, its count of prompt and output together, decides; where that is Unknown
-// or fits neither sum, the usual way of the protocol does. Chat completions of
-// xAI count the reasoning apart, and those of all others do not.
+// joinReasoning makes Output include Reasoning where the server counts it apart, by total, its count of prompt
+// and output together, or the usual way of the protocol. Of chat completions, xAI's count it apart.
 func (u *Usage) joinReasoning(total int, usuallyApart bool) {
 	if u.Reasoning <= 0 || u.Output == Unknown {
 		return
@@ -60,10 +58,9 @@ func (u *Usage) joinReasoning(total int, usuallyApart bool) {
 	}
 }
 
-// Tally folds the usages of one reply: the last report of each count wins, and
-// reports are never added, since they are running totals where a server sends
-// several. A zero never replaces a positive count: some servers send zeros on
-// every frame but one. The zero value is ready to use.
+// Tally folds the usages of one reply, which are running totals: the last report of each count wins. A zero
+// never replaces a positive count, as some servers send zeros on every frame but one. The zero value is ready
+// to use.
 type Tally struct {
 	usage Usage
 	begun bool
@@ -172,9 +169,8 @@ func remaining(s string) int {
 	return n
 }
 
-// RetryAfter returns how long a reply asks to wait, 24 h at most: by
-// Retry-After-Ms, else by Retry-After in seconds, whole or not, or as a date
-// (RFC 9110, 10.2.3), of which the past is 0. Negative is absent.
+// RetryAfter returns how long a reply asks to wait, 24 h at most: by Retry-After-Ms, else by Retry-After in
+// seconds or as a date (RFC 9110, 10.2.3), of which the past is 0. Negative is absent.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if d := wait(h.Get("Retry-After-Ms"), time.Millisecond); d >= 0 {
 		return d
