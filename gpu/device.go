@@ -43,14 +43,12 @@ type device struct {
 	seenVGPU uint64 // newest sample of what vGPUs used
 }
 
-// settings are what all devices share: the tables, and what the options say. They do not change, but for the bandwidth.
+// settings are what all devices share.
 type settings struct {
-	*tables                                       // nil before the first device is open
-	bandwidth *atomic.Pointer[map[string]float64] // configured, by UUID
-	processes bool
-	proc      string
-	log       *onceLog
-	asked     *lastAsked
+	*tables // nil before the first device is open
+	poller  *Poller
+	proc    string // where the process file system is
+	log     *onceLog
 }
 
 // lastAsked is the latest question to the driver, for the watchdog: the one at which a poll hangs.
@@ -121,7 +119,7 @@ func (d *device) ask(name string, read func() error) error {
 	if d.refused[name] {
 		return nil
 	}
-	d.settings.asked.set(d.identity.UUID, name)
+	d.settings.poller.asked.set(d.identity.UUID, name)
 	refused, err := d.judge(name, read())
 	if refused {
 		d.refused[name] = true
@@ -153,7 +151,7 @@ func (d *device) judge(name string, why error) (refused bool, err error) {
 
 // openDevice opens the GPU of an index.
 func openDevice(lib Library, index int, s *settings) (*device, error) {
-	s.asked.set("GPU number "+strconv.Itoa(index), "opening")
+	s.poller.asked.set("GPU number "+strconv.Itoa(index), "opening")
 	handle, err := lib.Device(index)
 	if err != nil {
 		return nil, err
@@ -230,7 +228,7 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 	}
 	snapshot := d.identity
 	var out readings
-	configured := *d.settings.bandwidth.Load()
+	configured := *d.settings.poller.bandwidth.Load()
 	value, source, ok := bandwidth(configured, d.identity.UUID, d.identity.Name, d.memoryClock, d.memoryWidth)
 	if ok && (source == sourceConfig || d.platform.virtualization != virtualizationGuest) { // a vGPU has a share that is unknown
 		out.add(MemoryBandwidth, source, value)
@@ -358,7 +356,7 @@ func (d *device) readPart(part MIGDevice, uuid string, now time.Time) ([]Reading
 		return nil, nil
 	}
 	var out readings
-	if value, ok := (*d.settings.bandwidth.Load())[uuid]; ok {
+	if value, ok := (*d.settings.poller.bandwidth.Load())[uuid]; ok {
 		out.add(MemoryBandwidth, sourceConfig, value)
 	}
 	if err := d.readQuestion(ofPart+"memory", d.settings.question("memory"), part, &out); err != nil {

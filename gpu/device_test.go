@@ -360,7 +360,7 @@ func TestPartBandwidth(t *testing.T) {
 	if got := showReadings("", d.MIG[1].Readings)[3]; got != "memory_bandwidth_bytes_per_second{config} 500000000000" {
 		t.Errorf("part: %s", got)
 	}
-	s.settings.bandwidth.Store(&map[string]float64{"GPU-0": 2e12})
+	s.settings.poller.bandwidth.Store(&map[string]float64{"GPU-0": 2e12})
 	d = s.must(t).Devices[0]
 	if got := showReadings("", d.Readings)[4]; got != "memory_bandwidth_bytes_per_second{config} 2000000000000" {
 		t.Errorf("GPU, configured again: %s", got)

@@ -39,10 +39,10 @@ type Poller struct {
 	options Options
 	log     *slog.Logger
 	worker  worker
-	asked   *lastAsked
+	asked   lastAsked
 	current atomic.Pointer[Snapshot]
 
-	bandwidth *atomic.Pointer[map[string]float64] // configured, by UUID
+	bandwidth atomic.Pointer[map[string]float64] // configured, by UUID
 
 	orders  chan bool     // to the worker: poll, with the library reopened or not
 	results chan outcome  // of the worker
@@ -70,7 +70,7 @@ func New(lib Library, o Options) *Poller {
 func newPoller(source string, o Options) *Poller {
 	log := cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	p := &Poller{
-		options: o, log: log, asked: &lastAsked{}, bandwidth: &atomic.Pointer[map[string]float64]{},
+		options: o, log: log,
 		// A worker that Run has left must not be kept by what it has to say.
 		orders: make(chan bool), results: make(chan outcome, 1), opened: make(chan struct{}, 1),
 	}

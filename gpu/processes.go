@@ -24,7 +24,7 @@ const unknown = -1
 // readProcesses reads the compute processes of a GPU or, where it is split, of its parts: reading those of all parts
 // from the GPU needs privileges.
 func (d *device) readProcesses(parts []MIGDevice) ([]ProcessReading, error) {
-	if !d.settings.processes {
+	if !d.settings.poller.options.Processes {
 		return nil, nil
 	}
 	devices := []Device{d.Device}

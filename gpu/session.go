@@ -43,9 +43,7 @@ type session struct {
 func newSession(lib Library, p *Poller) *session {
 	return &session{
 		roster: newRoster(p.log), poller: p, lib: lib,
-		settings: &settings{
-			processes: p.options.Processes, proc: "/proc", log: newOnceLog(p.log), asked: p.asked, bandwidth: p.bandwidth,
-		},
+		settings: &settings{poller: p, proc: "/proc", log: newOnceLog(p.log)},
 	}
 }
 
