@@ -207,7 +207,6 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../internal/page", "State", config.Texts(states())...)
 	f("../internal/series", "Metric", config.Texts(series.Metrics())...)
 	f("../internal/workload/drift", "Source", config.Texts(drift.Sources())...)
-	f("../internal/page", "TTFTPart", config.Texts(page.TTFTPartNames())...)
 	f("../gpu", "State", append(config.Texts(gpuStates()), string(gpu.StateNotBuilt))...)
 	f("../gpu", "Vendor", config.Texts(gpu.Vendors())...)
 	f("../gpu/pods", "State", append(config.Texts(podsFailures()), string(pods.StateStarting), string(pods.StateUp))...)

@@ -123,13 +123,10 @@ type hardwareValues struct {
 	bandwidth float64       // of all GPUs together, in bytes per second; 0 is not known
 }
 
-// hardwareFamily is a family of what endpoints run on.
-type hardwareFamily = familyOf[hardwareValues]
-
 // hardwareFamilies returns the families of what endpoints run on, in the order
 // of the documentation.
-func hardwareFamilies() []*hardwareFamily {
-	return []*hardwareFamily{
+func hardwareFamilies() []*familyOf[hardwareValues] {
+	return []*familyOf[hardwareValues]{
 		newOf("endpoint_decode_ceiling_tokens_per_second", emitOne(func(v hardwareValues) float64 {
 			return positive(v.bandwidth / positive(float64(v.ReadBytes())))
 		})),
@@ -237,16 +234,13 @@ type spending struct {
 	plans map[string][]*labelBlock
 }
 
-// spendingFamily is a family of what endpoints cost and their probes may spend.
-type spendingFamily = familyOf[spending]
-
 // budgetResources lists what budgets limit, in the order of their results.
 func budgetResources() []string { return []string{"tokens", "usd"} }
 
 // spendingFamilies returns the families of prices and budgets, in the order of
 // the documentation.
-func spendingFamilies() []*spendingFamily {
-	return []*spendingFamily{
+func spendingFamilies() []*familyOf[spending] {
+	return []*familyOf[spending]{
 		newOf("endpoint_price_usd_per_hour", emitOne(func(v spending) float64 { return positive(v.price.At(v.now()).InUSD().PerHour) })),
 		newOf("endpoint_price_usd_per_token", func(e encoder, f *family, v spending) { emitPrices(e, f, v.price.At(v.now()).InUSD()) }),
 		newOf("endpoint_budget_used_ratio", func(e encoder, f *family, v spending) {
@@ -269,7 +263,7 @@ func spendingFamilies() []*spendingFamily {
 }
 
 // inCurrency returns a family of prices in another currency than US dollars.
-func inCurrency(name string, emit func(e encoder, f *family, p *config.Price)) *spendingFamily {
+func inCurrency(name string, emit func(e encoder, f *family, p *config.Price)) *familyOf[spending] {
 	return newOf(name, func(e encoder, f *family, v spending) {
 		if v.currency != nil {
 			e.labels(v.currency, time.Time{})

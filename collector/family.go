@@ -98,23 +98,19 @@ func (f Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
 // prefix, group by group. The families of the Go runtime and the process come
 // from client_golang and are not listed.
 func Catalogue() []Family {
-	all := appendDescriptions(nil, infoFamilies())
-	all = appendDescriptions(all, hardwareFamilies())
-	all = appendDescriptions(all, spendingFamilies())
-	all = appendDescriptions(all, healthFamilies())
-	all = appendDescriptions(all, endpointFamilies())
-	for _, p := range probeFamilies() {
-		all = append(all, p.Family)
+	var probes []Family
+	for _, f := range probeFamilies() {
+		probes = append(probes, f.Family)
 	}
-	all = appendDescriptions(all, findingsFamilies())
-	all = appendDescriptions(all, serverFamilies())
-	all = append(all, gatewayFamilies()...)
-	all = append(all, gpuFamilies()...)
-	return slices.Concat(all, sections()["pods"], sections()["gpu pages"], sections()["exporter"])
+	return slices.Concat(
+		descriptions(infoFamilies()), descriptions(hardwareFamilies()), descriptions(spendingFamilies()), descriptions(healthFamilies()),
+		descriptions(endpointFamilies()), probes, descriptions(findingsFamilies()), descriptions(serverFamilies()), gatewayFamilies(),
+		gpuFamilies(), sections()["pods"], sections()["gpu pages"], sections()["exporter"],
+	)
 }
 
-// appendDescriptions appends the descriptions of families.
-func appendDescriptions[V any](all []Family, families []*familyOf[V]) []Family {
+// descriptions returns those of families.
+func descriptions[V any](families []*familyOf[V]) (all []Family) {
 	for _, f := range families {
 		all = append(all, f.Family)
 	}

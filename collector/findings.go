@@ -111,13 +111,10 @@ func latest(all []labelled[*FindingsSeries]) []labelled[*findingsValues] {
 	return out
 }
 
-// findingsFamily is a family of findings.
-type findingsFamily = familyOf[*findingsValues]
-
 // findingsFamilies returns the families of findings in the order of the
 // documentation.
-func findingsFamilies() []*findingsFamily {
-	var all []*findingsFamily
+func findingsFamilies() []*familyOf[*findingsValues] {
+	var all []*familyOf[*findingsValues]
 	for i, w := range prober.Workloads() {
 		for _, m := range w.Metrics() {
 			all = append(all, newFindingsFamily(i, m))
@@ -128,7 +125,7 @@ func findingsFamilies() []*findingsFamily {
 
 // newFindingsFamily returns the family of a metric of the findings of a workload, given by its
 // index.
-func newFindingsFamily(index int, m workload.Metric) *findingsFamily {
+func newFindingsFamily(index int, m workload.Metric) *familyOf[*findingsValues] {
 	f := Family{
 		Name: namePrefix + "probe_" + m.Name, Group: GroupProbe, Unit: m.Unit, Values: m.Values, Help: m.Help,
 		Labels: append([]string{"endpoint", "model", "module"}, m.Each...),
@@ -141,7 +138,7 @@ func newFindingsFamily(index int, m workload.Metric) *findingsFamily {
 			emitValue(e, typeOf(m.Name), own, v)
 		}
 	}
-	return &findingsFamily{newFamily(f, nil), func(e encoder, f *family, v *findingsValues) {
+	return &familyOf[*findingsValues]{newFamily(f, nil), func(e encoder, f *family, v *findingsValues) {
 		found := v.All[index]
 		switch {
 		case found == nil:

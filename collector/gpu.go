@@ -3,6 +3,7 @@ package collector
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -73,13 +74,10 @@ func readingFamily(i gpu.Info, name, help string, labels []string) Family {
 
 // unitOf returns the unit as the name of the metric spells it.
 func unitOf(i gpu.Info) string {
-	switch i.Unit {
-	case "degrees Celsius":
+	if i.Unit == "degrees Celsius" {
 		return "celsius"
-	case "bytes per second":
-		return "bytes_per_second"
 	}
-	return i.Unit
+	return strings.ReplaceAll(i.Unit, " ", "_")
 }
 
 // NewGPU returns a collector of GPUs. snapshots is called once for each scrape; it

@@ -14,13 +14,10 @@ type healthValues struct {
 	cause func() explain.Cause // nil is never known
 }
 
-// healthFamily is a family of the states of endpoints.
-type healthFamily = familyOf[healthValues]
-
 // healthFamilies returns the families of the states, in the order of the documentation.
-func healthFamilies() []*healthFamily {
+func healthFamilies() []*familyOf[healthValues] {
 	causes := explain.Causes()
-	return []*healthFamily{
+	return []*familyOf[healthValues]{
 		newOf("endpoint_state", func(e encoder, f *family, v healthValues) {
 			current := slices.Index(health.States(), v.state().State)
 			for _, i := range f.order {

@@ -17,13 +17,10 @@ type endpointValues struct {
 	parts    *page.TTFTParts       // nil is not known
 }
 
-// endpointFamily is a family of the series of endpoints with servers.
-type endpointFamily = familyOf[endpointValues]
-
 // endpointFamilies returns the families of what the servers report of their
 // endpoint, in the order of the documentation.
-func endpointFamilies() []*endpointFamily {
-	return []*endpointFamily{
+func endpointFamilies() []*familyOf[endpointValues] {
+	return []*familyOf[endpointValues]{
 		newOf("endpoint_servers", emitEach(func(v endpointValues, i int) float64 {
 			if v.servers == [numStates]int{} {
 				return math.NaN()

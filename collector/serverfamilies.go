@@ -32,12 +32,9 @@ type serverValues struct {
 	status *page.Status
 }
 
-// serverFamily is a family of the series of servers.
-type serverFamily = familyOf[serverValues]
-
 // serverFamilies returns the families of servers in the order of the
 // documentation.
-func serverFamilies() []*serverFamily {
+func serverFamilies() []*familyOf[serverValues] {
 	ratio := statusGauge("server_prefix_cache_hit_ratio", func(st *page.Status) float64 {
 		if s := st.Snapshot; s != nil {
 			if hits := s.HitRatio(); hits != nil {
@@ -56,8 +53,8 @@ func serverFamilies() []*serverFamily {
 	return slices.Concat(
 		readingFamilies(),
 		quantityFamilies("load"),
-		quantityFamilies("prefix cache"), []*serverFamily{ratio}, quantityFamilies("external cache"),
-		quantityFamilies("tokens"), []*serverFamily{requests}, quantityFamilies("work"),
+		quantityFamilies("prefix cache"), []*familyOf[serverValues]{ratio}, quantityFamilies("external cache"),
+		quantityFamilies("tokens"), []*familyOf[serverValues]{requests}, quantityFamilies("work"),
 		quantityFamilies("transfers"),
 		quantityFamilies("estimates"),
 		quantityFamilies("distributions"),
@@ -65,9 +62,9 @@ func serverFamilies() []*serverFamily {
 }
 
 // readingFamilies are how the readings of the pages went.
-func readingFamilies() []*serverFamily {
+func readingFamilies() []*familyOf[serverValues] {
 	reasons, quantities := scrapeReasons(), config.Quantities(config.ServerSoftware)
-	return []*serverFamily{
+	return []*familyOf[serverValues]{
 		statusGauge("server_up", func(st *page.Status) float64 { return number(st.State == page.Up) }),
 		newInfo("server_info", func(v serverValues) []*labelBlock {
 			if v.status.Snapshot == nil {
@@ -100,8 +97,8 @@ func readingFamilies() []*serverFamily {
 }
 
 // quantityFamilies are the families of a section of the vocabulary of servers' pages.
-func quantityFamilies(section string) []*serverFamily {
-	var all []*serverFamily
+func quantityFamilies(section string) []*familyOf[serverValues] {
+	var all []*familyOf[serverValues]
 	for _, row := range config.Vocabulary(config.ServerSoftware) {
 		if row.Section != section {
 			continue
@@ -114,7 +111,7 @@ func quantityFamilies(section string) []*serverFamily {
 		if f.Type == Histogram {
 			f.Help += " Buckets are those of the engine; only +Inf if it reports only a sum and a count."
 		}
-		all = append(all, &serverFamily{newFamily(f, nil), func(e encoder, f *family, v serverValues) {
+		all = append(all, &familyOf[serverValues]{newFamily(f, nil), func(e encoder, f *family, v serverValues) {
 			s := v.status.Snapshot
 			switch {
 			case s == nil:
@@ -131,7 +128,7 @@ func quantityFamilies(section string) []*serverFamily {
 }
 
 // statusGauge returns a family of one gauge for each server, up or not.
-func statusGauge(name string, get func(st *page.Status) float64) *serverFamily {
+func statusGauge(name string, get func(st *page.Status) float64) *familyOf[serverValues] {
 	return newOf(name, emitOne(func(v serverValues) float64 { return get(v.status) }))
 }
 

@@ -13,8 +13,8 @@ import (
 // from it for their endpoints. It is safe for concurrent use.
 type Servers struct {
 	labels           *labeller
-	endpointFamilies []*endpointFamily // sorted by name
-	serverFamilies   []*serverFamily   // sorted by name
+	endpointFamilies []*familyOf[endpointValues] // sorted by name
+	serverFamilies   []*familyOf[serverValues]   // sorted by name
 
 	mu        sync.Mutex
 	endpoints map[*Served]struct{}

@@ -40,11 +40,11 @@ type Probes struct {
 	labels   *labeller
 	rows     *probeTable
 	infos    []*familyOf[struct{}]
-	hardware []*hardwareFamily    // sorted by name
-	spending []*spendingFamily    // sorted by name
-	states   []*healthFamily      // sorted by name
-	found    []*findingsFamily    // sorted by name
-	gpus     func() gpu.Snapshots // nil without GPUs of this machine
+	hardware []*familyOf[hardwareValues]  // sorted by name
+	spending []*familyOf[spending]        // sorted by name
+	states   []*familyOf[healthValues]    // sorted by name
+	found    []*familyOf[*findingsValues] // sorted by name
+	gpus     func() gpu.Snapshots         // nil without GPUs of this machine
 
 	mu        sync.Mutex
 	series    map[string][]*Series // by endpoint
