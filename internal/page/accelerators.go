@@ -192,11 +192,9 @@ func parseExporter(data []byte, file string) (*Exporter, *config.Mapping, error)
 	if err := d.Decode(e); err != nil {
 		return nil, nil, fmt.Errorf("decode %s: %w", file, err)
 	}
-	m := &config.Mapping{Sentinels: slices.Clone(e.Sentinels)}
-	if e.Prefix != "" {
-		for _, s := range e.Sentinels {
-			m.Sentinels = append(m.Sentinels, e.Prefix+s)
-		}
+	m := new(config.Mapping)
+	for _, s := range e.Sentinels {
+		m.Sentinels = append(m.Sentinels, s, e.Prefix+s)
 	}
 	return e, m, nil
 }

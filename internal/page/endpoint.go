@@ -42,8 +42,7 @@ type Known struct {
 	Engine, Model string
 }
 
-// Endpoint reads the pages of the servers behind one endpoint. Its methods
-// are for one goroutine at a time.
+// Endpoint reads the pages of the servers behind one endpoint. Its methods are for one goroutine at a time.
 type Endpoint struct {
 	cfg     *config.Endpoint
 	options Options
@@ -58,8 +57,7 @@ type Endpoint struct {
 	secrets *safetext.Secrets  // of the options and the configuration
 }
 
-// New prepares the reading of the pages of an endpoint. An error means that
-// its HTTP settings cannot be used.
+// New prepares the reading of the pages of an endpoint. An error means that its HTTP settings cannot be used.
 func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	if o.Resolve == nil {
 		o.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -94,8 +92,7 @@ func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	return e, failed
 }
 
-// Close closes idle connections, as to a server that gives out tokens. No
-// Scrape may run or follow.
+// Close closes idle connections, as to a server that gives out tokens. No Scrape may run or follow.
 func (e *Endpoint) Close() {
 	for _, s := range e.servers {
 		s.reader.drop()
@@ -112,8 +109,7 @@ func isHosted(cfg *config.Endpoint) bool {
 	return cfg.SigV4 != nil || cfg.CloudIdentity != nil || p.Hosted || known
 }
 
-// settings returns how to connect to a page that is configured. The endpoint's own key goes to no other
-// origin.
+// settings returns how to connect to a page that is configured. The endpoint's own key goes to no other origin.
 func (e *Endpoint) settings(u *url.URL) config.HTTPClient {
 	if sameOrigin(u, e.cfg.URL.URL) {
 		return e.ownSettings()
@@ -177,9 +173,8 @@ type reading struct {
 	status Status
 }
 
-// Scrape reads the pages of all servers and returns what became of each,
-// sorted by Server; nothing for an endpoint without a page. When ctx ends
-// before, nothing is returned and nothing counted.
+// Scrape reads the pages of all servers and returns what became of each, sorted by Server; nothing for an endpoint
+// without a page. When ctx ends before, nothing is returned and nothing counted.
 func (e *Endpoint) Scrape(ctx context.Context, known Known) []Status {
 	var readings []reading
 	if e.finds {
@@ -278,8 +273,7 @@ type server struct {
 	failures map[Reason]uint64
 }
 
-// read reads the page of a server once. When ctx ends before, the status means nothing, and nothing is kept
-// of it.
+// read reads the page of a server once. When ctx ends before, the status means nothing, and nothing is kept of it.
 func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status {
 	if page := p.page.String(); s.page != page {
 		s.reader.drop()
@@ -308,8 +302,7 @@ func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status
 	return st
 }
 
-// snapshot gets the page and reads it, within the time that it may take. A panic is a page that cannot be
-// read.
+// snapshot gets the page and reads it, within the time that it may take. A panic is a page that cannot be read.
 func (e *Endpoint) snapshot(ctx context.Context, a *attempt, s *server, p *place, w Want) (_ *Snapshot, failed *PageError) {
 	if p.failed != nil {
 		return nil, p.failed

@@ -87,8 +87,7 @@ func (r *Reader) readBackends(w way, s *scratch, p *page, snap *Snapshot, parts 
 	return nil
 }
 
-// cleanBackends makes the names of the backends safe to show. Of those that are then the same, the first
-// counts.
+// cleanBackends makes the names of the backends safe to show. Of those that are then the same, the first counts.
 func (s *Snapshot) cleanBackends(secrets *safetext.Secrets) {
 	if s.Backends == nil {
 		return

@@ -18,8 +18,7 @@ import (
 // GPUPageStatus is how the reading of one page of accelerators went. It is immutable.
 type GPUPageStatus struct {
 	Status
-	// Source is the name of the page in the configuration, Software that of the exporter;
-	// "" is unknown.
+	// Source is the name of the page in the configuration, Software that of the exporter; "" is unknown.
 	Source, Software string
 	// Devices counts what the page shows.
 	Devices int
@@ -88,8 +87,7 @@ func (r *gpuPages) log(before, now []GPUPageStatus) {
 	}
 }
 
-// GPUPages is what all pages of accelerators of a configuration show. It is safe for
-// concurrent use.
+// GPUPages is what all pages of accelerators of a configuration show. It is safe for concurrent use.
 type GPUPages struct {
 	// Mappings say how to read the pages.
 	Mappings *Mappings

@@ -143,9 +143,8 @@ func distinct(found []netip.Addr) []netip.Addr {
 	return some[:min(len(some), maxAddresses)]
 }
 
-// lookAgain is the time from one look for the page of an endpoint to the next where something answered.
-// Where nothing did it is the longest: there it begins with the interval of readings and doubles with each
-// look.
+// lookAgain is the time from one look for the page of an endpoint to the next where something answered. Where
+// nothing did it is the longest: there it begins with the interval of readings and doubles with each look.
 const lookAgain = 10 * time.Minute
 
 // finder is what is known of the page of an endpoint that names none.

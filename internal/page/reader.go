@@ -12,19 +12,16 @@ import (
 
 // Want says what a page is read for.
 type Want struct {
-	// Engine is the mapping to read the page with, where the page has any
-	// series of it. Else, and with "" or a name without a mapping, the
-	// sentinels decide.
+	// Engine is the mapping to read the page with, where the page has any series of it. Else, and with "" or a
+	// name without a mapping, the sentinels decide.
 	Engine string
-	// Found is the engine that probing identified, "" is unknown: it decides
-	// where the page has no sentinel. A page without any series, as engines
-	// without expected quantities show before their first request, is taken
+	// Found is the engine that probing identified, "" is unknown: it decides where the page has no sentinel. A
+	// page without any series, as engines without expected quantities show before their first request, is taken
 	// for its page too.
 	Found string
 	// Model is the model of the endpoint; "" is unknown.
 	Model string
-	// Host is that of the page, for accelerators which it does not name the host of; "" is
-	// this machine.
+	// Host is that of the page, for accelerators which it does not name the host of; "" is this machine.
 	Host string
 }
 
@@ -233,10 +230,9 @@ func (s *Snapshot) served() bool {
 	return ended && (s.Values[config.GenerationTokens] > 0 || s.count(config.TTFT) > 0)
 }
 
-// happened reports whether a server that has served had anything to measure for a quantity. Some show a
-// series with the first measurement only, so that the time in the queue appears with the first request
-// that waited, and the time between tokens with the first answer of more than one: of more tokens than
-// answers have begun.
+// happened reports whether a server that has served had anything to measure for a quantity. Some show a series
+// with the first measurement only, so that the time in the queue appears with the first request that waited, and
+// the time between tokens with the first answer of more than one: of more tokens than answers have begun.
 func (s *Snapshot) happened(q config.Quantity, queued bool) bool {
 	switch q {
 	case config.QueueTime:

@@ -80,10 +80,9 @@ func (s *scratch) addHistogram(parts []sample) {
 // maxGone bounds the cells that are kept for series that may come back.
 const maxGone = 1000
 
-// cell is what is known of a series of a counter or a histogram. With it the total over several series
-// does not fall when one of them is reset or ends, such as that of a replaced replica: a total that falls
-// is for Prometheus a restart of everything, and what the other series have counted so far would look as
-// counted again.
+// cell is what is known of a series of a counter or a histogram. With it the total over several series does not
+// fall when one of them is reset or ends, such as that of a replaced replica: a total that falls is for Prometheus
+// a restart of everything, and what the other series have counted so far would look as counted again.
 type cell struct {
 	source int32
 	gone   bool // not on the latest page
@@ -183,8 +182,7 @@ func (r *Reader) fold(m *mapping, most int) {
 	}))
 }
 
-// total is what is kept of the total of a counter or a histogram that has, or had, several series or was
-// reset.
+// total is what is kept of the total of a counter or a histogram that has, or had, several series or was reset.
 type total struct {
 	bounds []float64
 	rest   []float64 // what series had counted that were reset, or are no longer known one by one

@@ -117,9 +117,8 @@ type Status struct {
 	State  State
 	Reason Reason
 	Err    error
-	// Absent reports that there is no server, and nothing to publish: a page that is not configured and no
-	// mapping knows, a model that a router has not loaded, or one that was not asked for want of a file of this
-	// machine.
+	// Absent reports that there is no server, and nothing to publish: a page that is not configured and no mapping
+	// knows, a model that a router has not loaded, or one that was not asked for want of a file of this machine.
 	Absent bool
 	// Snapshot is nil unless the state is up.
 	Snapshot *Snapshot

@@ -56,8 +56,7 @@ type TTFTParts struct {
 	// Seconds are the parts, in the order of TTFTPartNames; nil is not known, and then contained in the rest.
 	// They add up to TTFT.
 	Seconds [numTTFTParts]*float64
-	// Requests is how many requests the means of the pages are of, the probes among them; 0 where no page is
-	// used.
+	// Requests is how many requests the means of the pages are of, the probes among them; 0 where no page is used.
 	Requests uint64
 	// Excess is by how many seconds the pages' means and the network exceed TTFT: those of other requests,
 	// which then say nothing of the probes. All parts are unknown then; 0 else.
