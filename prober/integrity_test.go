@@ -2,6 +2,7 @@ package prober
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -82,7 +83,7 @@ func inspectCapture(t *testing.T, protocol string, body []byte) []result.Sign {
 			finish = d.Finish
 		}
 	}
-	return answers.Inspect(workload.Answer{Text: c.inspected(), Finish: finish}, 0)
+	return answers.Inspect(workload.Answer{Text: cmp.Or(string(c.text), string(c.reasoning)), Finish: finish}, 0)
 }
 
 // Recorded replies of real servers have findings only where the models are broken: those

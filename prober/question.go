@@ -1,11 +1,13 @@
 package prober
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -65,14 +67,8 @@ func (a *content) add(d *api.Delta) {
 	if a.calling {
 		a.calls.Add(d.Calls)
 	}
-	if !a.identify {
-		return
-	}
-	if a.model == "" {
-		a.model = string(d.Model)
-	}
-	if a.system == "" {
-		a.system = string(d.Fingerprint)
+	if a.identify {
+		a.model, a.system = cmp.Or(a.model, string(d.Model)), cmp.Or(a.system, string(d.Fingerprint))
 	}
 }
 
@@ -81,22 +77,15 @@ func appendBounded(all, text []byte) []byte {
 	return append(all, text[:min(len(text), maxAnswer-len(all))]...)
 }
 
-// inspected returns the answer or, where it has not begun, the reasoning.
-func (a *content) inspected() string {
-	if len(a.text) == 0 {
-		return string(a.reasoning)
-	}
-	return string(a.text)
-}
-
-// inspect looks for signs that the answer was corrupted.
+// inspect looks for signs that the answer or, where it has not begun, the reasoning was corrupted.
 func (r *reply) inspect() {
 	a := r.answer
 	if a == nil || !a.inspect {
 		return
 	}
 	r.result.Inspected = true
-	found := inspect(workload.Answer{Text: a.inspected(), Finish: r.finish}, r.question.Scripts)
+	text := cmp.Or(string(a.text), string(a.reasoning))
+	found := answers.Inspect(workload.Answer{Text: text, Finish: r.finish}, r.question.Scripts)
 	if r.result.NoFinish {
 		found = append(found, result.SignNoFinish)
 	}

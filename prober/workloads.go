@@ -2,7 +2,6 @@ package prober
 
 import (
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
@@ -35,11 +34,6 @@ func roundsOf(m *config.Module) []workload.Round {
 		}
 	}
 	return []workload.Round{{}}
-}
-
-// inspect returns the signs of corruption that an answer has, whatever was asked.
-func inspect(a workload.Answer, asked workload.Scripts) []result.Sign {
-	return answers.Inspect(a, asked)
 }
 
 // KindOf returns what a module asks.

@@ -94,9 +94,9 @@ func (t *Traffic) Read(server string, inputs, outputs Cumulative) {
 	if t.follows(next) {
 		t.last[server] = next
 		if before != nil {
-			s := t.slot(now)
-			s.add(next.since(before))
-			s.add(t.takeOurs())
+			counts := &t.slot(now).counts
+			counts.add(next.since(before))
+			counts.add(t.takeOurs())
 		}
 	}
 	t.mix.Store(t.mixOf(now))
@@ -196,29 +196,26 @@ func (t *Traffic) slot(now time.Time) *trafficCounts {
 	return &t.slots[len(t.slots)-1]
 }
 
-func (s *trafficCounts) add(more lengthCounts) {
+func (c *lengthCounts) add(more lengthCounts) {
 	for i := range more {
 		for j, n := range more[i] {
-			s.counts[i][j] += n
+			c[i][j] += n
 		}
 	}
 }
 
 // mixOf returns the mix of the latest slots: as many as have enough requests and time.
 func (t *Traffic) mixOf(now time.Time) *Mix {
-	all := trafficCounts{counts: newLengthCounts(t.bounds)}
+	all := newLengthCounts(t.bounds)
 	for _, s := range slices.Backward(t.slots) {
 		span := now.Sub(s.start)
 		if span > trafficReach {
 			break
 		}
 		all.add(s.counts)
-		n := requests(all.counts[0])
-		if n >= minTraffic && requests(all.counts[1]) >= minTraffic && span >= minTrafficTime {
-			return &Mix{
-				Inputs: pointsOf(t.bounds[0], all.counts[0]), Outputs: pointsOf(t.bounds[1], all.counts[1]),
-				Requests: n, Span: span,
-			}
+		n := requests(all[0])
+		if n >= minTraffic && requests(all[1]) >= minTraffic && span >= minTrafficTime {
+			return &Mix{Inputs: pointsOf(t.bounds[0], all[0]), Outputs: pointsOf(t.bounds[1], all[1]), Requests: n, Span: span}
 		}
 	}
 	return nil
