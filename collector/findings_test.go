@@ -103,8 +103,8 @@ func everyFinding(model string) *workload.Findings {
 		Logprob:    &logprob,
 		Shift:      drift.Shift{Logprobs: new(0.125)},
 		Drift:      &drift.Drift{Similarity: &similarity, Order: &order, Distance: &distance},
-	}, &answers.Finding{Answers: 5000, Signs: [6]answers.Sign{
-		{Count: 3, Usual: new(0.25)}, {Count: 2}, {Usual: new(0.0)}, {Count: 4, Usual: new(0.0), Since: epoch, Seen: 2, Looked: 101}, {Usual: new(0.0)}, {Usual: new(0.0)},
+	}, &answers.Finding{Answers: 5000, Signs: [7]answers.Sign{
+		{Count: 3, Usual: new(0.25)}, {Count: 2}, {Usual: new(0.0)}, {Usual: new(0.0)}, {Count: 4, Usual: new(0.0), Since: epoch, Seen: 2, Looked: 101}, {Usual: new(0.0)}, {Usual: new(0.0)},
 	}})
 }
 
@@ -179,16 +179,19 @@ func TestFindings(t *testing.T) {
 		`integrity_answers_total{}`: "5000",
 		`integrity_findings_total{endpoint="e",finding="foreign_script",model="m",module="i"}`:          "3",
 		`integrity_findings_total{endpoint="e",finding="repetition",model="m",module="i"}`:              "2",
+		`integrity_findings_total{endpoint="e",finding="repeated_token",model="m",module="i"}`:          "0",
 		`integrity_findings_total{endpoint="e",finding="control_character",model="m",module="i"}`:       "0",
 		`integrity_findings_total{endpoint="e",finding="special_token",model="m",module="i"}`:           "4",
 		`integrity_findings_total{endpoint="e",finding="reasoning_tag",model="m",module="i"}`:           "0",
 		`integrity_findings_total{endpoint="e",finding="no_finish_reason",model="m",module="i"}`:        "0",
 		`integrity_usual_ratio{endpoint="e",finding="foreign_script",model="m",module="i"}`:             "0.25",
+		`integrity_usual_ratio{endpoint="e",finding="repeated_token",model="m",module="i"}`:             "0",
 		`integrity_usual_ratio{endpoint="e",finding="control_character",model="m",module="i"}`:          "0",
 		`integrity_usual_ratio{endpoint="e",finding="special_token",model="m",module="i"}`:              "0",
 		`integrity_usual_ratio{endpoint="e",finding="reasoning_tag",model="m",module="i"}`:              "0",
 		`integrity_usual_ratio{endpoint="e",finding="no_finish_reason",model="m",module="i"}`:           "0",
 		`integrity_raised{endpoint="e",finding="foreign_script",model="m",module="i"}`:                  "0",
+		`integrity_raised{endpoint="e",finding="repeated_token",model="m",module="i"}`:                  "0",
 		`integrity_raised{endpoint="e",finding="control_character",model="m",module="i"}`:               "0",
 		`integrity_raised{endpoint="e",finding="special_token",model="m",module="i"}`:                   "1",
 		`integrity_raised{endpoint="e",finding="reasoning_tag",model="m",module="i"}`:                   "0",
@@ -249,8 +252,8 @@ func TestFindingsOfModels(t *testing.T) {
 			}
 		}
 		all := createdOf(t, p)
-		if len(all) != 13 {
-			t.Fatalf("%d counters, want 13", len(all))
+		if len(all) != 14 {
+			t.Fatalf("%d counters, want 14", len(all))
 		}
 		for _, got := range all {
 			if !got.Equal(created) {

@@ -78,6 +78,7 @@ func faultOutcomes() map[string]result.Outcome {
 		"reasoning_tags":                  result.Success,
 		"redirect_loop":                   result.HTTPError,
 		"redirect_other_host":             result.HTTPError,
+		"repeated_token":                  result.Success,
 		"repetition":                      result.Success,
 		"reset_before_headers":            result.Truncated,
 		"reset_midstream":                 result.Truncated,

@@ -148,6 +148,7 @@ func TestProbeInspectsItsAnswer(t *testing.T) {
 	f("", same, true)
 	f("/fault/foreign_script", same, true, result.SignScript)
 	f("/fault/repetition", same, true, result.SignRepetition)
+	f("/fault/repeated_token", same, true, result.SignOneToken)
 	f("/fault/control_characters", same, true, result.SignControl)
 	f("/fault/special_token", same, true, result.SignToken)
 	f("/fault/reasoning_tags", same, true, result.SignReasoning)

@@ -389,6 +389,7 @@ func wantedEvents() map[string]complaint {
 		"control_characters": complete(8, `"content":" two ��"`),
 		"special_token":      complete(8, `"content":" two<|im_end|>"`, `"content":" three"`),
 		"repetition":         complete(8, `"content":" one"`, `"content":" again"`),
+		"repeated_token":     complete(8, `"content":"!"`),
 		"reasoning_tags":     complete(8, `"content":"<think>\n\n</think>\n\nzero"`, `"content":" one"`),
 		"early_role": func(a answer) string {
 			if len(a.readEnd) < 2 || a.readEnd[1].Sub(a.readEnd[0]) < time.Second || !strings.Contains(a.reads[0], `"role"`) {

@@ -52,7 +52,7 @@ func (s *Sign) usual(learning float64) float64 {
 }
 
 // numSigns is how many result.Signs there are.
-const numSigns = 6
+const numSigns = 7
 
 // The test for findings that become more frequent: a cumulative sum (CUSUM) of the logarithm of how much
 // likelier an answer is at the raised share than at the usual one. By simulation (TestIntegrity,
@@ -106,7 +106,7 @@ func (g *Estimate) observe(r *result.Result) {
 		}
 	}
 	for i, finding := range result.Signs() {
-		g.signs[i].observe(slices.Contains(r.Integrity, finding), r.Start)
+		g.signs[i].observe(slices.Contains(r.Integrity, finding), r.Start, finding != result.SignOneToken)
 	}
 }
 
@@ -155,7 +155,11 @@ func (s *share) assumed() float64 {
 	return (s.Found + doubt*math.Sqrt(s.Found) + priorFindings) / (s.Answers + 1)
 }
 
-func (s *sign) observe(found bool, at time.Time) {
+// observe takes an answer. Where nothing is learned a sign is never usual, from the first answer on.
+func (s *sign) observe(found bool, at time.Time, learns bool) {
+	if !learns {
+		s.Usual = share{Answers: maxAnswers}
+	}
 	one := share{Answers: 1}
 	if found {
 		s.count++
@@ -179,7 +183,7 @@ func (s *sign) observe(found bool, at time.Time) {
 		s.Usual.add(share{min(s.Recent.Found, maxLesson), s.Recent.Answers})
 	case s.Sum == 0: // it was chance
 		s.Usual.add(s.Recent)
-	case s.Raised && s.Recent.Answers >= maxAnswers: // it is usual now
+	case s.Raised && s.Recent.Answers >= maxAnswers && learns: // it is usual now
 		*s = sign{count: s.count, Usual: s.Recent}
 	case s.Sum >= raisedSum:
 		s.Raised, s.Sum = true, calmSum
@@ -294,8 +298,8 @@ func metrics() []workload.Metric {
 	}
 	return []workload.Metric{
 		workload.One("integrity_answers_total", "", "Answers inspected for signs of corruption. Absent before the first finding.", func(f *Finding) float64 { return float64(f.Answers) }),
-		of("findings_total", "", "Answers with a sign of corruption: a script that the prompt does not have (foreign_script), most of the text repeated (repetition), control or replacement characters (control_character), special tokens or parts of a chat template (special_token), reasoning tags in the text (reasoning_tag), or no finish reason (no_finish_reason). Absent before the first finding of any kind.", func(s *Sign) float64 { return float64(s.Count) }),
-		of("usual_ratio", "ratio", "Ratio of answers that usually have the sign of corruption, as learnt for the endpoint and the module. Absent before the first finding of any kind, and while fewer than 300 answers were inspected.", func(s *Sign) float64 { return workload.Known(s.Usual) }),
+		of("findings_total", "", "Answers with a sign of corruption: a script that the prompt does not have (foreign_script), most of the text repeated (repetition), one word or character over and over from the first on (repeated_token), control or replacement characters (control_character), special tokens or parts of a chat template (special_token), reasoning tags in the text (reasoning_tag), or no finish reason (no_finish_reason). Absent before the first finding of any kind.", func(s *Sign) float64 { return float64(s.Count) }),
+		of("usual_ratio", "ratio", "Ratio of answers that usually have the sign of corruption, as learnt for the endpoint and the module. Absent before the first finding of any kind, and while fewer than 300 answers were inspected. Always 0 of repeated_token, which is never learnt.", func(s *Sign) float64 { return workload.Known(s.Usual) }),
 		of("raised", "", "1 if more answers have the sign of corruption than usual, beyond chance, 0 otherwise. Absent where inference_probe_integrity_usual_ratio is.", func(s *Sign) float64 {
 			if s.IsRaised() {
 				return 1

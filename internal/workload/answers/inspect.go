@@ -21,6 +21,9 @@ func Inspect(a workload.Answer, fits workload.Scripts) []result.Sign {
 	if repeats(a.Text) {
 		found = append(found, result.SignRepetition)
 	}
+	if isOneToken(a.Text) {
+		found = append(found, result.SignOneToken)
+	}
 	if garbled(a) {
 		found = append(found, result.SignControl)
 	}
@@ -61,6 +64,20 @@ func withoutCode(text string) string {
 			text = rest[end+len(fence):]
 		}
 	}
+}
+
+// minTokens is how often a word or a character comes in a text that has no other.
+const minTokens = 16
+
+// isOneToken reports whether a text is one word or one character over and over.
+func isOneToken(text string) bool {
+	text = strings.TrimSpace(text)
+	first, size := utf8.DecodeRuneInString(text)
+	if strings.Count(text, text[:size]) >= minTokens && strings.Trim(text, string(first)) == "" {
+		return true
+	}
+	words := strings.Fields(text)
+	return len(words) >= minTokens && !slices.ContainsFunc(words[1:], func(word string) bool { return word != words[0] })
 }
 
 // A text repeats most of itself when more than maxRepeated of its sequences of gram words have come before, of

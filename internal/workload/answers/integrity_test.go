@@ -143,6 +143,7 @@ func TestIntegrityFindsCorruption(t *testing.T) {
 				case s.Since.IsZero():
 				case other == finding:
 					alarms++
+				case finding == result.SignRepetition && other == result.SignOneToken: // a loop of one word from the first on
 				case finding == result.SignRepetition && other == result.SignScript: // of a name out of its quotation marks
 				default:
 					t.Errorf("%s, seed %d: alarm of %s", finding, seed, other)
@@ -191,7 +192,7 @@ func TestIntegrityOfUsualFindings(t *testing.T) {
 			var s sign
 			for i := range 30 * 24 * 60 {
 				before := s.Raised
-				s.observe(rng.Float64() < share, lab.Noon().Add(time.Duration(i)*time.Minute))
+				s.observe(rng.Float64() < share, lab.Noon().Add(time.Duration(i)*time.Minute), true)
 				if s.Raised && !before {
 					alarms++
 				}
@@ -208,7 +209,7 @@ func TestIntegrityOfUsualFindings(t *testing.T) {
 func TestIntegrityAlarm(t *testing.T) {
 	var g Estimate
 	token, clean := []result.Sign{result.SignToken}, []result.Sign(nil)
-	index := 3 // of special_token
+	index := 4 // of special_token
 	at := lab.Noon()
 	observe := func(findings []result.Sign, n int) {
 		for range n {
@@ -245,6 +246,40 @@ func TestIntegrityAlarm(t *testing.T) {
 	expect("for days", Sign{Count: 102 + maxAnswers, Usual: new(1.0)})
 	if other := found(&g).Signs[0]; other.Count != 0 || *other.Usual != 0 || other.IsRaised() {
 		t.Errorf("of another finding: %+v", other)
+	}
+}
+
+// One token over and over is never usual: two such answers are enough, the first two as well, and it
+// stays raised for as long as it lasts.
+func TestOneTokenIsNotLearned(t *testing.T) {
+	const index = 2 // of repeated_token
+	for _, before := range []int{0, 95, 2000} {
+		var g Estimate
+		at := lab.Noon()
+		observe := func(n int, signs ...result.Sign) {
+			for range n {
+				g.observe(&result.Result{Inspected: true, Integrity: signs, Start: at})
+				at = at.Add(time.Minute)
+			}
+		}
+		observe(before)
+		since := at
+		observe(1, result.SignOneToken)
+		if s := found(&g).Signs[index]; s.IsRaised() {
+			t.Errorf("after %d answers one raises it", before)
+		}
+		observe(1, result.SignOneToken)
+		if s := found(&g).Signs[index]; !s.Since.Equal(since) {
+			t.Errorf("after %d answers two do not raise it: %+v", before, s)
+		}
+		observe(2*maxAnswers, result.SignOneToken)
+		if s := found(&g).Signs[index]; !s.Since.Equal(since) || *s.Usual != 0 {
+			t.Errorf("after %d answers it is usual: %+v", before, s)
+		}
+		observe(400)
+		if s := found(&g).Signs[index]; s.IsRaised() {
+			t.Errorf("still raised after 400 good answers: %+v", s)
+		}
 	}
 }
 
