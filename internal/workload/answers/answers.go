@@ -4,6 +4,7 @@
 package answers
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -132,16 +133,17 @@ func newToolSource(_ *config.Endpoint, m *config.Module) (workload.Source, error
 	if err != nil {
 		return nil, err
 	}
-	return newOneSource(m, workload.Question{Texts: []string{ToolQuestion}, Tool: &tool, Judge: expected.Judge}), nil
+	return newOneSource(m, workload.Question{Texts: []string{forms().Tool.Question}, Tool: &tool, Judge: expected.Judge}), nil
 }
 
 // newStructuredSource returns a source of the question that asks for an answer in
 // JSON, likewise.
 func newStructuredSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
-	schema := StructuredSchema()
+	form := forms().Structured
+	schema := json.RawMessage(form.Schema)
 	judge, err := bySchema(schema)
 	if err != nil {
 		return nil, err
 	}
-	return newOneSource(m, workload.Question{Texts: []string{StructuredQuestion}, Schema: schema, Judge: judge}), nil
+	return newOneSource(m, workload.Question{Texts: []string{form.Question}, Schema: schema, Judge: judge}), nil
 }

@@ -200,7 +200,7 @@ func TestCalls(t *testing.T) {
 
 // TestBySchema judges answers that are to be JSON.
 func TestBySchema(t *testing.T) {
-	judge, err := bySchema(StructuredSchema())
+	judge, err := bySchema(json.RawMessage(forms().Structured.Schema))
 	if err != nil {
 		t.Fatal(err)
 	}
