@@ -32,7 +32,10 @@ import (
 // as JSON, and reloads take: one that changes nothing and one that changes every
 // endpoint, whose processor time includes that of the probes beside it.
 func BenchmarkFleet(b *testing.B) {
-	const endpoints = 10_000
+	endpoints := 10_000
+	if testing.Short() {
+		endpoints = 1000
+	}
 	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
 		"--decode-step=1ms", "--decode-step-per-sequence=-1ns", "--prefill-rate=10000000")
 	dir := b.TempDir()

@@ -67,7 +67,10 @@ func fill(all []*status.Probes, now *time.Time) {
 // the processor's time to save it and to load it, and how long a save takes beside
 // probes.
 func BenchmarkState(b *testing.B) {
-	const endpoints = 10_000
+	endpoints := 10_000
+	if testing.Short() {
+		endpoints = 500
+	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clock := func() time.Time { return now }
 	all := seriesOf(endpoints, clock)
@@ -104,7 +107,7 @@ func BenchmarkState(b *testing.B) {
 		before := processCPU(b)
 		s.Close(b.Context())
 		b.ReportMetric((processCPU(b) - before).Seconds(), "CPU-s/save")
-		b.ReportMetric(float64(s.Stats().Bytes)/endpoints, "B/endpoint")
+		b.ReportMetric(float64(s.Stats().Bytes)/float64(endpoints), "B/endpoint")
 		<-saved
 		<-saved
 

@@ -24,7 +24,11 @@ import (
 // first probe, after three, and with all histories full, as after 30 days of probes every
 // 30 s, with answers of 64 tokens and a failure in a hundred.
 func BenchmarkMemory(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
+	sizes := []int{1000, 10_000}
+	if testing.Short() {
+		sizes = []int{100}
+	}
+	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				before := heap()

@@ -34,5 +34,6 @@ for name in "$@"; do
 		go mod edit -replace "$module=$work/source" "$modfile"
 	fi
 	go build -modfile="$modfile" -tags remove_all_sd -trimpath -ldflags '-s -w' \
-		-o ".tools/$name" "$module/cmd/$name"
+		-o ".tools/$name.$$" "$module/cmd/$name"
+	mv ".tools/$name.$$" ".tools/$name" # at once, as others may wait for it
 done
