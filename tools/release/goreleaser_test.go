@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -51,20 +50,5 @@ func TestPackedFilesExist(t *testing.T) {
 	}
 	if len(packed) < 10 {
 		t.Errorf("found only %d files", len(packed))
-	}
-}
-
-func TestCommand(t *testing.T) {
-	var out strings.Builder
-	if err := run([]string{"platforms"}, &out); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Fields(out.String()); !slices.Contains(got, "darwin/arm64") || !slices.Contains(got, "linux/amd64") {
-		t.Errorf("platforms are %q", got)
-	}
-	for _, args := range [][]string{nil, {"sbom"}, {"sbom", "a"}, {"notes"}, {"platforms", "x"}, {"fly"}} {
-		if err := run(args, &out); err == nil || !strings.HasPrefix(err.Error(), "usage: ") {
-			t.Errorf("%q: %v", args, err)
-		}
 	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -14,37 +12,6 @@ func newTestChecker(t *testing.T) *checker {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func TestLabelsOfAQuery(t *testing.T) {
-	c := newTestChecker(t)
-	const up = "inference_server_up"
-	for _, tc := range []struct{ expr, want string }{
-		{"time()", ""},
-		{`inference_exporter_endpoints{job=~"$job"}`, "instance job"},
-		{`sum by (endpoint) (rate(inference_probe_results_total{outcome="success"}[$__rate_interval]))`, "endpoint"},
-		{`histogram_quantile(0.5, sum by (model, le) (rate(inference_probe_ttft_seconds_bucket[5m])))`, "model"},
-		{`sum without (job, instance) (` + up + `)`, "endpoint engine model server"},
-		{`topk by (model) (1, sum by (model, endpoint) (` + up + `))`, "endpoint model"},
-		{`sum by (model, server) (` + up + `) * on (model) group_left () sum by (model) (` + up + `)`, "model server"},
-		{`sum by (model) (` + up + `) * on (model) group_right () sum by (model, server) (` + up + `)`, "model server"},
-		{`sum by (model) (` + up + `) / on (model) sum by (model) (` + up + `)`, "model"},
-		{`sum by (model, server) (` + up + `) and on (model) sum by (model) (` + up + `)`, "model server"},
-		{`sum by (model) (` + up + `) or sum by (server) (` + up + `)`, "model server"},
-		{`sum by (server) (` + up + `) > bool 0`, "server"},
-		{`max_over_time((sum by (server) (` + up + `))[1h:5m] @ end())`, "server"},
-		{`endpoint:inference_server_requests_running:sum`, "endpoint model"},
-		{`go_gc_duration_seconds{quantile="1"}`, "instance job quantile"},
-	} {
-		got, err := c.labelsOf(tc.expr)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if names := strings.Join(slices.Sorted(maps.Keys(got)), " "); names != tc.want {
-			t.Errorf("%s has the labels %q, want %q", tc.expr, names, tc.want)
-		}
-	}
 }
 
 // Each of these would be an empty panel, and nothing would say so.
