@@ -164,11 +164,15 @@ func count(v *fastjson.Value) int {
 // dots, keys one in the other.
 func countAt(v *fastjson.Value, places ...string) int {
 	for _, place := range places {
-		in := v
-		for key := range strings.SplitSeq(place, ".") {
-			in = in.Get(key)
+		if place == "" {
+			continue
 		}
-		if n := count(in); n != Unknown {
+		in := v
+		dot := strings.IndexByte(place, '.')
+		for ; dot >= 0; dot = strings.IndexByte(place, '.') {
+			in, place = in.Get(place[:dot]), place[dot+1:]
+		}
+		if n := count(in.Get(place)); n != Unknown {
 			return n
 		}
 	}

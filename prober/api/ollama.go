@@ -23,6 +23,7 @@ func ollamaChat() Protocol {
 func ollamaGenerate() Protocol {
 	p := ollama("/api/generate")
 	p.Name, p.Operation = "ollama-generate", OperationCompletion
+	p.NewDecoder = func() Decoder { return &objects{reader: &ollamaReader{generates: true}} }
 	p.body = func(p Params) fields {
 		system, turns := systemApart(p)
 		return ollamaBody(p, fields{{"system", given(system)}, {"prompt", given(joined(turns))}}, nil)
@@ -65,11 +66,12 @@ func ollamaBody(p Params, asked fields, tools []fields) fields {
 // they keep their material.
 type ollamaReader struct {
 	frame
-	tool    []byte // what Delta.Tool points to
-	model   onceName
-	called  int  // functions so far
-	frames  int  // with material
-	thought bool // one of them had reasoning
+	generates bool
+	tool      []byte // what Delta.Tool points to
+	model     onceName
+	called    int  // functions so far
+	frames    int  // with material
+	thought   bool // one of them had reasoning
 }
 
 func (o *ollamaReader) read(_ string, object *fastjson.Value, d *Delta) {
@@ -87,11 +89,11 @@ func (o *ollamaReader) read(_ string, object *fastjson.Value, d *Delta) {
 
 // readMaterial reads the message of a chat, or what is generated without one.
 func (o *ollamaReader) readMaterial(object *fastjson.Value, d *Delta) {
-	message := object.Get("message")
-	if message == nil {
+	if o.generates {
 		d.Text, d.Reasoning = object.GetStringBytes("response"), object.GetStringBytes("thinking")
 		return
 	}
+	message := object.Get("message")
 	d.Text, d.Reasoning = message.GetStringBytes("content"), message.GetStringBytes("thinking")
 	o.tool = o.tool[:0]
 	for _, call := range message.GetArray("tool_calls") {

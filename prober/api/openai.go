@@ -176,9 +176,9 @@ func (o *openAIReader) read(_ string, chunk *fastjson.Value, d *Delta) {
 	o.readUsage(usage, timings, d)
 	o.readServerTimes(metrics, timings, usage, d)
 	if choice := firstChoice(chunk); choice != nil {
-		if delta := choice.Get("delta"); o.completions {
+		if o.completions {
 			d.Text = choice.GetStringBytes("text")
-		} else if delta != nil {
+		} else if delta := choice.Get("delta"); delta != nil {
 			o.readDelta(delta, d)
 		}
 		d.Top = openAITop(choice.Get("logprobs"))
