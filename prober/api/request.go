@@ -79,8 +79,7 @@ func encode(b *bytes.Buffer, e *json.Encoder, v any) (err error) {
 			if m := &v[i]; err == nil && m.value != (none{}) {
 				b.WriteString(separator)
 				separator = ","
-				_ = encode(b, e, m.key) // a text has no errors
-				b.WriteByte(':')
+				writeKey(b, e, m.key)
 				err = encode(b, e, m.value)
 			}
 		}
@@ -99,6 +98,18 @@ func encode(b *bytes.Buffer, e *json.Encoder, v any) (err error) {
 		}
 	}
 	return err
+}
+
+// writeKey writes a key to b, by e where it needs escapes, as a key of an endpoint's own may.
+func writeKey(b *bytes.Buffer, e *json.Encoder, key string) {
+	if strconv.CanBackquote(key) && !strings.ContainsAny(key, `"\`) {
+		b.WriteByte('"')
+		b.WriteString(key)
+		b.WriteString(`":`)
+		return
+	}
+	_ = encode(b, e, key) // a text has no errors
+	b.WriteByte(':')
 }
 
 // present returns the fields without those that are left out.
