@@ -50,13 +50,13 @@ func read(t *testing.T, name string) string {
 
 // TestLinks checks that links lead somewhere, and that a link leads to each page in this folder.
 func TestLinks(t *testing.T) {
-	linked := map[string]bool{}
+	linked, anchors := map[string]bool{}, map[string][]string{}
 	for _, name := range pages(t) {
 		for _, l := range linksOf(read(t, name)) {
 			if isElsewhere(l) {
 				continue
 			}
-			to, err := follow(name, l)
+			to, err := follow(name, l, anchors)
 			if err != nil {
 				t.Errorf("%s: link %s: %v", name, l, err)
 			}

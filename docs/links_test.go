@@ -80,9 +80,9 @@ func isElsewhere(target string) bool {
 	return err == nil && (u.Scheme != "" || u.Host != "")
 }
 
-// follow returns the file that a link in a file leads to, or what is wrong with
-// it.
-func follow(from, target string) (string, error) {
+// follow returns the file that a link in a file leads to, or what is wrong with it. It adds the
+// anchors of the pages that it reads.
+func follow(from, target string, anchors map[string][]string) (string, error) {
 	u, err := url.Parse(target)
 	if err != nil {
 		return "", err
@@ -101,11 +101,14 @@ func follow(from, target string) (string, error) {
 	if info.IsDir() || filepath.Ext(to) != ".md" {
 		return "", fmt.Errorf("%s is no page with anchors", to)
 	}
-	page, err := os.ReadFile(to)
-	if err != nil {
-		return "", err
+	if anchors[to] == nil {
+		page, err := os.ReadFile(to)
+		if err != nil {
+			return "", err
+		}
+		anchors[to] = anchorsOf(string(page))
 	}
-	if !slices.Contains(anchorsOf(string(page)), u.Fragment) {
+	if !slices.Contains(anchors[to], u.Fragment) {
 		return "", fmt.Errorf("%s has no anchor #%s", to, u.Fragment)
 	}
 	return to, nil

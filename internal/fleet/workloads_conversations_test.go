@@ -85,6 +85,9 @@ func TestConversationsAgainstTheSimulator(t *testing.T) {
 	} {
 		t.Run(routing, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && (routing == simulator.RoundRobin || routing == simulator.PrefixAware) {
+				t.Skip("make simulations has every routing")
+			}
 			p, all := talkPage(t, routing)
 			whole, weight := 0.0, 0.0
 			for from, affinity := range []string{"session", "none"} {
