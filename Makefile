@@ -44,6 +44,7 @@ test: ## every test, with the race detector; minutes
 
 simulations: ## what has a number of repetitions, in full and without the race detector
 	$(GO) test -vet=off ./config ./internal/health ./internal/series ./internal/workload/drift
+	$(GO) test -vet=off -run TestConversationsAgainstTheSimulator ./internal/fleet
 
 # 20 hostile endpoints among 200 stay for 75 s; INFERENCE_EXPORTER_HOSTILE_DURATION=10m for longer.
 hostile: ## the program against hostile servers and with few resources of its own; minutes
