@@ -88,6 +88,13 @@ func (e *Endpoint) SetServed(r *result.Result) {
 	}
 }
 
+// Served returns what the endpoint serves by now, as SetServed takes it.
+func (e *Endpoint) Served() *result.Result {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	return &result.Result{Model: e.info.Model, API: e.info.API, Engine: e.info.Engine}
+}
+
 // describe renders the labels; the lock of the store is held.
 func (e *Endpoint) describe(info EndpointInfo) {
 	labels := e.store.labels

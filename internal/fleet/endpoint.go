@@ -135,6 +135,10 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
 	e.openMetrics()
+	if past.served != nil {
+		e.metrics.SetServed(past.served)
+		e.identity.learn(past.served)
+	}
 	if f.Scraping != nil {
 		e.split = new(page.TTFTSplit)
 	}
@@ -196,6 +200,7 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 		}
 	}
 	next.memory.Adopt(e.memory)
+	known.served = e.metrics.Served()
 	return known
 }
 

@@ -85,6 +85,7 @@ type savedLearned struct {
 type past struct {
 	target  uint64 // hash
 	state   *health.Saved
+	served  *result.Result // by the endpoint before; nil is not known
 	series  map[result.SeriesID]*status.Past
 	learned map[result.SeriesID]*savedLearned // of a tracker by the module alone
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
@@ -134,6 +135,27 @@ func TestWhatWasLearnedIsKeptOverAReload(t *testing.T) {
 	}
 	if !l.findsDoubling(time.Now()) {
 		t.Error("no step was found")
+	}
+}
+
+// What probes identified is shown after a reload that changes the endpoint, before its next probe.
+func TestServedIsKeptOverAReload(t *testing.T) {
+	l := workLab(t, learnedConfig)
+	apply := func(config string) {
+		t.Helper()
+		if err := l.Apply(planOf(parse(t, config))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.endpoint("e").metrics.SetServed(&result.Result{Model: "llama", API: "openai-chat", Engine: "vllm"})
+	labelled := strings.Replace(learnedConfig, "modules: [m]", "modules: [m], labels: {team: a}", 1)
+	apply(labelled)
+	if !l.page().Has("inference_endpoint_info", "endpoint", "e", "team", "a", "model", "llama", "api", "openai-chat", "engine", "vllm") {
+		t.Error("what the endpoint serves is not known")
+	}
+	apply(strings.Replace(labelled, ":1\"", ":2\"", 1)) // another server
+	if l.page().Has("inference_endpoint_info", "endpoint", "e", "engine", "vllm") {
+		t.Error("another server is taken for the one before")
 	}
 }
 

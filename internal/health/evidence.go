@@ -54,6 +54,10 @@ const (
 	// measure of noise; those before may be incidents.
 	learnedDays = 8
 	numLargest  = 4
+	// smallestFirst is how many bad probes a verdict has at least where hardly any was good since the
+	// beginning, which chance makes once for each module at most: firstTimes as many are bad.
+	smallestFirst = 6
+	firstTimes    = 3
 	// defaultAllowed is the share of bad probes without an objective, and defaultInterval the
 	// time between probes without one.
 	defaultAllowed  = 0.01
@@ -216,6 +220,8 @@ type module struct {
 	Name     string                          `json:"name"`
 	Begin    time.Time                       `json:"begin"` // since when it has been watched
 	Evidence [series.NumObjectives]*evidence `json:"evidence"`
+	// Good counts the eligible probes that were good, up to 255.
+	Good     [series.NumObjectives]uint8 `json:"good"`
 	allowed  float64
 	interval time.Duration // between two probes, of all its series
 }
@@ -268,11 +274,19 @@ func (m *module) chance(i series.Objective) chance {
 
 // observe takes an eligible probe, and reports whether the bad ones are a verdict.
 func (m *module) observe(i series.Objective, start time.Time, bad bool) bool {
+	if !bad && m.Good[i] < math.MaxUint8 {
+		m.Good[i]++
+	}
 	if m.Evidence[i] == nil {
 		if !bad {
 			return false
 		}
 		m.Evidence[i] = &evidence{}
 	}
-	return m.Evidence[i].observe(m.chance(i), m.Begin, start, bad)
+	e := m.Evidence[i]
+	if e.observe(m.chance(i), m.Begin, start, bad) {
+		return true
+	}
+	e.Raised = e.Size >= smallestFirst && e.Size >= firstTimes*int(m.Good[i])
+	return e.Raised
 }

@@ -96,6 +96,30 @@ func TestSlowNowAndThen(t *testing.T) {
 		"5 of 12 answers over an objective since 06:00 UTC")
 }
 
+// What was late from the beginning is slow with the sixth answer; what was well for a while needs as many
+// as chance does not make, which are 12 of all at a probe every 30 s.
+func TestLateFromTheBeginning(t *testing.T) {
+	for good, want := range map[int]int{0: 6, 2: 6, 3: 9, 4: 12, 10: 12} {
+		l := newLab(t)
+		o := ofPace()
+		o.Objectives = half()
+		s := l.series(result.SeriesID{Module: "m", Prefix: "cold"}, o)
+		for range good {
+			l.answers(s, 100)
+			l.pass(30 * time.Second)
+		}
+		late := 0
+		for l.status().State != Slow && late < 100 {
+			l.answers(s, 900)
+			l.pass(30 * time.Second)
+			late++
+		}
+		if late != want {
+			t.Errorf("after %d good ones: slow with %d late ones, want %d", good, late, want)
+		}
+	}
+}
+
 // Two are noise, and a failure is no answer.
 func TestNotSlow(t *testing.T) {
 	f := func(name string, o *series.Objectives, want State, ttfts ...int) {
