@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"slices"
@@ -9,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
@@ -25,11 +24,7 @@ var familiesFile []byte
 
 // sections returns the families of families.yml by section, which are not to be changed.
 var sections = sync.OnceValue(func() (all map[string][]Family) {
-	d := yaml.NewDecoder(bytes.NewReader(familiesFile))
-	d.KnownFields(true)
-	if err := d.Decode(&all); err != nil {
-		panic("decode families.yml: " + err.Error())
-	}
+	asset.Decode("families.yml", familiesFile, &all)
 	groups := map[string]Group{
 		"endpoints": GroupEndpoint, "servers": GroupServer, "gateways": GroupGateway, "backends": GroupGateway, "exporter": GroupExporter,
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 // The ids of PCI.
@@ -136,7 +138,7 @@ type amdTables struct {
 var amdFile []byte
 
 var amd = sync.OnceValue(func() (t amdTables) {
-	decode("amd.yml", amdFile, &t)
+	asset.Decode("amd.yml", amdFile, &t)
 	return t
 })
 

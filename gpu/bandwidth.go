@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 // The values of the label of MemoryBandwidth: where the value is from.
@@ -94,6 +96,6 @@ type product struct {
 var productsFile []byte
 
 var products = sync.OnceValue(func() (all []product) {
-	decode("products.yml", productsFile, &all)
+	asset.Decode("products.yml", productsFile, &all)
 	return all
 })

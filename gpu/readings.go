@@ -1,14 +1,13 @@
 package gpu
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"math"
 	"strings"
 	"sync"
 
-	"gopkg.in/yaml.v3"
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 // Kind is what a reading measures: the name of its metric less the prefix. The kinds are those of readings.yml.
@@ -108,7 +107,7 @@ var readingsFile []byte
 func Readings() []Info { return table() }
 
 var table = sync.OnceValue(func() (all []Info) {
-	decode("readings.yml", readingsFile, &all)
+	asset.Decode("readings.yml", readingsFile, &all)
 	for i := range all {
 		info := &all[i]
 		info.Type = Gauge
@@ -122,15 +121,6 @@ var table = sync.OnceValue(func() (all []Info) {
 	}
 	return all
 })
-
-// decode decodes a file of the program, which a test does too.
-func decode(name string, data []byte, to any) {
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(to); err != nil {
-		panic("decode " + name + ": " + err.Error())
-	}
-}
 
 // in returns a value of the driver in the unit of the reading.
 func (s *NVMLSource) in(v float64) float64 {

@@ -1,11 +1,10 @@
 package explain
 
 import (
-	"bytes"
 	_ "embed"
 	"sync"
 
-	"gopkg.in/yaml.v3"
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 // Rule is a row of the table: what makes a cause, and what to say of it. rules.yml describes its fields.
@@ -31,11 +30,7 @@ func Rules() []Rule { return rules() }
 
 // rules is rules.yml, which a test decodes, with the conditions.
 var rules = sync.OnceValue(func() (all []Rule) {
-	d := yaml.NewDecoder(bytes.NewReader(rulesFile))
-	d.KnownFields(true)
-	if err := d.Decode(&all); err != nil {
-		panic("decode rules.yml: " + err.Error())
-	}
+	asset.Decode("rules.yml", rulesFile, &all)
 	conditions := map[Cause]func(*facts) *match{
 		SharedCause:     matchCommon,
 		ExporterBusy:    matchExporterBusy,

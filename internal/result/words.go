@@ -1,12 +1,11 @@
 package result
 
 import (
-	"bytes"
 	_ "embed"
 	"slices"
 	"sync"
 
-	"gopkg.in/yaml.v3"
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 //go:embed words.yml
@@ -27,11 +26,7 @@ var words = sync.OnceValue(func() *wordList {
 		Outcomes, Skips, Signs []struct{ Value, Text, Advice string }
 		Statuses               map[string]string
 	}
-	d := yaml.NewDecoder(bytes.NewReader(wordsFile))
-	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil {
-		panic("decode words.yml: " + err.Error())
-	}
+	asset.Decode("words.yml", wordsFile, &file)
 	w := &wordList{texts: map[string]string{}, advice: map[string]string{}, statuses: file.Statuses}
 	for _, v := range slices.Concat(file.Outcomes, file.Skips, file.Signs) {
 		w.texts[v.Value], w.advice[v.Value] = v.Text, v.Advice

@@ -14,8 +14,7 @@ import (
 	"text/template"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 	"github.com/inference-exporter/inference_exporter/internal/page/testdata/pages/servers"
 )
 
@@ -25,14 +24,10 @@ var files embed.FS
 // read decodes a file, and panics where it cannot: the files are constant, and the tests read each.
 func read(file string, into any) {
 	data, err := files.ReadFile(file)
-	if err == nil {
-		d := yaml.NewDecoder(bytes.NewReader(data))
-		d.KnownFields(true)
-		err = d.Decode(into)
-	}
 	if err != nil {
-		panic(fmt.Errorf("%s: %w", file, err))
+		panic(err)
 	}
+	asset.Decode(file, data, into)
 }
 
 // compile returns the templates of texts, by name.

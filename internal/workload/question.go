@@ -1,16 +1,12 @@
 package workload
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -218,18 +214,6 @@ func LengthsOf(l config.Lengths) []Length {
 		return []Length{{Tokens: l.Max()}}
 	}
 	return l.Mix
-}
-
-// Decoded returns what decodes an embedded YAML file, once. It panics where that cannot be.
-func Decoded[T any](name string, file []byte) func() T {
-	return sync.OnceValue(func() (v T) {
-		d := yaml.NewDecoder(bytes.NewReader(file))
-		d.KnownFields(true)
-		if err := d.Decode(&v); err != nil {
-			panic("decode " + name + ": " + err.Error())
-		}
-		return v
-	})
 }
 
 // NewRand returns a generator for what one prober draws.

@@ -1,14 +1,13 @@
 package api
 
 import (
-	"bytes"
 	_ "embed"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 
-	"gopkg.in/yaml.v3"
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 // protocols returns the closed list, in the order of the documentation. It must not be changed.
@@ -74,22 +73,10 @@ const (
 var catalogueFile []byte
 
 // catalogue returns the server software and the hosted services of catalogue.yml.
-var catalogue = decoded[struct {
+var catalogue = asset.Once[struct {
 	Engines []Engine
 	Hosts   []Host
 }]("catalogue.yml", catalogueFile)
-
-// decoded returns what decodes an embedded YAML file, once. It panics where that cannot be.
-func decoded[T any](name string, file []byte) func() T {
-	return sync.OnceValue(func() (v T) {
-		d := yaml.NewDecoder(bytes.NewReader(file))
-		d.KnownFields(true)
-		if err := d.Decode(&v); err != nil {
-			panic("decode " + name + ": " + err.Error())
-		}
-		return v
-	})
-}
 
 // Engine is what a probe must know of a server software, as catalogue.yml says it.
 type Engine struct {

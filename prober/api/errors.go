@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
@@ -194,7 +195,7 @@ type errorWords struct {
 
 // knownErrors returns what errors.yml says.
 var knownErrors = sync.OnceValue(func() errorWords {
-	file := decoded[struct {
+	file := asset.Once[struct {
 		Names      map[int]string
 		Rejections []string
 	}]("errors.yml", errorsFile)()

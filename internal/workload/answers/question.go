@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -147,13 +147,13 @@ var questionsFile []byte
 // Questions returns the built-in questions, which are not to be changed.
 func Questions() []Question { return questions() }
 
-var questions = workload.Decoded[[]Question]("questions.yml", questionsFile)
+var questions = asset.Once[[]Question]("questions.yml", questionsFile)
 
 //go:embed phrases.yml
 var phrasesFile []byte
 
 // phrases returns what models say, as phrases.yml has it.
-var phrases = workload.Decoded[struct {
+var phrases = asset.Once[struct {
 	Openings, Refusals []string
 	AngleTokens        []string `yaml:"angle_tokens"`
 	SquareTokens       []string `yaml:"square_tokens"`
@@ -228,7 +228,7 @@ func (d *Deck) deal() {
 var formsFile []byte
 
 // forms returns what is asked in a form, as forms.yml has it.
-var forms = workload.Decoded[struct {
+var forms = asset.Once[struct {
 	Tool       struct{ Question, Name, Description, Parameters string }
 	Structured struct{ Question, Schema string }
 }]("forms.yml", formsFile)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
@@ -162,4 +163,4 @@ var referenceFile []byte
 // Reference returns the texts, which never change.
 func Reference() References { return reference() }
 
-var reference = workload.Decoded[References]("reference.yml", referenceFile)
+var reference = asset.Once[References]("reference.yml", referenceFile)
