@@ -2,9 +2,8 @@ package health
 
 import (
 	"math"
+	"slices"
 	"time"
-
-	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // evidence decides whether the bad probes of a module, by one objective, are more than
@@ -54,14 +53,6 @@ const (
 	// measure of noise; those before may be incidents.
 	learnedDays = 8
 	numLargest  = 4
-	// smallestFirst is how many bad probes a verdict has at least where hardly any was good since the
-	// beginning, which chance makes once for each module at most: firstTimes as many are bad.
-	smallestFirst = 6
-	firstTimes    = 3
-	// defaultAllowed is the share of bad probes without an objective, and defaultInterval the
-	// time between probes without one.
-	defaultAllowed  = 0.01
-	defaultInterval = 30 * time.Second
 	// rateWeight is how many clusters the rate of those that are usual weighs.
 	rateWeight = 3
 	// tail is by how much the largest clusters of noise with a memory of up to 5 minutes
@@ -148,6 +139,11 @@ func (e *evidence) learn() {
 	of.rank(int32(min(e.Size, math.MaxInt16)))
 }
 
+// isSane reports whether so many probes may be in so many clusters.
+func (of *clusters) isSane() bool {
+	return 0 <= of.N && of.N <= of.Bad && slices.Min(of.Largest[:]) >= 0 && of.Largest[0] <= of.Bad
+}
+
 // rank keeps a size if it is among the largest.
 func (of *clusters) rank(size int32) {
 	for i, larger := range of.Largest {
@@ -213,80 +209,4 @@ func (of *clusters) tailMean() float64 {
 		sum += 1 / float64(k)
 	}
 	return float64(of.Largest[numLargest-1]-1) / sum
-}
-
-// module is what an endpoint knows of one of its modules.
-type module struct {
-	Name     string                          `json:"name"`
-	Begin    time.Time                       `json:"begin"` // since when it has been watched
-	Evidence [series.NumObjectives]*evidence `json:"evidence"`
-	// Good counts the eligible probes that were good, up to 255.
-	Good     [series.NumObjectives]uint8 `json:"good"`
-	allowed  float64
-	interval time.Duration // between two probes, of all its series
-}
-
-// relate takes what follows from its series, of which there is one at least.
-func (m *module) relate(all []*Series) {
-	m.allowed, m.interval = defaultAllowed, defaultInterval
-	var perSecond float64
-	for _, s := range all {
-		if s.module != m || !s.counts {
-			continue
-		}
-		if s.objectives != nil && s.objectives.Share > 0 {
-			m.allowed = 1 - s.objectives.Share
-		}
-		if s.interval > 0 {
-			perSecond += 1 / s.interval.Seconds()
-		}
-	}
-	if perSecond > 0 {
-		m.interval = time.Duration(float64(time.Second) / perSecond)
-	}
-}
-
-// late takes an answer, and returns the objectives by which the late ones are a verdict.
-func (m *module) late(o *series.Observation) (missed series.Set) {
-	for i := series.TTFT; i < series.NumObjectives; i++ {
-		if o.Judgement.Eligible.Has(i) && m.observe(i, o.Start, o.Judgement.Bad.Has(i)) {
-			missed |= 1 << i
-		}
-	}
-	return missed
-}
-
-// end ends the clusters of failures, or of late answers.
-func (m *module) end(late bool) {
-	for i, e := range m.Evidence {
-		if c := m.chance(series.Objective(i)); e != nil && c.late == late {
-			e.end(c)
-		}
-	}
-}
-
-func (m *module) gap() time.Duration { return m.chance(series.Availability).gap() }
-
-// chance is that of an objective of the module.
-func (m *module) chance(i series.Objective) chance {
-	return chance{m.allowed, m.interval, i != series.Availability}
-}
-
-// observe takes an eligible probe, and reports whether the bad ones are a verdict.
-func (m *module) observe(i series.Objective, start time.Time, bad bool) bool {
-	if !bad && m.Good[i] < math.MaxUint8 {
-		m.Good[i]++
-	}
-	if m.Evidence[i] == nil {
-		if !bad {
-			return false
-		}
-		m.Evidence[i] = &evidence{}
-	}
-	e := m.Evidence[i]
-	if e.observe(m.chance(i), m.Begin, start, bad) {
-		return true
-	}
-	e.Raised = e.Size >= smallestFirst && e.Size >= firstTimes*int(m.Good[i])
-	return e.Raised
 }

@@ -42,6 +42,11 @@ func (s *Saved) IsSane(now time.Time) bool {
 			return false
 		}
 	}
+	for _, m := range s.Modules {
+		if !m.isSane(now) {
+			return false
+		}
+	}
 	return !s.Last.IsZero() && !s.Up.After(now) && !s.Last.After(now)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // mutesOf returns what is saved of mutes, as JSON.
@@ -146,6 +147,19 @@ func TestSavedIsChecked(t *testing.T) {
 	f("nothing failed", false, func(s *Saved) { s.Failing.Bad = 0 })
 	f("more failed than were probed", false, func(s *Saved) { s.Failing.Bad = 4 })
 	f("a longer run than there were probes", false, func(s *Saved) { s.Failing.Run = 2 })
+	of := func(e evidence) func(s *Saved) {
+		return func(s *Saved) {
+			s.Modules = []*module{{Name: "m", Begin: begin(), Evidence: [series.NumObjectives]*evidence{series.TTFT: &e}}}
+		}
+	}
+	day := clusters{Day: 20515, N: 2, Bad: 5, Largest: [numLargest]int32{4, 1}}
+	f("evidence", true, of(evidence{First: begin(), Last: begin(), Size: 2, Days: []clusters{day}}))
+	f("no module", false, func(s *Saved) { s.Modules = []*module{nil} })
+	f("a module of the future", false, func(s *Saved) { s.Modules = []*module{{Begin: begin().Add(time.Hour)}} })
+	f("evidence of the future", false, of(evidence{Last: begin().Add(time.Hour), Size: 2}))
+	f("a negative cluster", false, of(evidence{Size: -1}))
+	f("more clusters than probes", false, of(evidence{Days: []clusters{{N: 2, Bad: 1}}}))
+	f("a negative size", false, of(evidence{Days: []clusters{{N: 1, Bad: 1, Largest: [numLargest]int32{1, -1}}}}))
 	f("a negative run", false, func(s *Saved) { s.Failing.Run = -1 })
 }
 
