@@ -2,6 +2,7 @@ package collector
 
 import (
 	"slices"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
@@ -12,6 +13,7 @@ import (
 type healthValues struct {
 	state func() *health.Status
 	cause func() explain.Cause // nil is never known
+	said  func(explain.Cause) *labelBlock
 }
 
 // healthFamilies returns the families of the states, in the order of the documentation.
@@ -38,9 +40,19 @@ func healthFamilies() []*familyOf[healthValues] {
 			if v.cause == nil {
 				return
 			}
-			if i := slices.Index(causes, v.cause()); i >= 0 {
+			cause := v.cause()
+			if i := slices.Index(causes, cause); i >= 0 {
+				e.labels(v.said(cause), time.Time{})
 				e.gauge(i, 1)
 			}
 		}),
 	}
+}
+
+// newHealth returns the state of an endpoint with its cause, whose labels say what to do.
+func newHealth(info EndpointInfo, l *labeller) healthValues {
+	return healthValues{info.State, info.Cause, func(c explain.Cause) *labelBlock {
+		title, do := c.Say()
+		return l.block([]pair{{"endpoint", info.Endpoint}, {"title", title}, {"do", do}}, info.Labels)
+	}}
 }

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,10 @@ func TestCause(t *testing.T) {
 			delete(got, name)
 		}
 	}
-	wantSamples(t, got, map[string]string{`cause_info{cause="process_gone",endpoint="down",team="search"}`: "1"})
+	title, do := explain.ProcessGone.Say()
+	wantSamples(t, got, map[string]string{
+		fmt.Sprintf(`cause_info{cause="process_gone",do=%q,endpoint="down",team="search",title=%q}`, do, title): "1",
+	})
 }
 
 // One of all states is 1. A model that becomes known changes no labels.
@@ -90,7 +94,7 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		return describedGauge(reg, name, append([]string{"endpoint", "a_zone", "team"}, own...)...)
 	}
 	state, since, muted := vec("endpoint_state", "state"), vec("endpoint_state_since_timestamp_seconds"), vec("endpoint_muted")
-	cause, missed := vec("endpoint_cause_info", "cause"), vec("endpoint_objective_missed", "slo")
+	cause, missed := vec("endpoint_cause_info", "cause", "title", "do"), vec("endpoint_objective_missed", "slo")
 	for i, target := range targets(false) {
 		info := target.info()
 		info.State = func() *health.Status {
@@ -107,7 +111,8 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		state.WithLabelValues(with("muted")...).Set(1)
 		since.WithLabelValues(with()...).Set(float64(i) * 1.5)
 		muted.WithLabelValues(with()...).Set(1)
-		cause.WithLabelValues(with("quota")...).Set(1)
+		title, do := explain.Quota.Say()
+		cause.WithLabelValues(with("quota", title, do)...).Set(1)
 		missed.WithLabelValues(with("availability")...).Set(1)
 		missed.WithLabelValues(with("e2e")...).Set(0)
 	}

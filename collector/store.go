@@ -291,7 +291,7 @@ func (p *Probes) order() {
 			o.spending = append(o.spending, *e.spending)
 		}
 		if e.state != nil {
-			o.states = append(o.states, labelled[healthValues]{e.state, healthValues{e.info.State, e.info.Cause}})
+			o.states = append(o.states, labelled[healthValues]{e.state, newHealth(e.info, p.labels)})
 		}
 	}
 	sortLabelled(o.infos)

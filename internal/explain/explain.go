@@ -55,6 +55,20 @@ func Causes() []Cause {
 	return append(all, Unknown, Healthy)
 }
 
+// Say returns what there is to say of a cause in a line: its title, which is a short clause, and the first thing to do,
+// which is a sentence. Both are fixed texts.
+func (c Cause) Say() (title, do string) {
+	switch c {
+	case Unknown:
+		return "the evidence names no cause", "Run `inference_exporter probe URL`, which shows how it fails or where the time goes."
+	case Healthy:
+		return "nothing is wrong", "There is nothing to do."
+	}
+	all := rules()
+	r := all[slices.IndexFunc(all, func(r Rule) bool { return r.Cause == c })]
+	return r.Title, r.Do[0]
+}
+
 // Finding is one possible cause with what speaks for it.
 type Finding struct {
 	Cause Cause  `json:"cause"`

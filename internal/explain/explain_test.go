@@ -35,6 +35,22 @@ func TestRulesAreWhole(t *testing.T) {
 	}
 }
 
+// What an alert says of each cause fits a line on a phone: a short clause, and one sentence.
+func TestSay(t *testing.T) {
+	for _, c := range Causes() {
+		title, do := c.Say()
+		if title == "" || len(title) > 60 || strings.ContainsAny(title, ".?\n") {
+			t.Errorf("%s: title %q", c, title)
+		}
+		if len(do) > 110 || !strings.HasSuffix(do, ".") || strings.Contains(do, ". ") || strings.ContainsAny(do, "?!\n") {
+			t.Errorf("%s: %d bytes to do: %q", c, len(do), do)
+		}
+	}
+	if _, do := Certificate.Say(); !strings.HasPrefix(do, "Renew the certificate") {
+		t.Errorf("a certificate: %s", do)
+	}
+}
+
 func wantRunbook(t *testing.T, name string) {
 	t.Helper()
 	if _, err := os.Stat(filepath.Join("..", "..", "docs", "runbooks", name+".md")); err != nil {

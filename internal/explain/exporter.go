@@ -92,12 +92,10 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
 // unknown is the answer where no rule holds and the endpoint is not up.
 func unknown(f *facts) Finding {
+	title, do := Unknown.Say()
 	r := Finding{
-		Cause: Unknown, Title: "the evidence names no cause", Evidence: f.known(), Against: []string{},
-		Do: []string{
-			"Probe by hand: `inference_exporter probe URL` shows where the time goes.",
-			"Look at the servers' logs, and at what changed when it began.",
-		},
+		Cause: Unknown, Title: title, Evidence: f.known(), Against: []string{},
+		Do:      []string{do, "Look at the servers' logs, and at what changed when it began."},
 		Runbook: "InferenceProbeFailing",
 	}
 	switch {
@@ -137,7 +135,8 @@ func (f *facts) known() []string {
 
 // healthy is the answer where nothing is wrong.
 func healthy(f *facts) Finding {
-	r := Finding{Cause: Healthy, Title: "nothing is wrong", Evidence: []string{}, Against: []string{}, Do: []string{}}
+	title, _ := Healthy.Say()
+	r := Finding{Cause: Healthy, Title: title, Evidence: []string{}, Against: []string{}, Do: []string{}}
 	if n := len(f.Probes); n > 0 {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("%d of the latest %s succeeded", len(f.good), plural(n, "probe")))
 	}
