@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -23,7 +24,7 @@ func emit(b Board) ([]byte, error) {
 	d.Tags, d.Timezone, d.Editable = []string{boardTag}, ptr("browser"), ptr(false)
 	d.GraphTooltip = ptr(dashboard.DashboardCursorSyncCrosshair)
 	d.Time = &dashboard.DashboardDashboardTime{From: b.From, To: "now"}
-	d.Refresh = ptr("30s")
+	d.Refresh = ptr(cmp.Or(b.Refresh, "30s"))
 	d.Links = []dashboard.DashboardLink{{
 		Title: "Inference", Type: dashboard.DashboardLinkTypeDashboards, Icon: "external link", Tags: []string{boardTag},
 		IncludeVars: true, KeepTime: true,
@@ -121,7 +122,9 @@ func emitVariable(v Variable) dashboard.VariableModel {
 }
 
 // instant reports whether a panel shows only the latest values.
-func (p *Panel) instant() bool { return p.Viz == Table || p.Viz == Stat || p.Viz == BarGauge }
+func (p *Panel) instant() bool {
+	return p.Viz == Table || p.Viz == Stat && !p.Spark || p.Viz == BarGauge
+}
 
 // emitQuery turns the query with number i of a panel into Grafana's form.
 func emitQuery(p *Panel, i int) variants.Dataquery {

@@ -39,6 +39,8 @@ type Board struct {
 	Rows      []Row
 	// From is the start of the default time range, like now-3h.
 	From string
+	// Refresh is how often the board asks again, like 5m; empty for every 30 s.
+	Refresh string
 }
 
 // Row is a heading with the panels below it. Without a title it is only the
@@ -97,14 +99,23 @@ type Panel struct {
 	Matrix *Matrix
 	// Names makes a stat show the name of the series and not its value.
 	Names bool
+	// Spark draws the time range behind each figure of a stat.
+	Spark bool
+	// Log makes the axis logarithmic.
+	Log bool
 }
 
 // Query is one query of a panel.
 type Query struct {
 	Expr   string
 	Legend string
-	// Limit draws the series as a dashed line: an objective, not a reading.
+	// Limit draws the series as a red dashed line: an objective, not a reading.
 	Limit bool
+	// Reference draws the series as a grey dashed line: what a reading is
+	// compared with, such as the past or the bounds of an estimate.
+	Reference bool
+	// Unit is that of this query only.
+	Unit string
 	// Color is the colour of all series of the query; empty for the palette.
 	Color string
 	// Steps colour the values of this query only.
@@ -146,6 +157,8 @@ type Column struct {
 	Steps  []Step
 	States []State
 	Links  []Link
+	// Gauge draws a bar as long as the value in each cell.
+	Gauge bool
 	// Width is in pixels; without one, a value is as wide as its heading and a
 	// label takes what is left.
 	Width float64

@@ -104,6 +104,9 @@ func custom(p Panel) any {
 			ShowPoints: ptr(common.VisibilityModeAuto), PointSize: ptr(4.0), SpanNulls: &common.BoolOrFloat64{Bool: ptr(false)},
 			AxisSoftMax: p.SoftMax,
 		}
+		if p.Log {
+			c.ScaleDistribution = &common.ScaleDistributionConfig{Type: common.ScaleDistributionLog, Log: ptr(10.0)}
+		}
 		if p.Stacked {
 			c.FillOpacity = ptr(30.0)
 			c.Stacking = &common.StackingConfig{Mode: ptr(common.StackingModeNormal), Group: ptr("A")}
@@ -132,19 +135,27 @@ func cell(coloured bool) *common.TableCellOptions {
 	return &common.TableCellOptions{TableAutoCellOptions: &common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto}}
 }
 
+// gauge is a cell with a bar as long as its value.
+func gauge() *common.TableCellOptions {
+	return &common.TableCellOptions{TableBarGaugeCellOptions: &common.TableBarGaugeCellOptions{
+		Type: common.TableCellDisplayModeGauge, Mode: ptr(common.BarGaugeDisplayModeBasic), ValueDisplayMode: ptr(common.BarGaugeValueModeText),
+	}}
+}
+
 // latest reduces a series to its last value.
 func latest() common.ReduceDataOptions {
 	return common.ReduceDataOptions{Calcs: []string{"lastNotNull"}, Values: ptr(false), Fields: ptr("")}
 }
 
-// legend names the series with their last values: beside a wide panel, and in
-// lines below a narrow one.
+// legend names the series with their last values, the highest first: beside a
+// wide panel, and below a narrow one.
 func legend(p Panel) common.VizLegendOptions {
 	o := common.VizLegendOptions{
-		DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, ShowLegend: true, Calcs: []string{"lastNotNull"},
+		DisplayMode: common.LegendDisplayModeTable, Placement: common.LegendPlacementBottom, ShowLegend: true, Calcs: []string{"lastNotNull"},
+		SortBy: ptr("Last *"), SortDesc: ptr(true),
 	}
 	if p.Width >= columns/2 {
-		o.DisplayMode, o.Placement = common.LegendDisplayModeTable, common.LegendPlacementRight
+		o.Placement = common.LegendPlacementRight
 	}
 	return o
 }
@@ -163,6 +174,9 @@ func options(p Panel) any {
 		}
 		if p.Names {
 			o.TextMode = common.BigValueTextModeName
+		}
+		if p.Spark {
+			o.GraphMode = common.BigValueGraphModeArea
 		}
 		return o
 	case BarGauge:
@@ -264,7 +278,11 @@ func fixed(color string) dashboard.DynamicConfigValue {
 // fixed colours, dashed lines for limits, and the columns of a table.
 func overrides(p Panel) []dashboard.DashboardFieldConfigSourceOverrides {
 	out := []dashboard.DashboardFieldConfigSourceOverrides{}
-	if p.Viz != Heatmap {
+	switch p.Viz {
+	case Heatmap:
+	case StateTimeline: // whose legend would name a gap like a state
+		out = append(out, override("byRegexp", "/.*/", property("noValue", "")))
+	default:
 		out = append(out, override("byRegexp", "/.*/", property("noValue", "–")))
 	}
 	for i, q := range p.Queries {
@@ -274,14 +292,14 @@ func overrides(p Panel) []dashboard.DashboardFieldConfigSourceOverrides {
 		if q.Color != "" {
 			out = append(out, override("byFrameRefID", refID(i), fixed(q.Color)))
 		}
-		if q.Limit {
-			out = append(out, override(
-				"byFrameRefID", refID(i),
-				property("custom.lineStyle", map[string]any{"fill": "dash", "dash": []int{8, 8}}),
-				property("custom.fillOpacity", 0),
-				property("custom.stacking", common.StackingConfig{Mode: ptr(common.StackingModeNone), Group: ptr("A")}),
-				fixed("red"),
-			))
+		if q.Unit != "" {
+			out = append(out, override("byFrameRefID", refID(i), property("unit", q.Unit)))
+		}
+		switch {
+		case q.Limit:
+			out = append(out, dashed(i, "red"))
+		case q.Reference:
+			out = append(out, dashed(i, "#808080"))
 		}
 	}
 	for _, n := range p.Named {
@@ -291,6 +309,18 @@ func overrides(p Panel) []dashboard.DashboardFieldConfigSourceOverrides {
 		out = append(out, override("byName", c.field(len(p.Queries)), c.properties()...))
 	}
 	return out
+}
+
+// dashed draws the series of the query with number i as a dashed line that is not
+// stacked.
+func dashed(i int, color string) dashboard.DashboardFieldConfigSourceOverrides {
+	return override(
+		"byFrameRefID", refID(i),
+		property("custom.lineStyle", map[string]any{"fill": "dash", "dash": []int{8, 8}}),
+		property("custom.fillOpacity", 0),
+		property("custom.stacking", common.StackingConfig{Mode: ptr(common.StackingModeNone), Group: ptr("A")}),
+		fixed(color),
+	)
 }
 
 // field is the name that Grafana gives to the column of a panel with a number
@@ -307,12 +337,13 @@ func (c *Column) field(queries int) string {
 }
 
 // width is the width of a column in pixels; 0 for what is left. A heading has
-// some 8 pixels for each letter, and room for the arrow of a sorted column.
+// some 8 pixels for each letter, and room for the arrow of a sorted column and the
+// filter of one that can be filtered.
 func (c *Column) width() float64 {
-	if c.Width > 0 || c.Label != "" {
-		return c.Width
+	if c.Label != "" && c.Width == 0 {
+		return 0
 	}
-	return max(70, 30+8*float64(len([]rune(c.Title))))
+	return max(70, c.Width, 45+8*float64(len([]rune(c.Title))))
 }
 
 // properties are the settings of a column.
@@ -330,7 +361,14 @@ func (c *Column) properties() []dashboard.DynamicConfigValue {
 	if len(c.States) > 0 {
 		out = append(out, property("mappings", mappings(c.States)))
 	}
-	if len(c.States)+len(c.Steps) > 0 {
+	if c.Gauge {
+		out = append(out, property("custom.cellOptions", gauge()))
+		if len(c.Steps) > 0 {
+			out = append(out, property("thresholds", thresholds(c.Steps, "text")))
+		} else {
+			out = append(out, fixed("blue"))
+		}
+	} else if len(c.States)+len(c.Steps) > 0 {
 		out = append(out, property("thresholds", thresholds(c.Steps, base(Table))), property("custom.cellOptions", cell(true)))
 	}
 	if len(c.Links) > 0 {

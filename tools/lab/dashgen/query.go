@@ -37,29 +37,32 @@ func sumIncrease(by, window, name string, s scope, matchers ...string) string {
 }
 
 // quantile is a quantile of a histogram, whether Prometheus stores it native
-// or classic; native wins where both are stored.
+// or classic; native wins where both are stored. Of no observations there is none:
+// the comparison drops NaN.
 func quantile(q float64, by, window, name string, s scope, matchers ...string) string {
-	return fmt.Sprintf("histogram_quantile(%v, %s) or histogram_quantile(%v, %s)",
+	return fmt.Sprintf("histogram_quantile(%v, %s) >= 0 or histogram_quantile(%v, %s) >= 0",
 		q, sumRate(by, window, name, s, matchers...),
 		q, sumRate(by+", le", window, name+"_bucket", s, matchers...))
 }
 
 // mean is the mean of a histogram, native or classic.
 func mean(by, window, name string, s scope, matchers ...string) string {
-	return fmt.Sprintf("histogram_avg(%s) or %s",
+	return fmt.Sprintf("histogram_avg(%s) >= 0 or %s",
 		sumRate(by, window, name, s, matchers...), classicMean(by, window, name, s, matchers...))
 }
 
-// classicMean is the mean of a summary or of a histogram that is never native.
+// classicMean is the mean of a summary or of a histogram that is never native,
+// where there were observations.
 func classicMean(by, window, name string, s scope, matchers ...string) string {
-	return fmt.Sprintf("%s / %s",
+	return fmt.Sprintf("%s / (%s > 0)",
 		sumRate(by, window, name+"_sum", s, matchers...), sumRate(by, window, name+"_count", s, matchers...))
 }
 
-// classicQuantile is a quantile of a histogram that is never native, as those
-// of the servers are.
+// classicQuantile is a quantile of a histogram that is never native, as those of
+// the servers are. One inside the first bucket is not known: there is no line then.
 func classicQuantile(q float64, by, window, name string, s scope, matchers ...string) string {
-	return fmt.Sprintf("histogram_quantile(%v, %s)", q, sumRate(by+", le", window, name+"_bucket", s, matchers...))
+	buckets := sumRate(by+", le", window, name+"_bucket", s, matchers...)
+	return fmt.Sprintf("histogram_quantile(%v, %s) and (min by (%s) (%s) < %v * max by (%s) (%s))", q, buckets, by, buckets, q, by, buckets)
 }
 
 // distribution is a histogram as a heatmap wants it: classic or, where there is
