@@ -58,14 +58,14 @@ func capacityGPUs() []Panel {
 			Sort: []Order{{Title: "Servers", Desc: true}}, NoValue: "no endpoint has all that it takes",
 		},
 		{
-			Title: "Cost of a million output tokens, by the speed of probes", Viz: TimeSeries, Unit: "suffix: $", Width: 12, Height: 8,
+			Title: "Cost of a million output tokens, by the speed of probes", Viz: TimeSeries, Unit: "suffix: $", Width: 12, Height: 8, Log: true,
 			What: "Price of the GPUs of an endpoint for an hour over the tokens that one stream gets in it, and over those of a burst. One stream alone is the upper end; the largest burst is near the lower one.", By: ByBoth,
 			Worry: "the burst costs more than a service charges.",
 			Queries: []Query{
 				{Expr: "max by (endpoint, model) (" + ofRecorded.of("module:inference_usd_per_million_output_tokens:single_stream") + ")", Legend: "one stream " + name},
 				{Expr: "min by (endpoint, model) (" + ofRecorded.of("module:inference_usd_per_million_output_tokens:bursts") + ")", Legend: "best burst " + name},
 			},
-			Min: ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no price by the hour",
+			Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no price by the hour",
 		},
 	}
 }

@@ -38,7 +38,7 @@ func capacityProviders() []Panel {
 				{Query: 5, Title: "Right", Unit: "percentunit"},
 				{Query: 6, Title: "$/M output", Unit: "suffix: $"},
 			},
-			Sort: []Order{{Title: "Model"}, {Title: "Module"}, {Title: "TTFT p50"}}, NoValue: noProber,
+			Sort: []Order{{Title: "Model"}, {Title: "Module"}, {Title: "Failed", Desc: true}}, NoValue: noProber,
 		},
 		{
 			Title: "Median TTFT by provider", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,

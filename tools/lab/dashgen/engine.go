@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // perReplica groups the readings of a server's page, which several exporters
 // may read.
 const perReplica = "endpoint, model, server"
@@ -18,13 +20,15 @@ func engineBoard() Board {
 		Marks:     []Mark{alertMark(), changeMark(), serverMark()},
 		From:      "now-3h",
 		Rows: []Row{
-			{Panels: engineReplicas()},
+			{Panels: append([]Panel{engineNow()}, engineReplicas()...)},
 			{Title: "Saturation", Panels: append(engineSaturation(), engineCache()...)},
 			{Title: "Latency as the servers see it", Panels: engineLatency()},
 			{Title: "Throughput", Panels: engineThroughput()},
-			{Title: "Steps of the engine, caches and disaggregation", Panels: engineInside()},
-			{Title: "The gateway in front", Panels: engineGateways()},
-			{Title: "The pages and what is under the servers", Panels: enginePages()},
+			{Title: "Parts of the latency", Collapsed: true, Panels: engineLatencyParts()},
+			{Title: "What is asked, and how servers are set up", Collapsed: true, Panels: engineRequests()},
+			{Title: "Steps of the engine, caches and disaggregation", Collapsed: true, Panels: engineInside()},
+			{Title: "The gateway in front", Collapsed: true, Panels: engineGateways()},
+			{Title: "The pages and what is under the servers", Collapsed: true, Panels: enginePages()},
 		},
 	}
 }
@@ -36,6 +40,37 @@ func each(name string) string { return "max by (" + perReplica + ") (" + ofEndpo
 // serverRate is the rate of a counter of the servers, added up by labels.
 func serverRate(by, window, name string, matchers ...string) string {
 	return perServer(by, "rate("+ofEndpoint.of(name, matchers...)+"["+window+"])")
+}
+
+// engineNow is the answer to the board's question in figures.
+func engineNow() Panel {
+	failed := "sum(max by (" + perReplica + ", finish) (rate(" + ofEndpoint.of("inference_server_requests_total", `finish="error"`) + "[5m])))"
+	return Panel{
+		Title: "Now", Viz: Stat, Width: 24, Height: 4, Spark: true,
+		What: "Servers whose page is read and those whose page is not; requests that run and that wait on all of them; how long a new one would wait; the KV cache of the fullest server; and the requests a minute that end with an error. Behind each figure is its course.", By: ByServer,
+		Worry: "one is not read, requests wait for longer than a moment, or any end with an error.", Alerts: []string{"InferenceReplicaLost", "InferenceQueueGrowing", "InferenceKVCacheSaturated"},
+		Queries: []Query{
+			{Expr: "sum(" + each("inference_server_up") + ")", Legend: "servers read"},
+			{Expr: "sum(" + each("inference_server_up") + " == bool 0)", Legend: "not read", Steps: []Step{{1, "red"}}},
+			{Expr: "sum(" + each("inference_server_requests_running") + ")", Legend: "running"},
+			{Expr: "sum(" + each("inference_server_requests_waiting") + ")", Legend: "waiting"},
+			{Expr: expectedWait(), Legend: "wait of a new one", Unit: "s"},
+			{Expr: "max(" + each("inference_server_kv_cache_usage_ratio") + ")", Legend: "fullest KV cache", Unit: "percentunit"},
+			{Expr: "60 * " + failed, Legend: "errors a minute", Unit: "none"},
+		},
+		Min: ptr(0.0), NoValue: noPage,
+	}
+}
+
+// expectedWait is how long a new request would wait: those that wait, by those that
+// end each second.
+func expectedWait() string {
+	return perServer("model", "avg_over_time("+ofEndpoint.of("inference_server_requests_waiting")+"[5m])") + " / " + endedRate("5m")
+}
+
+// endedRate is the requests a second that end on the servers of each model.
+func endedRate(window string) string {
+	return "(sum by (model) (max by (" + perReplica + ", finish) (rate(" + ofEndpoint.of("inference_server_requests_total") + "[" + window + "]))) > 0)"
 }
 
 func engineReplicas() []Panel {
@@ -59,7 +94,7 @@ func engineReplicas() []Panel {
 			Title: "Since the last progress", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Time for which a server with requests has generated nothing. An idle server counts as making progress.", By: ByServer,
 			Worry: "it is over two minutes: the engine hangs.", Alerts: []string{"InferenceServerHung"},
-			Queries: []Query{{Expr: "max by (" + perReplica + ") (" + ofEndpoint.of("inference_server_last_scrape_timestamp_seconds") + " - " + ofEndpoint.of("inference_server_last_progress_timestamp_seconds") + ")", Legend: replica}},
+			Queries: []Query{{Expr: "clamp_min(max by (" + perReplica + ") (" + ofEndpoint.of("inference_server_last_scrape_timestamp_seconds") + " - " + ofEndpoint.of("inference_server_last_progress_timestamp_seconds") + "), 0)", Legend: replica}},
 			Steps:   []Step{{120, "red"}}, Min: ptr(0.0), NoValue: noPage,
 		},
 	}
@@ -83,10 +118,7 @@ func engineSaturation() []Panel {
 			What: "Requests that wait, by the requests that end each second: how long a new request would wait. The dashed line is the objective of TTFT.", By: ByServer,
 			Worry: "it is more than half of the objective.", Alerts: []string{"InferenceQueueGrowing"},
 			Queries: []Query{
-				{
-					Expr: perServer("model", "avg_over_time("+ofEndpoint.of("inference_server_requests_waiting")+"[5m])") + " / " +
-						"sum by (model) (max by (endpoint, model, server, finish) (rate(" + ofEndpoint.of("inference_server_requests_total") + "[5m])))", Legend: "wait {{model}}",
-				},
+				{Expr: expectedWait(), Legend: "wait {{model}}"},
 				{Expr: "min(" + ofEndpoint.of("inference_slo_threshold_seconds", `slo="ttft"`) + ")", Legend: "objective of TTFT", Limit: true},
 			},
 			Min: ptr(0.0), NoValue: noPage,
@@ -109,8 +141,8 @@ func engineSaturation() []Panel {
 func engineCache() []Panel {
 	hits := "inference_server_prefix_cache_hits_total"
 	queries := "inference_server_prefix_cache_queries_total"
-	ratio := perServer("model", "rate("+ofEndpoint.of(hits)+"[30m])") + " / " + perServer("model", "rate("+ofEndpoint.of(queries)+"[30m])")
-	dayAgo := perServer("model", "rate("+ofEndpoint.of(hits)+"[30m] offset 1d)") + " / " + perServer("model", "rate("+ofEndpoint.of(queries)+"[30m] offset 1d)")
+	ratio := perServer("model", "rate("+ofEndpoint.of(hits)+"[30m])") + " / " + "(" + perServer("model", "rate("+ofEndpoint.of(queries)+"[30m])") + " > 0)"
+	dayAgo := perServer("model", "rate("+ofEndpoint.of(hits)+"[30m] offset 1d)") + " / " + "(" + perServer("model", "rate("+ofEndpoint.of(queries)+"[30m] offset 1d)") + " > 0)"
 	running := each("inference_server_requests_running")
 	return []Panel{
 		{
@@ -127,7 +159,7 @@ func engineCache() []Panel {
 			Title: "Prefix cache hits, now and a day ago", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Share of what the prefix cache was asked for that it had, over 30 minutes, of all servers; and at the same time a day ago.", By: ByServer,
 			Worry: "it is half of what it was: the cache is lost, the prompts changed, or the router no longer sends similar prompts to the same replica.", Alerts: []string{"InferencePrefixCacheHitRateCollapse"},
-			Queries: []Query{{Expr: ratio, Legend: "now {{model}}"}, {Expr: dayAgo, Legend: "a day ago {{model}}"}},
+			Queries: []Query{{Expr: ratio, Legend: "now {{model}}"}, {Expr: dayAgo, Legend: "a day ago {{model}}", Reference: true}},
 			Min:     ptr(0.0), NoValue: noPage,
 		},
 		{
@@ -140,22 +172,37 @@ func engineCache() []Panel {
 	}
 }
 
-func engineLatency() []Panel {
-	server := func(title, name, what, worry string, alerts ...string) Panel {
-		return Panel{
-			Title: title, Viz: TimeSeries, Unit: "s", Width: 8, Height: 8, What: what, By: ByServer, Worry: worry, Alerts: alerts,
-			Queries: []Query{
-				{Expr: classicQuantile(0.5, "model", "5m", name, ofEndpoint), Legend: "p50 {{model}}", Color: "blue"},
-				{Expr: classicQuantile(0.95, "model", "5m", name, ofEndpoint), Legend: "p95 {{model}}", Color: "purple"},
-				{Expr: classicQuantile(0.99, "model", "5m", name, ofEndpoint), Legend: "p99 {{model}}", Color: "orange"},
-			},
-			Min: ptr(0.0), NoValue: noPage,
-		}
+// engineQuantiles is the course of a latency of all requests, and beside it its
+// quantiles over the whole time range, which can be quoted.
+func engineQuantiles(title, name, what, worry string, alerts ...string) []Panel {
+	course, whole := make([]Query, 0, 3), make([]Query, 0, 3)
+	for _, q := range []struct {
+		of    float64
+		name  string
+		color string
+	}{{0.5, "p50", "blue"}, {0.9, "p90", "purple"}, {0.99, "p99", "orange"}} {
+		course = append(course, Query{Expr: classicQuantile(q.of, "model", "5m", name, ofEndpoint), Legend: q.name + " {{model}}", Color: q.color})
+		whole = append(whole, Query{Expr: classicQuantile(q.of, "model", "$__range", name, ofEndpoint), Legend: q.name})
 	}
-	const bounds = " Over 5 minutes, in the engine's own buckets: the panel Requests a second says how many requests that is."
+	const inFirst = "none: all are shorter than the engine's first bucket, or no page of the servers has it"
 	return []Panel{
 		{
-			Title: "Queue, prefill, decode", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8, Stacked: true,
+			Title: title, Viz: TimeSeries, Unit: "s", Width: 9, Height: 8,
+			What: what + " Over 5 minutes, in the engine's own buckets; a quantile in the first of them is not known and has no line. The panel Requests a second says how many requests that is.", By: ByServer, Worry: worry, Alerts: alerts,
+			Queries: course, Min: ptr(0.0), NoValue: inFirst,
+		},
+		{
+			Title: title + ", whole range", Viz: Stat, Unit: "s", Width: 3, Height: 8,
+			What: "The quantiles of the panel to the left over all requests of the chosen time range.", By: ByServer, Worry: "they are over what users were promised.", Alerts: alerts,
+			Queries: whole, NoValue: inFirst,
+		},
+	}
+}
+
+func engineLatency() []Panel {
+	return slices.Concat([]Panel{
+		{
+			Title: "Queue, prefill, decode", Viz: TimeSeries, Unit: "s", Width: 24, Height: 8, Stacked: true,
 			What: "Mean time of requests in the queue, in prefill and in decode, over 5 minutes.", By: ByServer,
 			Worry: "queue grows: saturated. prefill: longer prompts or fewer hits. decode: longer answers or larger batches.", Alerts: []string{"InferenceQueueGrowing"},
 			Queries: []Query{
@@ -165,12 +212,19 @@ func engineLatency() []Panel {
 			},
 			Min: ptr(0.0), NoValue: noPage,
 		},
-		server("TTFT of all requests", "inference_server_ttft_seconds", "Time to first token of all requests, queue included, network left out."+bounds, "it grows like that of the probes: users feel it too.", "InferenceClientServerGap"),
-		server("TPOT of all requests", "inference_server_tpot_seconds", "Time per output token of all requests."+bounds, "it grows with the requests that run: the batch is large.", "InferenceDecodeSpeedCollapse"),
-		server("Time between tokens", "inference_server_inter_token_seconds", "Time between two tokens of all requests."+bounds, "p99 is far above p50: prefills stall the decoding of others.", "InferenceDecodeSpeedCollapse"),
-		server("Duration of all requests", "inference_server_request_duration_seconds", "Duration of all requests, queue included."+bounds, "it grows and tokens for each request do not.", "InferenceTPOTDegradedNow"),
-		server("Time in the queue", "inference_server_queue_seconds", "Time that requests spent in the queue."+bounds, "p50 is not near 0: everyone waits.", "InferenceQueueGrowing"),
-	}
+	},
+		engineQuantiles("TTFT of all requests", "inference_server_ttft_seconds", "Time to first token of all requests, queue included, network left out.", "it grows like that of the probes: users feel it too.", "InferenceClientServerGap"),
+		engineQuantiles("TPOT of all requests", "inference_server_tpot_seconds", "Time per output token of all requests.", "it grows with the requests that run: the batch is large.", "InferenceDecodeSpeedCollapse"),
+	)
+}
+
+// engineLatencyParts is what the latency of all requests consists of.
+func engineLatencyParts() []Panel {
+	return slices.Concat(
+		engineQuantiles("Time in the queue", "inference_server_queue_seconds", "Time that requests spent in the queue.", "p50 has a line: everyone waits.", "InferenceQueueGrowing"),
+		engineQuantiles("Time between tokens", "inference_server_inter_token_seconds", "Time between two tokens of all requests.", "p99 is far above p50: prefills stall the decoding of others.", "InferenceDecodeSpeedCollapse"),
+		engineQuantiles("Duration of all requests", "inference_server_request_duration_seconds", "Duration of all requests, queue included.", "it grows and tokens for each request do not."),
+	)
 }
 
 func engineThroughput() []Panel {
@@ -197,13 +251,19 @@ func engineThroughput() []Panel {
 			Queries: []Query{{Expr: "sum by (finish) (max by (endpoint, model, server, finish) (rate(" + ofEndpoint.of("inference_server_requests_total") + "[5m])))", Legend: "{{finish}}"}},
 			Named:   finishColors, Min: ptr(0.0), NoValue: noPage,
 		},
+	}
+}
+
+// engineRequests is what the requests are like, and how much of them servers take.
+func engineRequests() []Panel {
+	return []Panel{
 		{
 			Title: "Tokens for each request", Viz: TimeSeries, Unit: "suffix: tok", Width: 8, Height: 8,
 			What: "Mean prompt and mean answer of the requests that ended in 15 minutes.", By: ByServer,
 			Worry: "it changes with the latency: then the requests are others, and the server is not to blame.",
 			Queries: []Query{
-				{Expr: serverRate("model", "15m", "inference_server_prompt_tokens_total") + " / sum by (model) (max by (endpoint, model, server, finish) (rate(" + ofEndpoint.of("inference_server_requests_total") + "[15m])))", Legend: "prompt {{model}}"},
-				{Expr: serverRate("model", "15m", "inference_server_generation_tokens_total") + " / sum by (model) (max by (endpoint, model, server, finish) (rate(" + ofEndpoint.of("inference_server_requests_total") + "[15m])))", Legend: "answer {{model}}"},
+				{Expr: serverRate("model", "15m", "inference_server_prompt_tokens_total") + " / " + endedRate("15m"), Legend: "prompt {{model}}"},
+				{Expr: serverRate("model", "15m", "inference_server_generation_tokens_total") + " / " + endedRate("15m"), Legend: "answer {{model}}"},
 			},
 			Min: ptr(0.0), NoValue: noPage,
 		},
@@ -211,7 +271,7 @@ func engineThroughput() []Panel {
 			Title: "Accepted draft tokens", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Share of the tokens that speculative decoding proposed and the model accepted, over 15 minutes.", By: ByServer,
 			Worry:   "it falls: decoding is slower than it was, at the same load.",
-			Queries: []Query{{Expr: serverRate("model", "15m", "inference_server_spec_decode_accepted_tokens_total") + " / " + serverRate("model", "15m", "inference_server_spec_decode_draft_tokens_total"), Legend: "{{model}}"}},
+			Queries: []Query{{Expr: serverRate("model", "15m", "inference_server_spec_decode_accepted_tokens_total") + " / (" + serverRate("model", "15m", "inference_server_spec_decode_draft_tokens_total") + " > 0)", Legend: "{{model}}"}},
 			Min:     ptr(0.0), NoValue: "no speculative decoding",
 		},
 		{
@@ -225,10 +285,10 @@ func engineThroughput() []Panel {
 			Columns: []Column{
 				{Label: "server", Title: "Server"},
 				{Label: "model", Title: "Model"},
-				{Query: 0, Title: "KV cache", Unit: "suffix: tok", Width: 110},
-				{Query: 1, Title: "Context", Unit: "suffix: tok", Width: 110},
+				{Query: 0, Title: "KV cache", Unit: "suffix: tok", Width: 120},
+				{Query: 1, Title: "Context", Unit: "suffix: tok", Width: 120},
 			},
-			Sort: []Order{{Title: "KV cache"}}, NoValue: noPage,
+			Sort: []Order{{Title: "Server"}}, NoValue: noPage,
 		},
 	}
 }
@@ -238,7 +298,7 @@ func enginePages() []Panel {
 	parts := "max by (mig_uuid, uuid, gpu, instance, job) (inference_gpu_mig_info) and on (mig_uuid) max by (mig_uuid) (" + ofEndpoint.of("inference_endpoint_gpu_info", `mig_uuid!=""`) + ")"
 	return []Panel{
 		{
-			Title: "Age of the readings", Viz: TimeSeries, Unit: "s", Width: 6, Height: 8,
+			Title: "Age of the readings", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Time since the latest reading of each server's page began, and how long it took.", By: ByExporter,
 			Worry: "the age grows past a few intervals: the other panels are old.", Alerts: []string{"InferenceServerPageUnreadable"},
 			Queries: []Query{
@@ -248,14 +308,14 @@ func enginePages() []Panel {
 			Min: ptr(0.0), NoValue: noPage,
 		},
 		{
-			Title: "Readings that failed", Viz: TimeSeries, Unit: "cpm", Width: 6, Height: 8, Stacked: true,
+			Title: "Readings that failed", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8, Stacked: true,
 			What: "Readings a minute of a server's page that failed, by reason.", By: ByExporter,
 			Worry: "a reason lasts.", Alerts: []string{"InferenceServerPageUnreadable"},
-			Queries: []Query{{Expr: "60 * " + sumRate("reason", "$__rate_interval", "inference_server_scrape_failures_total", ofEndpoint), Legend: "{{reason}}"}},
-			Min:     ptr(0.0), NoValue: noPage,
+			Queries: []Query{{Expr: "60 * " + sumRate("reason", "$__rate_interval", "inference_server_scrape_failures_total", ofEndpoint) + " > 0", Legend: "{{reason}}"}},
+			Min:     ptr(0.0), NoValue: "none, if a page of the servers is read",
 		},
 		{
-			Title: "Quantities that are missing", Viz: Table, Width: 6, Height: 8,
+			Title: "Quantities that are missing", Viz: Table, Width: 12, Height: 8,
 			What: "Quantities that the engine should report and does not: a new version has probably renamed a series.", By: ByExporter,
 			Worry: "there is any: the panels above are blank for it.", Alerts: []string{"InferenceServerQuantityMissing"},
 			Queries: []Query{{Expr: "max by (server, engine, quantity) (" + ofEndpoint.of("inference_server_quantity_missing") + ") == 1"}},
@@ -263,14 +323,14 @@ func enginePages() []Panel {
 			Sort:    []Order{{Title: "Server"}}, NoValue: "none is missing",
 		},
 		{
-			Title: "GPUs below", Viz: Table, Width: 6, Height: 8,
+			Title: "GPUs below", Viz: Table, Width: 12, Height: 8,
 			What: "The GPUs that the endpoint runs on, as configured, where an exporter reads them.", By: ByConfig,
 			Worry: "the alerts name one of them.", Alerts: []string{"InferenceGPULost", "InferenceGPUThrottled"},
 			Queries: []Query{{Expr: "max by (job, instance, gpu, uuid) (" + whole + " or " + parts + ")"}},
 			Columns: []Column{
-				{Label: "job", Title: "Job", Width: 60},
+				{Label: "job", Title: "Job", Width: 75},
 				{Label: "instance", Title: "Instance", Links: []Link{gpuFromRow()}},
-				{Label: "gpu", Title: "GPU", Width: 50, Links: []Link{gpuFromRow()}},
+				{Label: "gpu", Title: "GPU", Width: 75, Links: []Link{gpuFromRow()}},
 				{Label: "uuid", Title: "UUID"},
 			},
 			Sort: []Order{{Title: "Instance"}, {Title: "GPU"}}, NoValue: "no GPU is configured for this endpoint",

@@ -29,31 +29,31 @@ func engineGateways() []Panel {
 	const none = "no gateway, or it does not report it"
 	return []Panel{
 		{
-			Title: "Queue of the gateway", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
+			Title: "Queue of the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
 			What: "Requests that wait in the gateway before a backend has them, for each replica of it.", By: ByGateway,
 			Worry:   "it grows: no backend has room, or none is ready.",
 			Queries: []Query{{Expr: gatewayGauge("inference_gateway_requests_waiting"), Legend: "{{gateway}} {{server}}"}},
 			Min:     ptr(0.0), NoValue: none,
 		},
 		{
-			Title: "Backends of the gateway", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
+			Title: "Backends of the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
 			What: "Backends that the gateway sends requests to, and all that it knows.", By: ByGateway,
 			Worry: "fewer are ready than there are.", Alerts: []string{"InferenceGatewayWithoutBackends", "InferenceGatewayLost"},
 			Queries: []Query{
 				{Expr: gatewayGauge("inference_gateway_backends_ready"), Legend: "ready {{gateway}} {{server}}"},
-				{Expr: gatewayGauge("inference_gateway_backends"), Legend: "all {{gateway}} {{server}}", Limit: true},
+				{Expr: gatewayGauge("inference_gateway_backends"), Legend: "all {{gateway}} {{server}}", Reference: true},
 			},
 			Min: ptr(0.0), NoValue: none,
 		},
 		{
-			Title: "Requests by backend", Viz: TimeSeries, Unit: "reqps", Width: 8, Height: 8,
+			Title: "Requests by backend", Viz: TimeSeries, Unit: "reqps", Width: 12, Height: 8,
 			What: "Requests that ended at each backend, by how they ended. Retries count at each backend that was tried.", By: ByGateway,
 			Worry: "one backend has failures, or none of the requests.", Alerts: []string{"InferenceGatewayBackendFailing"},
 			Queries: []Query{{Expr: ofGateways(gatewayRate("gateway, backend, finish", "inference_gateway_backend_requests_total")), Legend: "{{backend}} {{finish}}"}},
 			Min:     ptr(0.0), NoValue: none,
 		},
 		{
-			Title: "Prefix hits of the routing", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
+			Title: "Prefix hits of the routing", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Share of what the gateway looked up in its index of prefixes that it expected in the cache of the backend it chose.", By: ByGateway,
 			Worry: "it falls while the load is the same: prompts go to servers that do not have them.", Alerts: []string{"InferencePrefixCacheHitRateCollapse"},
 			Queries: []Query{{
@@ -63,7 +63,7 @@ func engineGateways() []Panel {
 			Min: ptr(0.0), NoValue: none,
 		},
 		{
-			Title: "TTFT as the gateway sees it", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
+			Title: "TTFT as the gateway sees it", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Mean time to first token over 5 minutes as the gateway measures it, and the time before a backend was asked.", By: ByGateway,
 			Worry: "the queue is most of it: add replicas.", Alerts: []string{"InferenceTTFTDegradedNow"},
 			Queries: []Query{
@@ -73,7 +73,7 @@ func engineGateways() []Panel {
 			Min: ptr(0.0), NoValue: none,
 		},
 		{
-			Title: "Pages of the gateway", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
+			Title: "Pages of the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
 			What: "1 where the latest reading of the page of a replica succeeded.", By: ByGateway,
 			Worry: "all replicas of a gateway are at 0.", Alerts: []string{"InferenceGatewayLost"},
 			Queries: []Query{{Expr: gatewayGauge("inference_gateway_up"), Legend: "{{gateway}} {{server}}"}},

@@ -9,14 +9,14 @@ func engineInside() []Panel {
 	perMinute := func(name string) string { return "60 * " + serverRate("server", "5m", name) }
 	return []Panel{
 		{
-			Title: "Tokens of one step", Viz: TimeSeries, Unit: "suffix: tok", Width: 6, Height: 8,
+			Title: "Tokens of one step", Viz: TimeSeries, Unit: "suffix: tok", Width: 12, Height: 8,
 			What: "Mean tokens of one step of the engine over 5 minutes, of prompts and answers together: how full continuous batching keeps it.", By: ByServer,
 			Worry:   "it falls while requests wait: something else than the batch is full.",
 			Queries: []Query{{Expr: mean("inference_server_iteration_tokens"), Legend: replica}},
 			Min:     ptr(0.0), NoValue: "the engine does not report it",
 		},
 		{
-			Title: "Waiting for something else", Viz: TimeSeries, Unit: "none", Width: 6, Height: 8,
+			Title: "Waiting for something else", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
 			What: "Requests that wait for something else than a place in the batch: an adapter or a transfer (deferred), a grammar, the other server of a pair, or KV cache to be sent or received.", By: ByServer,
 			Worry: "one kind grows: more replicas do not help.",
 			Queries: []Query{
@@ -30,7 +30,7 @@ func engineInside() []Panel {
 			Min: ptr(0.0), NoValue: "the engine does not report it",
 		},
 		{
-			Title: "KV cache moved", Viz: TimeSeries, Unit: "binBps", Width: 6, Height: 8,
+			Title: "KV cache moved", Viz: TimeSeries, Unit: "binBps", Width: 12, Height: 8,
 			What: "KV cache copied to the memory of the host and back, and between servers for prefill and decode.", By: ByServer,
 			Worry: "loads grow past what the prefix cache saves, or transfers stop while requests come.", Alerts: []string{"InferenceKVTransfersFailing"},
 			Queries: []Query{
@@ -41,7 +41,7 @@ func engineInside() []Panel {
 			Min: ptr(0.0), NoValue: "no KV cache leaves the GPUs",
 		},
 		{
-			Title: "Failures of transfers and requests", Viz: TimeSeries, Unit: "cpm", Width: 6, Height: 8,
+			Title: "Failures of transfers and requests", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8,
 			What: "Transfers of KV cache that failed, requests whose cache expired before it was fetched, requests refused at the queue, and requests whose computation gave NaN, a minute.", By: ByServer,
 			Worry: "there are any for long.", Alerts: []string{"InferenceKVTransfersFailing", "InferenceRequestsCorrupted"},
 			Queries: []Query{
@@ -53,14 +53,14 @@ func engineInside() []Panel {
 			Min: ptr(0.0), NoValue: "the engine counts none of them",
 		},
 		{
-			Title: "Hits of caches beyond the GPU", Viz: TimeSeries, Unit: "percentunit", Width: 6, Height: 8,
+			Title: "Hits of caches beyond the GPU", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Share of the prompt tokens looked for in the memory of the host, on disk or on another server that were there, over 30 minutes.", By: ByServer,
 			Worry:   "it falls while the load is the same: prompts are computed again.",
 			Queries: []Query{{Expr: serverRate("server", "30m", "inference_server_external_prefix_cache_hits_total") + " / (" + serverRate("server", "30m", "inference_server_external_prefix_cache_queries_total") + " > 0)", Legend: replica}},
 			Min:     ptr(0.0), NoValue: "no such cache",
 		},
 		{
-			Title: "Pools in use", Viz: TimeSeries, Unit: "percentunit", Width: 6, Height: 8,
+			Title: "Pools in use", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Use of each pool of models whose layers differ, and of the memory of the host for KV cache.", By: ByServer,
 			Worry: "one is full while the others have room: the split of the memory does not fit the load.", Alerts: []string{"InferenceKVCacheSaturated"},
 			Queries: []Query{
@@ -72,7 +72,7 @@ func engineInside() []Panel {
 			Min: ptr(0.0), NoValue: "one pool, and no offload",
 		},
 		{
-			Title: "Memory of one GPU", Viz: TimeSeries, Unit: "bytes", Width: 6, Height: 8,
+			Title: "Memory of one GPU", Viz: TimeSeries, Unit: "bytes", Width: 12, Height: 8,
 			What: "Memory of one GPU that the weights, the KV cache and the CUDA graphs take, as the server measured when it started.", By: ByServer,
 			Worry: "replicas differ: one was started with other settings.",
 			Queries: []Query{
@@ -83,7 +83,7 @@ func engineInside() []Panel {
 			Min: ptr(0.0), NoValue: "the engine does not report it",
 		},
 		{
-			Title: "Memory bandwidth in use", Viz: TimeSeries, Unit: "percentunit", Width: 6, Height: 8,
+			Title: "Memory bandwidth in use", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Bytes that one GPU reads and writes, as the engine estimates, over the bandwidth of its memory, as configured. No driver is asked.", By: ByServer,
 			Worry:   "it is near what the card achieves, about 85 %: decoding cannot be faster.",
 			Queries: []Query{{Expr: "max by (" + perReplica + ") (" + ofRecorded.of("server:inference_server_estimated_memory_bandwidth_use:ratio_rate5m") + ")", Legend: replica}},

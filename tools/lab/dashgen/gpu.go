@@ -1,10 +1,17 @@
 package main
 
 // card names a series of one GPU.
-const card = "{{instance}} {{host}} {{vendor}} {{gpu}}"
+const card = "{{machine}} {{vendor}} {{gpu}}"
 
 // byCard groups the readings of GPUs.
 const byCard = "instance, host, vendor, gpu"
+
+// inMachine gives the series of an expression, which has the labels of byCard, the
+// label machine: the host that an exporter names, which it does not for its own
+// GPUs, else its own one without the port.
+func inMachine(expr string) string {
+	return `label_replace(label_replace(` + expr + `, "machine", "$1", "instance", "(.+?)(:[0-9]+)?"), "machine", "$1", "host", "(.+)")`
+}
 
 func gpuBoard() Board {
 	return Board{
@@ -15,9 +22,9 @@ func gpuBoard() Board {
 		From:      "now-3h",
 		Rows: []Row{
 			{Panels: gpuNow()},
+			{Title: "Errors", Panels: gpuErrors()},
+			{Title: "What slows it down", Panels: gpuSlow()},
 			{Title: "Driver", Collapsed: true, Panels: gpuDriver()},
-			{Title: "Errors", Collapsed: true, Panels: gpuErrors()},
-			{Title: "What slows it down", Collapsed: true, Panels: gpuSlow()},
 			{Title: "Use", Collapsed: true, Panels: append(gpuUse(), gpuWork()...)},
 			{Title: "Links", Collapsed: true, Panels: gpuLinks()},
 			{Title: "Parts and programs", Collapsed: true, Panels: gpuParts()},
@@ -27,19 +34,25 @@ func gpuBoard() Board {
 
 // gpuGauge is a reading of each GPU.
 func gpuGauge(name string, matchers ...string) string {
-	return "max by (" + byCard + ") (" + ofGPU.of(name, matchers...) + ")"
+	return inMachine("max by (" + byCard + ") (" + ofGPU.of(name, matchers...) + ")")
 }
 
 // gpuRate is the rate of a counter of each GPU.
 func gpuRate(name string, matchers ...string) string {
-	return "sum by (" + byCard + ") (rate(" + ofGPU.of(name, matchers...) + "[5m]))"
+	return inMachine("sum by (" + byCard + ") (rate(" + ofGPU.of(name, matchers...) + "[5m]))")
+}
+
+// gpuWorst keeps the n series of a gauge, by card and another label, that are
+// highest over the time range.
+func gpuWorst(n int, label, expr, choice string) string {
+	return inMachine(worst(n, byCard+", "+label, expr, choice))
 }
 
 func gpuNow() []Panel {
 	return []Panel{
 		{
 			Title: "GPUs", Viz: Stat, Width: 24, Height: 3,
-			What: "GPUs that answer, GPUs that do not, and sources, a driver or pages of other exporters, that are not read. The rows below are closed and are not queried until they are opened.", By: ByDriver,
+			What: "GPUs that answer, GPUs that do not, and sources, a driver or pages of other exporters, that are not read. Rows that are closed are not queried until they are opened.", By: ByDriver,
 			Worry: "any does not answer.", Alerts: []string{"InferenceGPULost", "InferenceGPUDriverStuck", "InferenceGPUPageUnreadable"},
 			Queries: []Query{
 				{Expr: "sum(" + gpuGauge("inference_gpu_device_up") + ")", Legend: "answer"},
@@ -50,32 +63,31 @@ func gpuNow() []Panel {
 		},
 		{
 			Title: "Cards", Viz: Table, Width: 24, Height: 9,
-			What: "Each GPU as it is now: whether it answers, its product and driver, temperature, power and memory in use, the age of its latest critical error (XID), and what the driver asks for.", By: ByDriver,
-			Worry: "one does not answer, has a young XID, or the driver asks for anything.", Alerts: []string{"InferenceGPULost", "InferenceGPUXID"},
+			What: "Each GPU as it is now: whether it answers, its product and driver, temperature, power and memory in use, when its latest critical error (XID) was, and what the driver asks for.", By: ByDriver,
+			Worry: "one does not answer, has an XID of today, or the driver asks for anything.", Alerts: []string{"InferenceGPULost", "InferenceGPUXID"},
 			Queries: []Query{
-				{Expr: gpuGauge("inference_gpu_device_up")},
+				{Expr: gpuGauge("inference_gpu_device_up") + " == bool 0"},
 				{Expr: gpuGauge("inference_gpu_temperature_celsius", `sensor="gpu"`)},
 				{Expr: gpuGauge("inference_gpu_power_watts")},
 				{Expr: gpuGauge("inference_gpu_memory_used_bytes")},
-				{Expr: "time() - " + gpuGauge("inference_gpu_xid_last_timestamp_seconds")},
+				{Expr: "1000 * " + gpuGauge("inference_gpu_xid_last_timestamp_seconds")},
 				{Expr: gpuGauge("inference_gpu_recovery_action")},
-				{Expr: "max by (" + byCard + ", name, driver_version) (" + ofGPU.of("inference_gpu_info") + ")"},
+				{Expr: inMachine("max by (" + byCard + ", name, driver_version) (" + ofGPU.of("inference_gpu_info") + ")")},
 			},
 			Columns: []Column{
-				{Label: "instance", Title: "Instance"},
-				{Label: "host", Title: "Host"},
-				{Label: "vendor", Title: "Vendor", Width: 70},
-				{Label: "gpu", Title: "GPU", Width: 50},
-				{Query: 0, Title: "Answers", States: upStates},
+				{Label: "machine", Title: "Machine"},
+				{Label: "vendor", Title: "Vendor", Width: 95},
+				{Label: "gpu", Title: "GPU", Width: 75},
+				{Query: 0, Title: "Answers", States: []State{{"1", "no", "red"}, {"0", "yes", "green"}}},
 				{Label: "name", Title: "Product"},
-				{Label: "driver_version", Title: "Driver", Width: 90},
+				{Label: "driver_version", Title: "Driver", Width: 110},
 				{Query: 1, Title: "Chip", Unit: "celsius"},
 				{Query: 2, Title: "Power", Unit: "watt"},
 				{Query: 3, Title: "Memory", Unit: "bytes"},
-				{Query: 4, Title: "XID age", Unit: "s"},
+				{Query: 4, Title: "Latest XID", Unit: "dateTimeFromNow", Width: 150},
 				{Query: 5, Title: "Asks for", Width: 120, States: recoveryStates},
 			},
-			Sort: []Order{{Title: "Answers"}, {Title: "XID age"}}, NoValue: noGPU,
+			Sort: []Order{{Title: "Answers", Desc: true}, {Title: "Latest XID", Desc: true}}, NoValue: noGPU,
 		},
 	}
 }
@@ -90,7 +102,7 @@ func gpuDriver() []Panel {
 			Worry: "the lines differ: a card fell off the bus.", Alerts: []string{"InferenceGPULost"},
 			Queries: []Query{
 				{Expr: "max by (instance, source) (" + ofMachine.of("inference_gpu_devices") + ")", Legend: "now {{instance}} {{source}}"},
-				{Expr: "max by (instance, source) (max_over_time(" + ofMachine.of("inference_gpu_devices") + "[6h]))", Legend: "at most {{instance}} {{source}}", Limit: true},
+				{Expr: "max by (instance, source) (max_over_time(" + ofMachine.of("inference_gpu_devices") + "[6h]))", Legend: "at most {{instance}} {{source}}", Reference: true},
 			},
 			Min: ptr(0.0), NoValue: noGPU,
 		},
@@ -128,15 +140,15 @@ func gpuErrors() []Panel {
 			Title: "Critical errors (XID)", Viz: StateTimeline, Width: 8, Height: 8, MaxRows: rows,
 			What: "XIDs that the driver reported, each for 10 minutes after its latest error; the ten latest.", By: ByDriver,
 			Worry: "48, 62, 64, 74, 79, 95, 119 or 120 appear; 13, 31 and 43 are mostly faults of a program.", Alerts: []string{"InferenceGPUXID"},
-			Queries: []Query{{Expr: worst(rows, byCard+", xid", "((time() - max by ("+byCard+", xid) ("+xids+")) < bool 600)", "last_over_time("+xids+"[$__range] @ end())"), Legend: card + " XID {{xid}}"}},
+			Queries: []Query{{Expr: gpuWorst(rows, "xid", "((time() - max by ("+byCard+", xid) ("+xids+")) < bool 600)", "last_over_time("+xids+"[$__range] @ end())"), Legend: card + " XID {{xid}}"}},
 			States:  eventStates, NoValue: "no XID since the exporter started",
 		},
 		{
 			Title: "Memory errors an hour", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
-			What: "Errors of the memory that ECC corrected, and those that it could not.", By: ByDriver,
+			What: "Errors of the memory that ECC corrected, and those that it could not. Cards without any are left out.", By: ByDriver,
 			Worry: "any is uncorrected: it ended the program that met it.", Alerts: []string{"InferenceGPUECCUncorrectable"},
-			Queries: []Query{{Expr: "sum by (" + byCard + ", severity) (increase(" + ofGPU.of("inference_gpu_ecc_errors_total") + "[1h]))", Legend: card + " {{severity}}"}},
-			Min:     ptr(0.0), NoValue: "no ECC",
+			Queries: []Query{{Expr: inMachine("sum by (" + byCard + ", severity) (increase(" + ofGPU.of("inference_gpu_ecc_errors_total") + "[1h])) > 0"), Legend: card + " {{severity}}"}},
+			Min:     ptr(0.0), NoValue: "none, if the cards have ECC",
 		},
 		{
 			Title: "Rows of memory", Viz: Table, Width: 8, Height: 8,
@@ -148,9 +160,8 @@ func gpuErrors() []Panel {
 				{Expr: gpuGauge("inference_gpu_row_remap_failure")},
 			},
 			Columns: []Column{
-				{Label: "instance", Title: "Instance"},
-				{Label: "host", Title: "Host"},
-				{Label: "gpu", Title: "GPU", Width: 50},
+				{Label: "machine", Title: "Machine"},
+				{Label: "gpu", Title: "GPU", Width: 75},
 				{Query: 0, Title: "Replaced"},
 				{Query: 1, Title: "Pending", States: eventStates},
 				{Query: 2, Title: "Failed", States: eventStates},
@@ -168,25 +179,25 @@ func gpuSlow() []Panel {
 			Title: "Why clocks are down", Viz: StateTimeline, Width: 12, Height: 9, MaxRows: rows,
 			What: "Reasons that keep the clocks of each GPU down; the ten that did so longest in the time range. The software's power cap is normal under load.", By: ByDriver,
 			Worry: "a reason of the hardware lasts: look at cooling and power.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: worst(rows, byCard+", reason", "max by ("+byCard+", reason) ("+active+")", "avg_over_time("+active+"[$__range] @ end())"), Legend: card + " {{reason}}"}},
+			Queries: []Query{{Expr: gpuWorst(rows, "reason", "max by ("+byCard+", reason) ("+active+")", "avg_over_time("+active+"[$__range] @ end())"), Legend: card + " {{reason}}"}},
 			States:  eventStates, NoValue: noGPU,
 		},
 		{
 			Title: "Share of time with clocks down", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 9,
 			What: "Share of the last 5 minutes for which each reason kept clocks down.", By: ByDriver,
 			Worry: "hw_thermal or hw_power_brake are over half.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: "max by (" + byCard + ", reason) (rate(" + ofGPU.of("inference_gpu_clock_event_seconds_total") + "[5m]))", Legend: card + " {{reason}}"}},
-			Min:     ptr(0.0), NoValue: noGPU,
+			Queries: []Query{{Expr: inMachine("max by (" + byCard + ", reason) (rate(" + ofGPU.of("inference_gpu_clock_event_seconds_total") + "[5m])) > 0"), Legend: card + " {{reason}}"}},
+			Min:     ptr(0.0), NoValue: "none, if the driver counts their time",
 		},
 		{
-			Title: "Temperature", Viz: TimeSeries, Unit: "celsius", Width: 8, Height: 8,
-			What: "Temperature of the chip and of its memory.", By: ByDriver,
-			Worry: "one card is hotter than its neighbours.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: "max by (" + byCard + ", sensor) (" + ofGPU.of("inference_gpu_temperature_celsius") + ")", Legend: card + " {{sensor}}"}},
-			NoValue: noGPU,
+			Title: "Temperature", Viz: TimeSeries, Unit: "celsius", Width: 12, Height: 9,
+			What: "Temperature of the chip, of its hottest point and of its memory. The dashed lines are at 83 and 87 °C, as on the dashboard of dcgm-exporter; nvidia-smi -q -d TEMPERATURE has the limits of a card.", By: ByDriver,
+			Worry: "a chip is near the upper line, or hotter than its neighbours.", Alerts: []string{"InferenceGPUThrottled"},
+			Queries: []Query{{Expr: inMachine("max by (" + byCard + ", sensor) (" + ofGPU.of("inference_gpu_temperature_celsius") + ")"), Legend: card + " {{sensor}}"}},
+			Steps:   []Step{{83, "yellow"}, {87, "red"}}, NoValue: noGPU,
 		},
 		{
-			Title: "Power and its limit", Viz: TimeSeries, Unit: "watt", Width: 8, Height: 8,
+			Title: "Power and its limit", Viz: TimeSeries, Unit: "watt", Width: 12, Height: 9,
 			What: "Power that each board draws, and the limit at which the driver slows it down.", By: ByDriver,
 			Worry: "a limit is lower than that of other cards of the same product.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{
@@ -196,12 +207,12 @@ func gpuSlow() []Panel {
 			Min: ptr(0.0), NoValue: noGPU,
 		},
 		{
-			Title: "Clocks", Viz: TimeSeries, Unit: "hertz", Width: 8, Height: 8,
+			Title: "Clocks", Viz: TimeSeries, Unit: "hertz", Width: 24, Height: 8,
 			What: "Clocks of the multiprocessors (graphics with AMD) and of the memory, and the highest that they can have. They fall when there is nothing to do.", By: ByDriver,
 			Worry: "they are low under load.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{
-				{Expr: "max by (" + byCard + ", domain) (" + ofGPU.of("inference_gpu_clock_hertz", `domain=~"sm|graphics|memory"`) + ")", Legend: card + " {{domain}}"},
-				{Expr: "max by (domain) (" + ofGPU.of("inference_gpu_clock_max_hertz", `domain=~"sm|graphics|memory"`) + ")", Legend: "highest {{domain}}", Limit: true},
+				{Expr: inMachine("max by (" + byCard + ", domain) (" + ofGPU.of("inference_gpu_clock_hertz", `domain=~"sm|graphics|memory"`) + ")"), Legend: card + " {{domain}}"},
+				{Expr: "max by (domain) (" + ofGPU.of("inference_gpu_clock_max_hertz", `domain=~"sm|graphics|memory"`) + ")", Legend: "highest {{domain}}", Reference: true},
 			},
 			Min: ptr(0.0), NoValue: noGPU,
 		},
@@ -261,22 +272,21 @@ func gpuWork() []Panel {
 		},
 		{
 			Title: "Endpoints on these GPUs", Viz: Table, Width: 12, Height: 8,
-			What: "Endpoints that run on the chosen GPUs, as configured, and whether their latest probe succeeded.", By: ByConfig,
+			What: "Endpoints that run on the chosen GPUs, as configured, and whether their state is up.", By: ByConfig,
 			Worry: "the endpoint on a faulty card is the slow one.", Alerts: []string{"InferenceGPUXID"},
 			Queries: []Query{
-				{Expr: "max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (" + byCard + ") topk by (uuid) (1, max by (uuid, " + byCard + ") (" + ofGPU.of("inference_gpu_info") + "))"},
-				{Expr: "min by (endpoint, model) (inference_probe_success{concurrency=\"\"}) and on (endpoint, model) (max by (endpoint, model, uuid) (inference_endpoint_gpu_info) and on (uuid) " + ofGPU.of("inference_gpu_info") + ")"},
+				{Expr: inMachine("0 * max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (" + byCard + ") topk by (uuid) (1, max by (uuid, " + byCard + ") (" + ofGPU.of("inference_gpu_info") + "))" +
+					" + on (endpoint) group_left () max by (endpoint) (" + ofJob.of("inference_endpoint_state", `state="up"`) + " == bool 0)")},
 			},
 			Columns: []Column{
 				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
 				{Label: "model", Title: "Model"},
-				{Label: "instance", Title: "Instance"},
-				{Label: "host", Title: "Host"},
-				{Label: "vendor", Title: "Vendor", Width: 70},
-				{Label: "gpu", Title: "GPU", Width: 50},
-				{Query: 1, Title: "Probes", States: upStates},
+				{Label: "machine", Title: "Machine"},
+				{Label: "vendor", Title: "Vendor", Width: 95},
+				{Label: "gpu", Title: "GPU", Width: 75},
+				{Title: "State", States: []State{{"1", "not up", "red"}, {"0", "up", "green"}}, Width: 90},
 			},
-			Sort: []Order{{Title: "Probes"}}, NoValue: "no endpoint has its GPUs configured",
+			Sort: []Order{{Title: "State", Desc: true}}, NoValue: "no endpoint has its GPUs configured",
 		},
 	}
 }
@@ -308,39 +318,38 @@ func gpuLinks() []Panel {
 			What: "Packets a minute that PCIe sent again, and errors a minute on the NVLinks, by kind.", By: ByDriver,
 			Worry: "either rises steadily: a bad slot, riser, bridge or contact.",
 			Queries: []Query{
-				{Expr: "60 * " + gpuRate("inference_gpu_pcie_replays_total"), Legend: "PCIe " + card},
-				{Expr: "60 * sum by (" + byCard + ", kind) (rate(" + ofGPU.of("inference_gpu_nvlink_errors_total") + "[5m]))", Legend: "NVLink {{kind}} " + card},
+				{Expr: "60 * " + gpuRate("inference_gpu_pcie_replays_total") + " > 0", Legend: "PCIe " + card},
+				{Expr: inMachine("60 * sum by (" + byCard + ", kind) (rate(" + ofGPU.of("inference_gpu_nvlink_errors_total") + "[5m])) > 0"), Legend: "NVLink {{kind}} " + card},
 			},
-			Min: ptr(0.0), NoValue: noGPU,
+			Min: ptr(0.0), NoValue: "none, if a GPU is read",
 		},
 		{
 			Title: "Width and generation of PCIe", Viz: Table, Width: 12, Height: 7,
-			What: "Lanes and generation of each link now, and the most that are possible. The generation falls when there is nothing to do.", By: ByDriver,
-			Worry: "fewer lanes than possible.",
+			What: "Lanes and generation of each link now, the most that are possible, and how many lanes are missing. The generation falls when there is nothing to do.", By: ByDriver,
+			Worry: "lanes are missing.",
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_pcie_link_width")},
-				{Expr: gpuGauge("inference_gpu_pcie_link_width_max")},
+				{Expr: gpuGauge("inference_gpu_pcie_link_width_max") + " - " + gpuGauge("inference_gpu_pcie_link_width")},
 				{Expr: gpuGauge("inference_gpu_pcie_link_generation")},
 				{Expr: gpuGauge("inference_gpu_pcie_link_generation_max")},
 			},
 			Columns: []Column{
-				{Label: "instance", Title: "Instance"},
-				{Label: "host", Title: "Host"},
-				{Label: "vendor", Title: "Vendor", Width: 70},
-				{Label: "gpu", Title: "GPU", Width: 50},
+				{Label: "machine", Title: "Machine"},
+				{Label: "vendor", Title: "Vendor", Width: 95},
+				{Label: "gpu", Title: "GPU", Width: 75},
 				{Query: 0, Title: "Lanes"},
-				{Query: 1, Title: "of"},
+				{Query: 1, Title: "Missing"},
 				{Query: 2, Title: "Generation"},
-				{Query: 3, Title: "of "},
+				{Query: 3, Title: "Possible"},
 			},
-			Sort: []Order{{Title: "Lanes"}, {Title: "Generation"}}, NoValue: noGPU,
+			Sort: []Order{{Title: "Missing", Desc: true}}, NoValue: noGPU,
 		},
 		{
 			Title: "NVLink fabric and links that are up", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
 			What: "NVLinks of each GPU that are active; the state of the fabric: 1 not started, 2 in progress, 3 completed; and, once completed, whether it is healthy: 1, else 0.", By: ByDriver,
 			Worry: "a link is gone, the fabric is not at 3, or it is not healthy.", Alerts: []string{"InferenceGPUFabricUnhealthy"},
 			Queries: []Query{
-				{Expr: "sum by (" + byCard + ") (max by (" + byCard + ", link) (" + ofGPU.of("inference_gpu_nvlink_up") + "))", Legend: "links " + card},
+				{Expr: inMachine("sum by (" + byCard + ") (max by (" + byCard + ", link) (" + ofGPU.of("inference_gpu_nvlink_up") + "))"), Legend: "links " + card},
 				{Expr: gpuGauge("inference_gpu_fabric_state"), Legend: "fabric " + card},
 				{Expr: gpuGauge("inference_gpu_fabric_healthy"), Legend: "fabric healthy " + card},
 			},
@@ -356,7 +365,7 @@ func gpuParts() []Panel {
 			What: "Memory that programs hold on each part of a GPU that is split by MIG.", By: ByDriver,
 			Worry: "used is at the total, the dashed line.", Alerts: []string{"InferenceGPUMemoryNearlyFull"},
 			Queries: []Query{
-				{Expr: "max by (" + byCard + ", mig_uuid, mig_profile) (" + ofGPU.of("inference_gpu_mig_memory_used_bytes") + ")", Legend: card + " {{mig_profile}} {{mig_uuid}}"},
+				{Expr: inMachine("max by (" + byCard + ", mig_uuid, mig_profile) (" + ofGPU.of("inference_gpu_mig_memory_used_bytes") + ")"), Legend: card + " {{mig_profile}} {{mig_uuid}}"},
 				{Expr: "max by (mig_profile) (" + ofGPU.of("inference_gpu_mig_memory_total_bytes") + ")", Legend: "total {{mig_profile}}", Limit: true},
 			},
 			Min: ptr(0.0), NoValue: "no GPU is split",
@@ -365,18 +374,18 @@ func gpuParts() []Panel {
 			Title: "Programs by memory", Viz: TimeSeries, Unit: "bytes", Width: 8, Height: 8, Stacked: true,
 			What: "Memory that each program holds. Only when programs are asked for.", By: ByDriver,
 			Worry: "an unexpected program holds memory on the card.", Alerts: []string{"InferenceGPUMemoryNearlyFull"},
-			Queries: []Query{{Expr: "max by (" + byCard + ", pid, process) (" + ofGPU.of("inference_gpu_process_memory_used_bytes") + ")", Legend: card + " {{process}} {{pid}}"}},
+			Queries: []Query{{Expr: inMachine("max by (" + byCard + ", pid, process) (" + ofGPU.of("inference_gpu_process_memory_used_bytes") + ")"), Legend: card + " {{process}} {{pid}}"}},
 			Min:     ptr(0.0), NoValue: "programs are not asked for",
 		},
 		{
-			Title: "Pods", Viz: Table, Width: 8, Height: 8,
+			Title: "Pods", Viz: Table, Width: 16, Height: 7,
 			What: "Which pod was given which GPU, as reported by the kubelet.", By: ByDriver,
 			Worry:   "the faulty card belongs to the pod of the slow server.",
 			Queries: []Query{{Expr: "max by (instance, vendor, gpu, namespace, pod, container) (" + ofGPU.of("inference_gpu_pod_info") + ")"}},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
-				{Label: "vendor", Title: "Vendor", Width: 70},
-				{Label: "gpu", Title: "GPU", Width: 50},
+				{Label: "vendor", Title: "Vendor", Width: 95},
+				{Label: "gpu", Title: "GPU", Width: 75},
 				{Label: "namespace", Title: "Namespace"},
 				{Label: "pod", Title: "Pod"},
 				{Label: "container", Title: "Container"},
@@ -384,14 +393,14 @@ func gpuParts() []Panel {
 			Sort: []Order{{Title: "Instance"}, {Title: "GPU"}}, NoValue: "the kubelet is not asked",
 		},
 		{
-			Title: "Fans", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 7,
+			Title: "Fans", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Speed that each fan is set to.", By: ByDriver,
 			Worry: "it is at its highest and the temperature rises.", Alerts: []string{"InferenceGPUThrottled"},
-			Queries: []Query{{Expr: "max by (" + byCard + ", fan) (" + ofGPU.of("inference_gpu_fan_speed_ratio") + ")", Legend: card + " {{fan}}"}},
+			Queries: []Query{{Expr: inMachine("max by (" + byCard + ", fan) (" + ofGPU.of("inference_gpu_fan_speed_ratio") + ")"), Legend: card + " {{fan}}"}},
 			Min:     ptr(0.0), NoValue: "no fans",
 		},
 		{
-			Title: "Polls of the driver", Viz: TimeSeries, Unit: "s", Width: 12, Height: 7,
+			Title: "Polls of the driver", Viz: TimeSeries, Unit: "s", Width: 8, Height: 7,
 			What: "How old the readings of each machine are, and how long the latest poll took.", By: ByExporter,
 			Worry: "polls get slower: a GPU is often about to fail then. The age grows: the driver is stuck.", Alerts: []string{"InferenceGPUDriverStuck"},
 			Queries: []Query{

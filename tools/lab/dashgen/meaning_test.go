@@ -47,7 +47,7 @@ func worstStates() string {
 
 // Queries that decide between states or add up over time give what their panels say.
 func TestMeaning(t *testing.T) {
-	variables := strings.NewReplacer("$job", ".*", "$model", ".*", "$endpoint", ".*", "\n", " ")
+	variables := strings.NewReplacer("$job", ".*", "$model", ".*", "$endpoint", ".*", "$instance", ".*", "\n", " ")
 	short := strings.NewReplacer(
 		"success{", `inference_probe_success{job="j",model="m",`, "last{", `inference_probe_last_success_timestamp_seconds{job="j",model="m",`,
 		"bad{", `module:inference_probe_slo_bad:ratio_rate5m{model="m",slo="availability",`,
@@ -155,4 +155,48 @@ func TestMeaning(t *testing.T) {
 
 		eval instant at 3h QUERY
 		{model="m",endpoint="e"} 2`)
+	// Exporters that are dead are in the table, whether their job has the usual name or
+	// their page of the last hour was an exporter's. Another target is not.
+	f(titled(selfNow(), "Exporters"), `
+		load 1m
+		up{job="inference_exporter",instance="a"} 1x20 0x40
+		up{job="named otherwise",instance="b"} 1x30 0x30
+		inference_exporter_build_info{job="named otherwise",instance="b"} 1x30 stale
+		up{job="inference-exporter",instance="alive"} 1x60
+		inference_exporter_build_info{job="inference-exporter",instance="alive"} 1x60
+		up{job="node",instance="c"} 0x60
+
+		eval instant at 1h QUERY
+		{job="inference_exporter",instance="a"} 1
+		{job="named otherwise",instance="b"} 1
+		{job="inference-exporter",instance="alive"} 0`)
+	// An endpoint that is stale is listed, and one whose exporter is dead; one that is up is not,
+	// however old its latest probe.
+	f(titled(selfNow(), "Endpoints without a fresh probe"), `
+		load 1m
+		inference_probe_last_run_timestamp_seconds{endpoint="stale",module="x"} 60x60
+		inference_endpoint_state{endpoint="stale",state="stale"} 1x60
+		inference_probe_last_run_timestamp_seconds{endpoint="up",module="x"} 60x60
+		inference_endpoint_state{endpoint="up",state="stale"} 0x60
+		inference_probe_last_run_timestamp_seconds{endpoint="dead exporter",module="x"} 120x10 stale
+		inference_endpoint_state{endpoint="dead exporter",state="stale"} 0x10 stale
+
+		eval instant at 1h QUERY
+		{endpoint="stale",module="x"} 60000
+		{endpoint="dead exporter",module="x"} 120000`)
+	// Of 100 requests a minute 60 are in the first bucket: the median is somewhere in it and has no
+	// line, and the 9th decile is three quarters of the way through the second.
+	latency := func(q float64) string {
+		return classicQuantile(q, "model", "5m", "inference_server_queue_seconds", ofEndpoint)
+	}
+	requests := `
+		load 1m
+		inference_server_queue_seconds_bucketof{endpoint="e",le="0.3"} 0+60x10
+		inference_server_queue_seconds_bucketof{endpoint="e",le="0.7"} 0+100x10
+		inference_server_queue_seconds_bucketof{endpoint="e",le="+Inf"} 0+100x10
+
+		eval instant at 10m QUERY`
+	f(latency(0.5), requests)
+	f(latency(0.9), requests+`
+		{model="m"} 0.6`)
 }

@@ -138,20 +138,21 @@ const boardTag = "inference-exporter"
 // kept are the parts of a link that every board takes.
 const kept = "${datasource:queryparam}&${job:queryparam}&${__url_time_range}"
 
-// fromSeries links a series with the labels endpoint and model to a board.
+// fromSeries links a series with the label endpoint to a board. The endpoint is
+// enough: its model may not be known, and a link with an empty model leads to an
+// empty board.
 func fromSeries(uid, title string) Link {
-	return Link{title, "/d/" + uid + "?" + kept + "&var-endpoint=${__field.labels.endpoint}&var-model=${__field.labels.model}"}
+	return Link{title, "/d/" + uid + "?" + kept + "&var-endpoint=${__field.labels.endpoint}"}
 }
 
-// fromRow links a row of a table with the columns endpoint and model to a
-// board.
+// fromRow links a row of a table with the column endpoint to a board.
 func fromRow(uid, title string) Link {
-	return Link{title, "/d/" + uid + "?" + kept + "&var-endpoint=${__data.fields.endpoint}&var-model=${__data.fields.model}"}
+	return Link{title, "/d/" + uid + "?" + kept + "&var-endpoint=${__data.fields.endpoint}"}
 }
 
-// fromBoard links a panel to a board with the variables of this one.
+// fromBoard links a panel to a board with the endpoint of this one.
 func fromBoard(uid, title string) Link {
-	return Link{title, "/d/" + uid + "?" + kept + "&${endpoint:queryparam}&${model:queryparam}"}
+	return Link{title, "/d/" + uid + "?" + kept + "&${endpoint:queryparam}"}
 }
 
 // gpuFromRow links a row of a table with the columns instance and gpu to the

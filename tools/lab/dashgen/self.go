@@ -15,53 +15,70 @@ func self() Board {
 			{Title: "What it probes", Panels: selfConfiguration()},
 			{Title: "Does it probe", Panels: selfSchedule()},
 			{Title: "Does it measure well", Panels: selfAccuracy()},
-			{Title: "What it needs", Panels: selfResources()},
+			{Title: "What it needs", Collapsed: true, Panels: selfResources()},
 		},
 	}
 }
 
+// failedStates are those of a query that is 1 where something failed: a table that
+// is sorted by it has what failed first, and what is not known last.
+var failedStates = []State{{"1", "failed", "red"}, {"0", "ok", "green"}}
+
+// lastHour is the latest value of the last hour of a series of exporters, so that
+// one that is dead has it too.
+func lastHour(name string, matchers ...string) string {
+	return "last_over_time(" + ofMachine.of(name, matchers...) + "[1h])"
+}
+
 func selfNow() []Panel {
+	const build = "inference_exporter_build_info"
+	latest := func(name string) string { return "max by (job, instance) (" + lastHour(name) + ")" }
 	return []Panel{
 		{
-			Title: "Exporters", Viz: Table, Width: 10, Height: 7,
-			What: "Each exporter: whether Prometheus reads its page, its version, since when it runs, and how many endpoints it has.", By: ByPrometheus,
+			Title: "Exporters", Viz: Table, Width: 24, Height: 7,
+			What: "Each exporter: whether Prometheus reads its page, when it did last, its version, when it started, and how many endpoints it has. Exporters are the targets of jobs named inference_exporter..., and of those whose pages of the last hour were an exporter's.", By: ByPrometheus,
 			Worry: "one is failed, or versions differ.", Alerts: []string{"InferenceExporterDown"},
 			Queries: []Query{
-				{Expr: "max by (job, instance) (" + ofMachine.of("up") + ` and on (job) group by (job) (inference_exporter_build_info{job=~"$job"}))`},
-				{Expr: "max by (job, instance, version, goversion) (" + ofMachine.of("inference_exporter_build_info") + ")"},
-				{Expr: "time() - max by (job, instance) (" + ofMachine.of("process_start_time_seconds") + ")"},
-				{Expr: "max by (job, instance) (" + ofMachine.of("inference_exporter_endpoints") + ")"},
+				{Expr: "max by (job, instance) (" + ofMachine.of("up") + " and on (job) group by (job) (" + lastHour(build) + " or " + ofMachine.of("up", `job=~"inference[-_]exporter.*"`) + ")) == bool 0"},
+				{Expr: "1000 * max by (job, instance) (max_over_time(timestamp(" + ofMachine.of(build) + ")[1h:1m]))"},
+				{Expr: "max by (job, instance, version, goversion) (" + ofMachine.of(build) + " or (" + lastHour(build) + " unless on (job, instance) " + ofMachine.of(build) + "))"},
+				{Expr: "1000 * (" + latest("process_start_time_seconds") + " and on (job, instance) " + latest(build) + ")"},
+				{Expr: latest("inference_exporter_endpoints")},
 			},
 			Columns: []Column{
 				{Label: "job", Title: "Job"},
 				{Label: "instance", Title: "Instance"},
-				{Query: 0, Title: "Page", States: upStates},
+				{Query: 0, Title: "Page", States: failedStates},
+				{Query: 1, Title: "Last read", Unit: "dateTimeFromNow", Width: 150},
 				{Label: "version", Title: "Version"},
 				{Label: "goversion", Title: "Go"},
-				{Query: 2, Title: "Uptime", Unit: "s"},
-				{Query: 3, Title: "Endpoints"},
+				{Query: 3, Title: "Started", Unit: "dateTimeFromNow", Width: 150},
+				{Query: 4, Title: "Endpoints"},
 			},
-			Sort: []Order{{Title: "Page"}, {Title: "Uptime"}}, NoValue: "no exporter: is it scraped?",
+			Sort: []Order{{Title: "Page", Desc: true}, {Title: "Started", Desc: true}}, NoValue: "no exporter: is it scraped?",
 		},
 		{
-			Title: "Rules are evaluated", Viz: Stat, Width: 4, Height: 7,
+			Title: "Rules are evaluated", Viz: Stat, Width: 4, Height: 6,
 			What: "Whether the watchdog alert fires, as it always should. Without it no rule is evaluated, and no alert can fire.", By: ByPrometheus,
 			Worry: "there is no data in this panel.", Alerts: []string{"InferenceWatchdog"},
 			Queries: []Query{{Expr: `max(ALERTS{alertname="InferenceWatchdog",alertstate="firing"})`, Legend: "rules"}},
 			States:  []State{{"1", "yes", "green"}}, NoValue: "no: alerts are dead",
 		},
 		{
-			Title: "Endpoints without a fresh probe", Viz: Table, Width: 10, Height: 7,
-			What: "Time since each endpoint's latest probe with a result began, or since it was configured; the twenty longest.", By: ByProbe,
-			Worry: "it is longer than a few intervals of the module.", Alerts: []string{"InferenceProbeStale"},
-			Queries: []Query{{Expr: "topk(20, time() - max by (endpoint, model, module) (" + ofMachine.of("inference_probe_last_run_timestamp_seconds") + " > 0 or " + ofMachine.of("inference_probe_configured_timestamp_seconds") + "))"}},
+			Title: "Endpoints without a fresh probe", Viz: Table, Width: 20, Height: 6,
+			What: "Endpoints whose state is stale, and those of the last hour that no exporter has any more: when each module's latest probe with a result began, or since when there should be one.", By: ByExporter,
+			Worry: "there is any: nobody watches it.", Alerts: []string{"InferenceProbeStale", "InferenceExporterDown"},
+			Queries: []Query{{
+				Expr: "1000 * max by (endpoint, module) (((" + lastHour("inference_probe_last_run_timestamp_seconds") + " > 0 or " + lastHour("inference_probe_configured_timestamp_seconds") + ")" +
+					" and on (endpoint) (" + ofJob.of("inference_endpoint_state", `state="stale"`) + " == 1)) or ((" + lastHour("inference_probe_last_run_timestamp_seconds") + " > 0)" +
+					" unless on (endpoint) " + ofJob.of("inference_endpoint_state") + "))",
+			}},
 			Columns: []Column{
 				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint")}},
-				{Label: "model", Title: "Model"},
 				{Label: "module", Title: "Module"},
-				{Query: 0, Title: "Age", Unit: "s"},
+				{Query: 0, Title: "Latest probe", Unit: "dateTimeFromNow", Width: 170},
 			},
-			Sort: []Order{{Title: "Age", Desc: true}}, NoValue: noProber,
+			Sort: []Order{{Title: "Latest probe", Desc: true}}, NoValue: "none: each endpoint of the last hour is probed",
 		},
 	}
 }
@@ -72,18 +89,18 @@ func selfSchedule() []Panel {
 	median := ofMachine.of("instance:inference_probe_ttft_seconds:median30m")
 	return []Panel{
 		{
-			Title: "Probes that ran", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8,
+			Title: "Probes that ran", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8,
 			What: "Probes a minute that each exporter ended, whatever their outcome, over 5 minutes.", By: ByRules,
 			Worry: "it falls and the number of endpoints does not.", Alerts: []string{"InferenceProbeStale"},
 			Queries: []Query{{Expr: "60 * sum by (" + perProber + ") (" + ofMachine.of("instance:inference_probe_results:rate5m") + ")", Legend: "{{instance}}"}},
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
-			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
+			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8, Stacked: true,
 			What: "Probes a minute that were due and did not run: the one before still ran (overrun), a server asked to wait (backoff), or too many were in flight (limit).", By: ByExporter,
 			Worry: "limit lasts: raise limits.in_flight, or spread the endpoints over more exporters.", Alerts: []string{"InferenceScheduleLag"},
-			Queries: []Query{{Expr: "60 * " + sumRate("instance, reason", "5m", "inference_exporter_missed_runs_total", ofMachine), Legend: "{{reason}} {{instance}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Queries: []Query{{Expr: "60 * " + sumRate("instance, reason", "5m", "inference_exporter_missed_runs_total", ofMachine) + " > 0", Legend: "{{reason}} {{instance}}"}},
+			Min:     ptr(0.0), NoValue: noneOfProbes,
 		},
 		{
 			Title: "Probes in flight", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
@@ -93,14 +110,14 @@ func selfSchedule() []Panel {
 			Min:     ptr(0.0), NoValue: noProber,
 		},
 		{
-			Title: "Schedule lag", Viz: Heatmap, Unit: "s", Width: 12, Height: 8,
+			Title: "Schedule lag", Viz: Heatmap, Unit: "s", Width: 8, Height: 8,
 			What: "Time from when a probe was due to when it began.", By: ByExporter,
 			Worry: "there are seconds: the machine is too small or too busy.", Alerts: []string{"InferenceScheduleLag"},
 			Queries: []Query{{Expr: distribution("inference_exporter_schedule_lag_seconds", ofMachine), Legend: "{{le}}"}},
 			NoValue: noProber,
 		},
 		{
-			Title: "Difference between two probers", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
+			Title: "Difference between two probers", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Slowest less fastest prober of an endpoint, by their median TTFT of 30 minutes for what they ask alike; the ten widest. Only where several exporters probe the same endpoint.", By: ByRules,
 			Worry: "it is much more than the difference of their networks: one of them measures badly.", Alerts: []string{"InferenceMeasurementSuspect"},
 			Queries: []Query{{Expr: "topk(10, max by (endpoint, model) ((max by (" + asked + ") (" + median + ") - min by (" + asked + ") (" + median + ")) and on (" + asked + ") count by (" + asked + ") (" + median + ") > 1))", Legend: "{{endpoint}} {{model}}"}},
@@ -211,29 +228,29 @@ func selfConfiguration() []Panel {
 	return []Panel{
 		{
 			Title: "Configuration", Viz: Table, Width: 8, Height: 7,
-			What: "Whether each exporter could load its configuration the last time that it tried, and how long ago the active one was loaded.", By: ByExporter,
+			What: "Whether each exporter of the last hour could load its configuration the last time that it tried, and when the active one was loaded.", By: ByExporter,
 			Worry: "one is failed: what was changed is not in effect there.", Alerts: []string{"InferenceConfigReloadFailed", "InferenceStateNotSaved"},
 			Queries: []Query{
-				{Expr: "max by (job, instance) (" + ofMachine.of("inference_exporter_config_last_reload_successful") + ")"},
-				{Expr: "time() - max by (job, instance) (" + ofMachine.of("inference_exporter_config_last_reload_success_timestamp_seconds") + ")"},
+				{Expr: "max by (job, instance) (" + lastHour("inference_exporter_config_last_reload_successful") + ") == bool 0"},
+				{Expr: "1000 * max by (job, instance) (" + lastHour("inference_exporter_config_last_reload_success_timestamp_seconds") + ")"},
 			},
 			Columns: []Column{
 				{Label: "instance", Title: "Instance"},
-				{Query: 0, Title: "Load", States: upStates},
-				{Query: 1, Title: "Age", Unit: "s"},
+				{Query: 0, Title: "Load", States: failedStates},
+				{Query: 1, Title: "Loaded", Unit: "dateTimeFromNow", Width: 150},
 			},
-			Sort: []Order{{Title: "Load"}, {Title: "Age", Desc: true}}, NoValue: noProber,
+			Sort: []Order{{Title: "Load", Desc: true}, {Title: "Loaded", Desc: true}}, NoValue: "no exporter in the last hour: is it scraped?",
 		},
 		{
 			Title: "Shards", Viz: Table, Width: 8, Height: 7,
 			What: "Exporters that share the endpoints of one configuration: the number of each shard, from 0, and how many there are by its flags.", By: ByExporter,
 			Worry: "a number below the highest is missing, or the counts differ.", Alerts: []string{"InferenceShardMissing"},
-			Queries: []Query{{Expr: "max by (job, instance, index, count) (" + ofMachine.of("inference_exporter_shard_info") + ")"}},
+			Queries: []Query{{Expr: "max by (job, instance, index, count) (" + ofMachine.of("inference_exporter_shard_info", `count!="1"`) + ")"}},
 			Columns: []Column{
 				{Label: "job", Title: "Job"},
 				{Label: "instance", Title: "Instance"},
-				{Label: "index", Title: "Shard", Width: 80},
-				{Label: "count", Title: "Of", Width: 80},
+				{Label: "index", Title: "Shard", Width: 85},
+				{Label: "count", Title: "Of", Width: 70},
 			},
 			Sort: []Order{{Title: "Job"}, {Title: "Shard"}}, NoValue: "no exporter is a shard",
 		},
@@ -261,8 +278,8 @@ func selfConfiguration() []Panel {
 			Title: "Targets that are no endpoints", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7, Stacked: true,
 			What: "Discovered targets that are not probed: their labels make no endpoint (invalid), their host is not allowed (not_allowed), another endpoint has their name (duplicate_name), or their source found more than the limit (too_many).", By: ByExporter,
 			Worry: "it is not 0: they are not watched.", Alerts: []string{"InferenceDiscoveredTargetsRejected"},
-			Queries: []Query{{Expr: "max by (instance, reason) (" + ofMachine.of("inference_exporter_discovery_rejected_targets") + ")", Legend: "{{reason}} {{instance}}"}},
-			Min:     ptr(0.0), NoValue: "nothing is discovered",
+			Queries: []Query{{Expr: "max by (instance, reason) (" + ofMachine.of("inference_exporter_discovery_rejected_targets") + ") > 0", Legend: "{{reason}} {{instance}}"}},
+			Min:     ptr(0.0), NoValue: "none, if anything is discovered",
 		},
 	}
 }
