@@ -12,8 +12,8 @@ import (
 // healthValues returns the state of an endpoint at the moment, and its cause.
 type healthValues struct {
 	state func() *health.Status
-	cause func() explain.Cause // nil is never known
-	said  func(explain.Cause) *labelBlock
+	cause func() explain.Cause      // nil is never known
+	with  func(...pair) *labelBlock // its labels and others
 }
 
 // healthFamilies returns the families of the states, in the order of the documentation.
@@ -35,6 +35,12 @@ func healthFamilies() []*familyOf[healthValues] {
 				}
 			}
 		}),
+		newOf("endpoint_incident_start_timestamp_seconds", func(e encoder, _ *family, v healthValues) {
+			if p := v.state().Shown(); p != nil {
+				e.labels(v.with(pair{"scope", p.Scope}), time.Time{})
+				e.gauge(slices.Index(health.Kinds(), p.Kind), float64(p.Start.UnixMilli())/1e3)
+			}
+		}),
 		newOf("endpoint_muted", emitOne(func(v healthValues) float64 { return number(v.state().Mute != nil) })),
 		newOf("endpoint_cause_info", func(e encoder, f *family, v healthValues) {
 			if v.cause == nil {
@@ -42,17 +48,17 @@ func healthFamilies() []*familyOf[healthValues] {
 			}
 			cause := v.cause()
 			if i := slices.Index(causes, cause); i >= 0 {
-				e.labels(v.said(cause), time.Time{})
+				title, do := cause.Say()
+				e.labels(v.with(pair{"title", title}, pair{"do", do}), time.Time{})
 				e.gauge(i, 1)
 			}
 		}),
 	}
 }
 
-// newHealth returns the state of an endpoint with its cause, whose labels say what to do.
+// newHealth returns the state of an endpoint with its cause.
 func newHealth(info EndpointInfo, l *labeller) healthValues {
-	return healthValues{info.State, info.Cause, func(c explain.Cause) *labelBlock {
-		title, do := c.Say()
-		return l.block([]pair{{"endpoint", info.Endpoint}, {"title", title}, {"do", do}}, info.Labels)
+	return healthValues{info.State, info.Cause, func(more ...pair) *labelBlock {
+		return l.block(append(more, pair{"endpoint", info.Endpoint}), info.Labels)
 	}}
 }

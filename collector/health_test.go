@@ -26,7 +26,7 @@ func statesOf(t *testing.T, p *Probes) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, v := range samples(t, p) {
-		if short := strings.TrimPrefix(name, "inference_endpoint_"); strings.HasPrefix(short, "state") || strings.HasPrefix(short, "objective") || strings.HasPrefix(short, "muted") || strings.HasPrefix(short, "cause") {
+		if short := strings.TrimPrefix(name, "inference_endpoint_"); strings.HasPrefix(short, "state") || strings.HasPrefix(short, "objective") || strings.HasPrefix(short, "muted") || strings.HasPrefix(short, "cause") || strings.HasPrefix(short, "incident") {
 			out[short] = v
 		}
 	}
@@ -39,6 +39,11 @@ func inState(s health.State, since int64) func() *health.Status {
 	return func() *health.Status {
 		return &health.Status{State: s, Since: time.UnixMilli(since), Objectives: 1<<series.Availability | 1<<series.TTFT, Missed: 1 << series.TTFT}
 	}
+}
+
+// paging returns the state of an endpoint whose incident pages.
+func paging() *health.Status {
+	return &health.Status{State: health.Down, Objectives: 1 << series.Availability, Paging: &health.Paging{Kind: health.KindDown, Scope: "endpoint e"}}
 }
 
 // because returns a cause.
@@ -59,6 +64,26 @@ func TestCause(t *testing.T) {
 	title, do := explain.ProcessGone.Say()
 	wantSamples(t, got, map[string]string{
 		fmt.Sprintf(`cause_info{cause="process_gone",do=%q,endpoint="down",team="search",title=%q}`, do, title): "1",
+	})
+}
+
+// An incident that pages has a series once its scope is known, unless the endpoint is muted.
+func TestIncident(t *testing.T) {
+	p, _ := newStore()
+	incident := &health.Paging{Kind: health.KindTTFT, Start: time.UnixMilli(1_700_000_000_250), Scope: "host gpu-3"}
+	for name, s := range map[string]health.Status{
+		"pages": {Paging: incident}, "muted": {Paging: incident, Mute: &health.Mute{}}, "young": {Paging: &health.Paging{Kind: health.KindDown}}, "up": {},
+	} {
+		p.OpenEndpoint(EndpointInfo{Endpoint: name, Model: "m", Labels: map[string]string{"team": "search"}, State: func() *health.Status { return &s }})
+	}
+	got := statesOf(t, p)
+	for name := range got {
+		if !strings.HasPrefix(name, "incident") {
+			delete(got, name)
+		}
+	}
+	wantSamples(t, got, map[string]string{
+		`incident_start_timestamp_seconds{endpoint="pages",incident="ttft",scope="host gpu-3",team="search"}`: "1.70000000025e+09",
 	})
 }
 
@@ -94,11 +119,12 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		return describedGauge(reg, name, append([]string{"endpoint", "a_zone", "team"}, own...)...)
 	}
 	state, since, muted := vec("endpoint_state", "state"), vec("endpoint_state_since_timestamp_seconds"), vec("endpoint_muted")
+	incident := vec("endpoint_incident_start_timestamp_seconds", "scope", "incident")
 	cause, missed := vec("endpoint_cause_info", "cause", "title", "do"), vec("endpoint_objective_missed", "slo")
 	for i, target := range targets(false) {
 		info := target.info()
 		info.State = func() *health.Status {
-			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Mute: &health.Mute{}, Objectives: 1<<series.Availability | 1<<series.E2E, Missed: 1 << series.Availability}
+			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Objectives: 1<<series.Availability | 1<<series.E2E, Missed: 1 << series.Availability, Paging: &health.Paging{Kind: health.KindTPOT, Start: time.UnixMilli(2500), Scope: "zone a"}}
 		}
 		info.Cause = because(explain.Quota)
 		p.OpenEndpoint(info)
@@ -110,7 +136,8 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		}
 		state.WithLabelValues(with("muted")...).Set(1)
 		since.WithLabelValues(with()...).Set(float64(i) * 1.5)
-		muted.WithLabelValues(with()...).Set(1)
+		muted.WithLabelValues(with()...).Set(0)
+		incident.WithLabelValues(with("zone a", "tpot")...).Set(2.5)
 		title, do := explain.Quota.Say()
 		cause.WithLabelValues(with("quota", title, do)...).Set(1)
 		missed.WithLabelValues(with("availability")...).Set(1)

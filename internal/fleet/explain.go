@@ -128,6 +128,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			found := f.findCauses(time.Now())
+			f.setScopes()
 			gpus := f.GPUs()
 			for name, e := range f.active.Load().endpoints {
 				e.page.SetCause(found.top[name])

@@ -45,6 +45,7 @@ type Endpoint struct {
 	up                   time.Time // when the latest good time began; zero before the first success
 	unknown              time.Time // since when there was no success, if up is zero
 	last                 time.Time // start of the latest result that counts
+	paging               *Paging   // nil is none
 	restored             bool      // last is of an earlier process
 	cause                string    // of the latest failure, with its series
 	past                 []Incident
@@ -280,8 +281,13 @@ func (e *Endpoint) fail(s *Series, r *result.Result, verdict bool) {
 	e.streak++
 	s.failedNow = true
 	e.cause = s.cause + " (" + s.title + ")"
-	if e.failing != nil {
-		e.failing.add(s.start, true)
+	missing := verdict && s.module.promised
+	if i := e.failing; i != nil {
+		i.add(s.start, true)
+		i.Missing = i.Missing || missing
+		if e.streak == 1 {
+			i.Row = s.start
+		}
 		return
 	}
 	first := Incident{State: Degraded, Begin: s.start, Module: s.title, Text: safetext.Cut(s.cause, maxFirst)}
@@ -291,12 +297,15 @@ func (e *Endpoint) fail(s *Series, r *result.Result, verdict bool) {
 		e.logger().Info("probe failed", "module", s.title, "outcome", string(r.Outcome), "err", r.Err)
 	}
 	e.row.add(s.start, true)
-	e.failures.certain = verdict
+	e.failures.certain, e.failures.missing = verdict, missing
 }
 
 // beginFailing begins an incident of failures that are no chance.
 func (e *Endpoint) beginFailing(i *Incident) {
-	i.Missed = 1 << series.Availability
+	i.Missed, i.Missing, i.Row = 1<<series.Availability, e.failures.missing, i.Latest
+	if e.row != nil {
+		i.Row = e.row.Begin
+	}
 	e.failing, e.failures, e.row = i, suspicion{}, nil
 	e.join()
 	e.logger().Warn("endpoint failing", "module", e.failing.Module, "since", e.failing.Begin.UTC(), "cause", e.cause,
@@ -325,7 +334,7 @@ func (e *Endpoint) pace(s *Series, o *series.Observation) {
 
 func (e *Endpoint) endClean(now time.Time) {
 	v := e.judge(now)
-	if e.failing != nil && v.failed == 0 && e.failing.isOver(e.last) {
+	if e.failing != nil && v.failed == 0 && e.failing.isOver(e.last) && !e.clusters() {
 		e.endFailing(e.failing.Good)
 	}
 	if e.slow != nil && v.slow == 0 && e.slow.isOver(e.last) {
@@ -409,6 +418,7 @@ func (e *Endpoint) refresh(now time.Time) {
 		}
 		e.setDown(down)
 	}
+	e.page()
 	if s := e.makeStatus(v, now); e.status == nil || !s.equal(e.status) {
 		e.status = s
 	}

@@ -12,8 +12,8 @@
 //	          in a row; successes from before the failures
 //	          count only until 4 came in a row
 //	flapping  when it is down for the third time in an     when it is down for over 2 minutes and twice the
-//	          incident                                     longest time before, or was not down for twice
-//	                                                       recursWithin, and with the incident
+//	          incident, or had no success for              longest time before, or was not down for twice
+//	          flappingAfter for the second time            recursWithin, and with the incident
 //	degraded  when the failures of a module are more       with a clean run: of that many successes in a row
 //	          than chance, see evidence; and with the      fewer than 1 % would be chance at the share of
 //	          first success after being down               failures so far; at least 3, at most 40
@@ -27,8 +27,10 @@
 // Down, flapping and degraded are one incident: it begins with the first failed probe of those
 // that made it one, and its counts and its begin survive the changes between them. Incidents of which each
 // begins within recursWithin of the end of the one before are one as well, from the third
-// on or the third time down, as far back as at least 5 % of the probes failed. That one ends
+// on or the third time down, as far back as at least 5 % of the probes failed, or from the second on that flaps. That one ends
 // after a clean run, once it was well for twice as long as at any time in between.
+//
+// An incident that is certain and bad enough pages, see Paging.
 package health
 
 import (
@@ -79,6 +81,8 @@ type Status struct {
 	UnmutedSince time.Time
 	// Mute is the mute that is in force; nil is none. It must not be changed.
 	Mute *Mute
+	// Paging is the incident that pages; nil is none. A mute does not change it.
+	Paging *Paging
 	// Probes counts the results since UnmutedSince, Failed the failures among them, and
 	// Spells how often the endpoint was down, while Unmuted is down, flapping or degraded.
 	// While it is slow, Probes counts the answers and Over those over an objective.
@@ -99,11 +103,19 @@ type Status struct {
 	Why string
 }
 
+// Shown returns the incident that pages, once its scope is known; nil while the endpoint is muted.
+func (s *Status) Shown() *Paging {
+	if s.Mute != nil || s.Paging == nil || s.Paging.Scope == "" {
+		return nil
+	}
+	return s.Paging
+}
+
 func (s *Status) equal(o *Status) bool {
 	sameSuspect := s.Suspect == o.Suspect || s.Suspect != nil && o.Suspect != nil && *s.Suspect == *o.Suspect
 	sameSeries := s.LastFailed == o.LastFailed || s.LastFailed != nil && o.LastFailed != nil && *s.LastFailed == *o.LastFailed
 	return s.State == o.State && s.Since.Equal(o.Since) && s.Unmuted == o.Unmuted && s.UnmutedSince.Equal(o.UnmutedSince) &&
-		s.Mute == o.Mute && s.Probes == o.Probes && s.Failed == o.Failed && s.Spells == o.Spells && s.Over == o.Over && s.Why == o.Why && s.Objectives == o.Objectives && s.Missed == o.Missed &&
+		s.Mute == o.Mute && s.Paging == o.Paging && s.Probes == o.Probes && s.Failed == o.Failed && s.Spells == o.Spells && s.Over == o.Over && s.Why == o.Why && s.Objectives == o.Objectives && s.Missed == o.Missed &&
 		sameSeries && sameSuspect && slices.Equal(s.Failing, o.Failing) && slices.Equal(s.Slow, o.Slow)
 }
 

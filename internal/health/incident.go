@@ -27,20 +27,29 @@ type Incident struct {
 	// Run counts the good results since the latest bad one, the first of which started at Good.
 	Run  int       `json:"run,omitempty"`
 	Good time.Time `json:"good,omitzero"`
+	// Latest is when the latest bad probe started, or was due that the server asked to leave out. Row is when
+	// the first of the failures in a row did.
+	Latest time.Time `json:"latest,omitzero"`
+	Row    time.Time `json:"row,omitzero"`
 	// Spells counts how often the endpoint was down: the latest time since Down, until Back
-	// if it is over. Longest is the longest of those that are over.
+	// if it is over. Longest is the longest of those that are over, Away how long the latest
+	// of them was, from its first failure on, and Flaps whether two in a row were so long that it flaps.
 	Spells  int           `json:"spells,omitempty"`
 	Down    time.Time     `json:"down,omitzero"`
 	Back    time.Time     `json:"back,omitzero"`
 	Longest time.Duration `json:"longest,omitempty"`
+	Away    time.Duration `json:"away,omitempty"`
+	Flaps   bool          `json:"flaps,omitempty"`
 	// Joined counts the incidents that were joined with this one, and Calm is the longest
 	// time without a failure between two failures. After counts the good results since it
 	// has ended.
 	Joined int           `json:"joined,omitempty"`
 	Calm   time.Duration `json:"calm,omitempty"`
 	After  int           `json:"after,omitempty"`
-	// Missed are the objectives that were missed by more than chance explains.
-	Missed series.Set `json:"missed,omitempty"`
+	// Missed are the objectives that were missed by more than chance explains, of availability 99 % where none is
+	// configured. Missing reports whether an availability objective that is configured was.
+	Missed  series.Set `json:"missed,omitempty"`
+	Missing bool       `json:"missing,omitempty"`
 	// Module is that of the first bad probe, and Text what was wrong with it; of a mute
 	// its reason. It may quote a server: bounded, without secrets.
 	Module string `json:"module,omitempty"`
@@ -55,7 +64,7 @@ func (i *Incident) add(start time.Time, bad bool) {
 			i.Calm = max(i.Calm, start.Sub(i.Good))
 		}
 		i.Bad++
-		i.Run = 0
+		i.Run, i.Latest = 0, start
 		return
 	case i.Run == 0:
 		i.Good = start
@@ -68,6 +77,7 @@ type suspicion struct {
 	Incident *Incident `json:"incident,omitempty"` // nil is none
 	Last     time.Time `json:"last,omitzero"`      // when the latest bad probe started
 	certain  bool      // they are no chance
+	missing  bool      // and miss an availability objective that is configured
 }
 
 // add takes a bad probe. It begins with first where the one before was over a gap ago.
@@ -218,13 +228,15 @@ const (
 	outageAfter = 2 * time.Minute
 )
 
-func (i *Incident) recurs() bool { return i.Joined >= flappingSpells-1 || i.Spells >= flappingSpells }
+func (i *Incident) recurs() bool {
+	return i.Joined >= flappingSpells-1 || i.Spells >= flappingSpells || i.Flaps
+}
 
 // isFlapping reports whether the endpoint goes down and comes back again and again. Down
 // is whether it is down now, and last when its latest result started.
 func (i *Incident) isFlapping(down bool, last time.Time, within time.Duration) bool {
 	switch {
-	case i.Spells < flappingSpells:
+	case i.Spells < flappingSpells && !i.Flaps:
 		return false
 	case down:
 		return last.Sub(i.Down) <= max(outageAfter, 2*i.Longest)
@@ -238,17 +250,42 @@ func (e *Endpoint) setDown(down bool) {
 	case down && !e.down:
 		i.Spells++
 		i.Down = e.last
-		before := i.State
-		e.join()
-		if i.Spells >= flappingSpells && before != Flapping {
-			i.State = Flapping
-			e.logger().Warn("endpoint flapping", "since", i.Begin.UTC(), "probes", i.Probes, "failed", i.Bad, "spells", i.Spells)
-		}
-	case !down && e.down && i != nil:
-		i.Back = e.last
+		e.comeBack()
+	case down:
+		e.findFlapping(i.Latest.Sub(i.Row))
+	case e.down && i != nil:
+		away := e.last.Sub(i.Row)
+		e.findFlapping(away)
+		i.Back, i.Away = e.last, away
 		i.Longest = max(i.Longest, i.Back.Sub(i.Down))
 	}
 	e.down = down
+}
+
+// findFlapping finds whether the endpoint, which is away for so long, was so the time before.
+func (e *Endpoint) findFlapping(away time.Duration) {
+	before := e.failing
+	if before.Flaps || away < flappingAfter {
+		return
+	}
+	if n := lastFailing(e.past); before.Spells < 2 && n >= 0 {
+		before = &e.past[n]
+	}
+	if before.Away >= flappingAfter && e.failing.Row.Sub(before.Back) <= e.recursWithin() {
+		e.failing.Flaps = true
+		e.comeBack()
+	}
+}
+
+// comeBack makes one incident of those before and the one that goes on, and finds whether it flaps.
+func (e *Endpoint) comeBack() {
+	i := e.failing
+	before := i.State
+	e.join()
+	if (i.Flaps || i.Spells >= flappingSpells) && before != Flapping {
+		i.State = Flapping
+		e.logger().Warn("endpoint flapping", "since", i.Begin.UTC(), "probes", i.Probes, "failed", i.Bad, "spells", i.Spells)
+	}
 }
 
 // recursWithin returns how long after an incident another one counts as its return.
@@ -299,13 +336,14 @@ func (i Incident) with(next *Incident) Incident {
 	i.Bad += next.Bad
 	i.Spells += next.Spells
 	if next.Spells > 0 {
-		i.Down, i.Back = next.Down, next.Back
+		i.Down, i.Back, i.Away = next.Down, next.Back, next.Away
 	}
+	i.Latest, i.Row, i.Flaps, i.Missing = next.Latest, next.Row, i.Flaps || next.Flaps, i.Missing || next.Missing
 	i.Longest = max(i.Longest, next.Longest)
 	i.Joined += next.Joined + 1
 	i.Missed |= next.Missed
 	i.State, i.End, i.After, i.Run, i.Good = Degraded, next.End, next.After, next.Run, next.Good
-	if i.Spells >= flappingSpells {
+	if i.Spells >= flappingSpells || i.Flaps {
 		i.State = Flapping
 	}
 	return i

@@ -27,6 +27,7 @@ type module struct {
 	// Good counts the eligible probes that were good, up to 255.
 	Good     [series.NumObjectives]uint8 `json:"good"`
 	allowed  float64
+	promised bool          // by an objective that is configured
 	interval time.Duration // between two probes, of all its series
 }
 
@@ -45,14 +46,14 @@ func (m *module) isSane(now time.Time) bool {
 
 // relate takes the objective and the time between probes from the series of the module.
 func (m *module) relate(all []*Series) {
-	m.allowed, m.interval = defaultAllowed, defaultInterval
+	m.allowed, m.promised, m.interval = defaultAllowed, false, defaultInterval
 	var perSecond float64
 	for _, s := range all {
 		if s.module != m || !s.counts {
 			continue
 		}
 		if s.objectives != nil && s.objectives.Share > 0 {
-			m.allowed = 1 - s.objectives.Share
+			m.allowed, m.promised = 1-s.objectives.Share, true
 		}
 		if s.interval > 0 {
 			perSecond += 1 / s.interval.Seconds()
@@ -73,10 +74,11 @@ func (m *module) late(o *series.Observation) (missed series.Set) {
 	return missed
 }
 
-// end ends the clusters of failures, or of late answers.
+// end ends the clusters of failures that are a verdict, or those of late answers. Failures that came in a row by chance may be
+// the first of more.
 func (m *module) end(late bool) {
 	for i, e := range m.Evidence {
-		if c := m.chance(series.Objective(i)); e != nil && c.late == late {
+		if c := m.chance(series.Objective(i)); e != nil && c.late == late && (late || e.Raised) {
 			e.end(c)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Whatever the results are: a state is never of the future; an incident keeps its begin
-// until it ends, but for one that joins those before it; down, or flapping after three times, is two failures in a row at the end, and no series that succeeded
+// until it ends, but for one that joins those before it; down, or flapping after two times at least, is two failures in a row at the end, and no series that succeeded
 // last, or four and none that did so since another fails; up is a success at least; and after 40 successes of each series, and twice as
 // long as it was well in between, it is up.
 func TestInvariants(t *testing.T) {
@@ -69,7 +69,7 @@ func TestInvariants(t *testing.T) {
 					t.Fatalf("the incident since %s is now since %s", before.Since, s.Since)
 				case s.State == Down && !down || down && s.State != Down && s.State != Flapping:
 					t.Fatalf("%s with %d of %d series failing, %d outdated, and %d failures in a row", s.State, failing, len(latest), outdated, streak)
-				case s.State == Flapping && s.Spells < 3:
+				case s.State == Flapping && s.Spells < 2:
 					t.Fatalf("flapping after %d spells", s.Spells)
 				case s.State == Up && !succeeded:
 					t.Fatal("up without a success")

@@ -26,6 +26,8 @@ type Saved struct {
 	Down    bool      `json:"down,omitempty"`
 	Streak  int       `json:"streak,omitempty"`
 	Cause   string    `json:"cause,omitempty"`
+	// Paging is the incident that pages; nil is none.
+	Paging *Paging `json:"paging,omitempty"`
 	// Failures and Lates are the bad probes that may be chance, and Modules what is known
 	// of each module.
 	Failures suspicion `json:"failures,omitzero"`
@@ -41,6 +43,9 @@ func (s *Saved) IsSane(now time.Time) bool {
 		if i != nil && (i.Begin.After(now) || i.Begin.IsZero() || i.Bad < 1 || i.Run < 0 || i.Probes < i.Bad+i.Run) {
 			return false
 		}
+	}
+	if s.Paging != nil && !s.Paging.isSane(now) {
+		return false
 	}
 	for _, m := range s.Modules {
 		if !m.isSane(now) {
@@ -110,7 +115,7 @@ func (e *Endpoint) Save() *Saved {
 	}
 	return &Saved{
 		Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
-		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Past: slices.Clone(e.past),
+		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Past: slices.Clone(e.past), Paging: e.paging,
 		Failures: e.failures.copy(), Lates: e.lates.copy(),
 		Modules: copyOfModules(e.modules),
 	}
@@ -145,6 +150,7 @@ func (e *Endpoint) restore(s *Saved) {
 	e.restored = true
 	e.up, e.last, e.down, e.streak, e.cause = s.Up, s.Last, s.Down, s.Streak, s.Cause
 	e.failing, e.slow = copyOf(s.Failing), copyOf(s.Slow)
+	e.paging = copyOf(s.Paging)
 	e.failures = s.Failures.copy()
 	e.lates = s.Lates.copy()
 	e.modules = copyOfModules(s.Modules)

@@ -86,6 +86,9 @@ func (s *Series) Skip(reason result.SkipReason, text string) {
 	if reason == result.SkipBackoff && s.failed {
 		s.heldAt = now
 		e.streak++
+		if e.failing != nil {
+			e.failing.Latest = now
+		}
 	}
 	if text == "" {
 		text = reason.Description()

@@ -83,7 +83,7 @@ func (e *Endpoint) state(v verdict) (State, time.Time) {
 }
 
 func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
-	s := &Status{Mute: e.mute}
+	s := &Status{Mute: e.mute, Paging: e.paging}
 	s.Unmuted, s.UnmutedSince = e.state(v)
 	s.State, s.Since = s.Unmuted, s.UnmutedSince
 	if e.mute != nil {

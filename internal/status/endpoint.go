@@ -229,6 +229,9 @@ func (e *Endpoint) makeRow() *Row {
 		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, SpellsSince: e.state.Spells, OverSince: e.state.Over,
 		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load,
 	}
+	if p := e.state.Shown(); p != nil {
+		row.Incident, row.Scope, row.IncidentStart = p.Kind, p.Scope, stats.UnixSeconds(p.Start)
+	}
 	if p := e.first(); p != nil {
 		p.fill(row)
 	}

@@ -71,6 +71,11 @@ type Row struct {
 	// Cause is the likeliest cause while the endpoint is not up; absent until one was
 	// looked for.
 	Cause explain.Cause `json:"cause,omitempty"`
+	// Incident is what is wrong in the incident that pages, Scope what the endpoint shares with
+	// others that failed when it began to, and IncidentStart when it began; absent without one, and while muted.
+	Incident      health.Kind `json:"incident,omitempty"`
+	Scope         string      `json:"scope,omitempty"`
+	IncidentStart float64     `json:"incident_start,omitempty"`
 	// Muted is the mute that is in force.
 	Muted *Muted `json:"muted,omitempty"`
 	// Outcomes are those of the latest probes of the first module, the latest
