@@ -84,7 +84,7 @@ boards: ## what dashboards and rules ask for, and how often alerts are wrong, by
 proof: ## every query of dashboards and rules against a real Prometheus that scrapes the exporter; builds it the first time
 	tools/lab/prove/check.sh
 
-incidents: ## two incidents with real processes, clocks, Prometheus and Alertmanager, some 9 minutes; builds these the first time
+incidents: ## incidents of many kinds with real processes, clocks, Prometheus and Alertmanager, half an hour; builds these the first time
 	tools/lab/incidents/run.sh
 
 page: ## the status page in a real Chromium

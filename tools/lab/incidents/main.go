@@ -1,12 +1,12 @@
-// Command incidents causes two incidents, one after the other, and counts the
-// notifications: a server that is killed, and a machine of three endpoints that is lost.
-// All of it is real, the time included: the exporter, Prometheus and Alertmanager run as
-// processes, with the rules and the routes that the exporter prints. It takes some nine
-// minutes, and fails where a bound is missed. tools/lab/alertsim/incidents has many more
-// incidents, in a clock of its own.
+// Command incidents causes incidents of many kinds and counts the notifications. All of
+// it is real, the time included: exporters, Prometheus and Alertmanager run as processes, with
+// the rules and the routes that the exporter prints; the inference servers are simulated. It
+// takes about half an hour, and fails where something is not as wanted.
+// tools/lab/alertsim/incidents has other incidents, in a clock of its own.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -14,19 +14,15 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
 
 const (
-	// patience bounds each wait until all is well before the incidents.
-	patience = 2 * time.Minute
-	// apart is the time between the incidents: outages that are found within 3 minutes of
-	// each other are one to the rules, which are evaluated every 15 s.
-	apart = 3*time.Minute + 20*time.Second
-	// pageWithin is when the first page is due, resolvedWithin when its end is after that
-	// of the incident, and slack for how much longer either is waited for.
-	pageWithin, resolvedWithin, slack = 3 * time.Minute, 5 * time.Minute, 30 * time.Second
+	// patience bounds the wait until all is well before the incidents.
+	patience = 3 * time.Minute
 	// quiet is how long it is watched after the last page was resolved.
 	quiet = 75 * time.Second
 )
@@ -35,7 +31,6 @@ func main() {
 	programs := programs{}
 	flag.StringVar(&programs.exporter, "exporter", "", "program to test")
 	flag.StringVar(&programs.prometheus, "prometheus", "", "prometheus to run")
-	flag.StringVar(&programs.promtool, "promtool", "", "promtool to make a past for it with")
 	flag.StringVar(&programs.alertmanager, "alertmanager", "", "alertmanager to run")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -49,7 +44,7 @@ func main() {
 
 // run causes the incidents, prints what came of them, and returns what is not as wanted.
 func run(ctx context.Context, p programs) error {
-	for _, path := range []*string{&p.exporter, &p.prometheus, &p.promtool, &p.alertmanager} {
+	for _, path := range []*string{&p.exporter, &p.prometheus, &p.alertmanager} {
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
 			return err
@@ -65,20 +60,22 @@ func run(ctx context.Context, p programs) error {
 	if err := s.waitUntilWell(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("all endpoints are well after %.0f s\n", time.Since(began).Seconds())
-	incidents := []*incident{
-		{name: "a server killed", endpoints: []string{"single"}},
-		{name: "a machine of three endpoints lost", endpoints: []string{"node-0", "node-1", "node-2"}, common: true},
+	fmt.Printf("all endpoints are well after %.0f s, load %s\n", time.Since(began).Seconds(), load())
+	if err := sleep(ctx, calm); err != nil {
+		return err
 	}
+	incidents := kinds()
 	if err := s.cause(ctx, incidents); err != nil {
 		return err
 	}
 	notes := s.notes.all()
-	for _, n := range notes {
-		fmt.Printf("%6.0f s  %s\n", n.at.Sub(began).Seconds(), n)
+	for _, in := range incidents {
+		for _, a := range in.news(notes)[:min(1, len(in.news(notes)))] {
+			fmt.Printf("\n%s: %s, scope %q\n%s", in.name, a, a.scope, a.text)
+		}
 	}
 	fmt.Printf("\n%s", table(incidents, notes))
-	fmt.Printf("in %.1f minutes\n", time.Since(began).Minutes())
+	fmt.Printf("in %.1f minutes, load %s\n", time.Since(began).Minutes(), load())
 	var misses []error
 	for _, miss := range judge(incidents, notes) {
 		misses = append(misses, errors.New(miss))
@@ -89,49 +86,93 @@ func run(ctx context.Context, p programs) error {
 	return errors.Join(misses...)
 }
 
-// cause causes the incidents one after the other: each ends once it was paged, and not
-// before the next one begins.
+// cause causes the incidents, and waits until their pages are resolved.
 func (s *stand) cause(ctx context.Context, incidents []*incident) error {
-	for i, in := range incidents {
-		last := i == len(incidents)-1
-		in.onset = time.Now()
-		if err := s.kill(in.endpoints); err != nil {
+	began := time.Now()
+	for _, next := range s.events(incidents) {
+		if err := s.wait(ctx, time.Until(began.Add(next.at)), func() bool { return false }); err != nil {
 			return err
 		}
-		fmt.Printf("%s: begins\n", in.name)
-		paged := func() bool { return len(in.pages(s.notes.all())) > 0 }
-		if err := s.wait(ctx, pageWithin+slack, paged); err != nil {
+		if err := next.do(); err != nil {
 			return err
 		}
-		if rest := time.Until(in.onset.Add(apart)); !last {
-			if err := sleep(ctx, rest); err != nil {
-				return err
-			}
-		}
-		in.end = time.Now()
-		if err := s.revive(in.endpoints); err != nil {
-			return err
-		}
-		fmt.Printf("%s: ends\n", in.name)
 	}
-	over := func() bool { return allResolved(incidents, s.notes.all()) }
-	if err := s.wait(ctx, resolvedWithin+slack, over); err != nil {
+	over := func() bool {
+		notes := s.notes.all()
+		return !slices.ContainsFunc(incidents, func(in *incident) bool { return !in.isOver(notes) })
+	}
+	if err := s.wait(ctx, resolvedWithin, over); err != nil {
 		return err
 	}
 	return sleep(ctx, quiet)
 }
 
-// wait waits until something is so, for a limited time, after which it is up to judge.
+// event is something that happens so long after the calm.
+type event struct {
+	at time.Duration
+	do func() error
+}
+
+// events are all that happens, in its order.
+func (s *stand) events(incidents []*incident) []event {
+	all := []event{{restart, func() error {
+		of := s.exporters["b"]
+		of.Stop()
+		fmt.Println("exporter b starts again")
+		return s.startExporter(of.watcher)
+	}}}
+	for _, in := range incidents {
+		end := in.begins + in.lasts
+		all = append(all, event{in.begins, func() error {
+			in.onset = time.Now()
+			return s.set(in, in.fault)
+		}}, event{end, func() error {
+			in.end = time.Now()
+			return s.set(in, fault{})
+		}})
+		for i := time.Duration(1); in.turn > 0 && i*in.turn < in.lasts; i++ {
+			f := in.fault
+			if i%2 == 1 {
+				f = fault{}
+			}
+			all = append(all, event{in.begins + i*in.turn, func() error { return s.set(in, f) }})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
+
+// set has the servers of an incident fail, or be well again.
+func (s *stand) set(in *incident, f fault) error {
+	for _, key := range in.servers {
+		if err := s.servers[key].set(f); err != nil {
+			return fmt.Errorf("%s: %w", in.name, err)
+		}
+	}
+	return nil
+}
+
+// wait waits until something is so, for a limited time.
 func (s *stand) wait(ctx context.Context, most time.Duration, is func() bool) error {
 	for deadline := time.Now().Add(most); !is() && time.Now().Before(deadline); {
 		if err := s.failed(); err != nil {
 			return err
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := sleep(ctx, min(time.Second, time.Until(deadline))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// load returns the load averages of the machine; "unknown" where it shows none.
+func load() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 3 {
+		return "unknown"
+	}
+	return strings.Join(fields[:3], " ")
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,16 +18,27 @@ type note struct {
 	receiver string
 	group    string // key of the group
 	firing   []alert
+	// news are those of firing that the notification of the group before did not name.
+	news []alert
 }
 
 // alert is an alert in a notification.
-type alert struct{ name, endpoint string }
+type alert struct {
+	name     string
+	endpoint string // in its cluster; "" is none
+	scope    string
+	text     string // its annotations
+}
+
+// of reports whether it is the same alert.
+func (a alert) of(b alert) bool { return a.name == b.name && a.endpoint == b.endpoint }
 
 func (a alert) String() string {
-	if a.endpoint == "" {
-		return a.name
+	text := a.name
+	if a.endpoint != "" {
+		text += "(" + a.endpoint + ")"
 	}
-	return a.name + "(" + a.endpoint + ")"
+	return text
 }
 
 func (n note) String() string {
@@ -59,6 +72,9 @@ func (b *notebook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n.at = time.Now()
+	if n.isForSomeone() {
+		fmt.Printf("%s %s\n", n.at.Format(time.TimeOnly), n)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.notes = append(b.notes, n)
@@ -70,8 +86,8 @@ func readNote(body io.Reader) (note, error) {
 		Receiver string
 		GroupKey string
 		Alerts   []struct {
-			Status string
-			Labels map[string]string
+			Status              string
+			Labels, Annotations map[string]string
 		}
 	}
 	if err := json.NewDecoder(body).Decode(&message); err != nil {
@@ -79,16 +95,39 @@ func readNote(body io.Reader) (note, error) {
 	}
 	n := note{receiver: message.Receiver, group: message.GroupKey}
 	for _, a := range message.Alerts {
-		if a.Status == "firing" {
-			n.firing = append(n.firing, alert{strings.TrimPrefix(a.Labels["alertname"], "Inference"), a.Labels["endpoint"]})
+		if a.Status != "firing" {
+			continue
 		}
+		read := alert{name: strings.TrimPrefix(a.Labels["alertname"], "Inference"), scope: a.Labels["scope"]}
+		if e := a.Labels["endpoint"]; e != "" {
+			read.endpoint = target{cluster: a.Labels["cluster"], endpoint: e}.name()
+		}
+		for _, name := range slices.Sorted(maps.Keys(a.Annotations)) {
+			read.text += name + ": " + a.Annotations[name] + "\n"
+		}
+		n.firing = append(n.firing, read)
 	}
 	return n, nil
 }
 
-// all returns the notifications but those of the watchdog, and of what is for nobody.
+// isForSomeone reports whether it is neither the watchdog nor for nobody.
+func (n note) isForSomeone() bool { return n.receiver != "watchdog" && n.receiver != "nobody" }
+
+// all returns the notifications for someone.
 func (b *notebook) all() []note {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(b.notes), func(n note) bool { return n.receiver == "watchdog" || n.receiver == "nobody" })
+	return withNews(slices.DeleteFunc(slices.Clone(b.notes), func(n note) bool { return !n.isForSomeone() }))
+}
+
+// withNews says of notifications in their order what is new in each.
+func withNews(notes []note) []note {
+	before := map[string][]alert{}
+	for i := range notes {
+		n := &notes[i]
+		group := n.receiver + n.group
+		n.news = slices.DeleteFunc(slices.Clone(n.firing), func(a alert) bool { return slices.ContainsFunc(before[group], a.of) })
+		before[group] = n.firing
+	}
+	return notes
 }

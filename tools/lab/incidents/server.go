@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/tools/lab/process"
+)
+
+// fault is what is wrong with a server. Its zero value is nothing.
+type fault struct {
+	gone  bool          // nothing listens any more
+	show  string        // what of the simulator's faults requests show
+	share float64       // of the requests that show it; 0 is all
+	delay time.Duration // until a request is taken up
+	model string        // that answers instead
+}
+
+// server is a simulated inference server that fails on demand.
+type server struct {
+	target
+	address string
+	http    *http.Server // nil while nothing listens
+	next    http.Handler // the simulation
+
+	mu     sync.Mutex
+	fault  fault
+	random *rand.Rand
+}
+
+// startServer starts a server on a free port of the host of the target.
+func startServer(t target, seed uint64) (*server, error) {
+	address, err := process.FreeAddress(t.host)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		target: t, address: address, random: rand.New(rand.NewPCG(1, seed)),
+		next: simulator.New(simulator.Options{Model: t.endpoint, DecodeStep: 5 * time.Millisecond}).Handler(),
+	}
+	return s, s.listen()
+}
+
+func (s *server) listen() error {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", s.address)
+	if err != nil {
+		return err
+	}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	go func(h *http.Server) { _ = h.Serve(l) }(s.http)
+	return nil
+}
+
+// set makes the server fail, or well again. One that is gone resets its connections, as a
+// process does that is killed.
+func (s *server) set(f fault) error {
+	s.mu.Lock()
+	s.fault = f
+	s.mu.Unlock()
+	switch {
+	case f.gone && s.http != nil:
+		err := s.http.Close()
+		s.http = nil
+		return err
+	case !f.gone && s.http == nil:
+		return s.listen()
+	}
+	return nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	f := s.fault
+	shows := f.show != "" && (f.share == 0 || s.random.Float64() < f.share)
+	s.mu.Unlock()
+	if r.Method == http.MethodPost {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-time.After(f.delay):
+		}
+		if shows {
+			r.URL.Path = "/fault/" + f.show + r.URL.Path
+		}
+	}
+	if f.model != "" {
+		w = renamed{w, s.endpoint, f.model}
+	}
+	s.next.ServeHTTP(w, r)
+}
+
+// renamed replaces the name of the model in what is written.
+type renamed struct {
+	http.ResponseWriter
+	from, to string
+}
+
+// Write implements io.Writer.
+func (w renamed) Write(p []byte) (int, error) {
+	if _, err := w.ResponseWriter.Write(bytes.ReplaceAll(p, []byte(`"`+w.from+`"`), []byte(`"`+w.to+`"`))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Unwrap is for http.ResponseController.
+func (w renamed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// target is an endpoint as exporters reach it.
+type target struct {
+	cluster, endpoint, host string
+	// from is the one exporter that reaches it here; "" is all of the cluster.
+	from string
+}
+
+// name is that of the endpoint in its cluster.
+func (t target) name() string { return t.cluster + "/" + t.endpoint }
+
+// key tells the servers of an endpoint apart.
+func (t target) key() string { return strings.TrimSuffix(t.name()+"@"+t.from, "@") }
