@@ -20,6 +20,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/prometheus/prometheus/util/teststorage"
 
 	"github.com/inference-exporter/inference_exporter/alerts"
 	"github.com/inference-exporter/inference_exporter/collector"
@@ -40,15 +43,6 @@ func TestGPUsOfPages(t *testing.T) {
 	if err != nil || len(files) < 7 {
 		t.Fatalf("pages: %v, %v", files, err)
 	}
-	file, err := alerts.Marshal(alerts.Alerts(alerts.Default()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules, err := parseRules(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules = slices.DeleteFunc(rules, func(r rule) bool { return !strings.HasPrefix(r.name, "InferenceGPU") })
 	// The faults that the pages show: an XID and a reason of heat, and rows that wait for a reset.
 	faults := map[string][]string{
 		"dcgm-exporter-mig.txt": {"InferenceGPUThrottled", "InferenceGPUXID"},
@@ -74,35 +68,73 @@ func TestGPUsOfPages(t *testing.T) {
 	}
 	for name, source := range sources {
 		t.Run(name, func(t *testing.T) {
-			s := newStore()
 			shown := onEndpoint(gather(t, source(t)...))
-			for _, m := range shown {
-				with := make(samples, 0, minutes*2)
-				for i := range int64(minutes * 2) {
-					with = append(with, sample{epoch + i*30_000, m.value})
-				}
-				s.add(m.labels, with)
-			}
-			const end = epoch + minutes*60_000
-			e := newEvaluator(newEngine(), s, rules, func(int64) int64 { return 0 })
-			fired, err := e.advance(t.Context(), epoch, end)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := newPast(t, shown, minutes*time.Minute)
 			var got []string
-			for _, p := range fired {
-				got = append(got, p.alert)
+			for _, g := range alerts.Alerts(alerts.Default()) {
+				for _, r := range g.Rules {
+					if strings.HasPrefix(r.Alert, "InferenceGPU") && len(p.ask(t, r.Expr)) > 0 {
+						got = append(got, r.Alert)
+					}
+				}
 			}
 			slices.Sort(got)
 			if want := faults[name]; !slices.Equal(slices.Compact(got), want) {
 				t.Errorf("alerts %v, want %v", got, want)
 			}
-			if n := askBoard(t, e, end-30_000); n < 5 {
+			if n := p.askBoard(t); n < 5 {
 				t.Errorf("%d queries of the board have data", n)
 			}
-			checkMemory(t, e, shown, end-30_000)
+			p.checkMemory(t, shown)
 		})
 	}
+}
+
+// past is a storage in which series were constant for a while.
+type past struct {
+	storage *teststorage.TestStorage
+	engine  *promql.Engine
+	end     time.Time
+}
+
+func newPast(t *testing.T, shown []scraped, length time.Duration) *past {
+	t.Helper()
+	p := &past{
+		storage: teststorage.New(t), end: time.Unix(1_767_571_200, 0).Add(length),
+		engine: promqltest.NewTestEngineWithOpts(t, promql.EngineOpts{
+			MaxSamples: promqltest.DefaultMaxSamplesPerQuery, Timeout: time.Minute, LookbackDelta: 5 * time.Minute,
+			EnableAtModifier: true, // boards ask for the worst of a time range at its end
+		}),
+	}
+	app := p.storage.Appender(t.Context())
+	for at := p.end.Add(-length); !at.After(p.end); at = at.Add(30 * time.Second) {
+		for _, s := range shown {
+			if _, err := app.Append(0, s.labels, at.UnixMilli(), s.value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := app.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// ask returns what a query finds at the end.
+func (p *past) ask(t *testing.T, expr string) promql.Vector {
+	t.Helper()
+	q, err := p.engine.NewInstantQuery(t.Context(), p.storage, nil, expr, p.end)
+	if err != nil {
+		t.Errorf("%s: %v", expr, err)
+		return nil
+	}
+	defer q.Close()
+	result := q.Exec(t.Context())
+	found, err := result.Vector()
+	if err != nil {
+		t.Errorf("%s: %v", expr, err)
+	}
+	return slices.Clone(found)
 }
 
 // scraped is a series of a page of this exporter.
@@ -182,7 +214,7 @@ func polled(t *testing.T, open func(gpu.Options) *gpu.Poller) []prometheus.Colle
 func onEndpoint(all []scraped) []scraped {
 	uuids := map[string]bool{}
 	for _, s := range all {
-		if uuid := s.labels.Get("uuid"); s.labels.Get(labels.MetricName) == "inference_gpu_info" {
+		if uuid := s.labels.Get("uuid"); s.labels.Get(model.MetricNameLabel) == "inference_gpu_info" {
 			uuids[uuid] = true
 		}
 	}
@@ -190,33 +222,32 @@ func onEndpoint(all []scraped) []scraped {
 		of = append(of, "job", "gpus", "instance", "exporter:9878", "endpoint", "e", "model", "m")
 		all = append(all, scraped{labels.FromStrings(of...), value})
 	}
-	add(float64(len(uuids)), labels.MetricName, "inference_endpoint_gpus")
+	add(float64(len(uuids)), model.MetricNameLabel, "inference_endpoint_gpus")
 	for uuid := range uuids {
-		add(1, labels.MetricName, "inference_endpoint_gpu_info", "uuid", uuid)
+		add(1, model.MetricNameLabel, "inference_endpoint_gpu_info", "uuid", uuid)
 	}
 	return all
 }
 
 // checkMemory compares the memory in use that is recorded of the endpoint with the sum of
 // that of its GPUs; where one of them does not show it, none is recorded.
-func checkMemory(t *testing.T, e *evaluator, shown []scraped, at int64) {
+func (p *past) checkMemory(t *testing.T, shown []scraped) {
 	t.Helper()
 	const name = "endpoint:inference_gpu_memory_used_bytes:sum"
-	file, err := alerts.Marshal(alerts.Recording(alerts.Default()))
-	if err != nil {
-		t.Fatal(err)
+	var expr string
+	for _, g := range alerts.Recording(alerts.Default()) {
+		for _, r := range g.Rules {
+			if r.Record == name {
+				expr = r.Expr
+			}
+		}
 	}
-	rules, err := parseRules(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
-	if i < 0 {
+	if expr == "" {
 		t.Fatalf("no rule records %s", name)
 	}
 	used, gpus := map[string]float64{}, 0.0
 	for _, s := range shown {
-		switch s.labels.Get(labels.MetricName) {
+		switch s.labels.Get(model.MetricNameLabel) {
 		case "inference_gpu_memory_used_bytes":
 			used[s.labels.Get("uuid")] = max(used[s.labels.Get("uuid")], s.value)
 		case "inference_endpoint_gpus":
@@ -227,15 +258,13 @@ func checkMemory(t *testing.T, e *evaluator, shown []scraped, at int64) {
 	for _, bytes := range used {
 		want += bytes
 	}
-	found, err := e.query(t.Context(), rules[i], at, at)
+	found := p.ask(t, expr)
 	switch {
-	case err != nil:
-		t.Error(err)
 	case float64(len(used)) != gpus || gpus == 0:
 		if len(found) > 0 {
 			t.Errorf("%d of %v GPUs show their memory, and %v is recorded", len(used), gpus, found)
 		}
-	case len(found) != 1 || math.Abs(found[0].Floats[0].F-want) > 1e-6*want:
+	case len(found) != 1 || math.Abs(found[0].F-want) > 1e-6*want:
 		t.Errorf("recorded %v, want %v", found, want)
 	}
 }
@@ -253,7 +282,7 @@ func gather(t *testing.T, collectors ...prometheus.Collector) []scraped {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			b := labels.NewScratchBuilder(8)
-			b.Add(labels.MetricName, f.GetName())
+			b.Add(model.MetricNameLabel, f.GetName())
 			b.Add("job", "gpus")
 			b.Add("instance", "exporter:9878")
 			for _, l := range m.GetLabel() {
@@ -270,7 +299,7 @@ func gather(t *testing.T, collectors ...prometheus.Collector) []scraped {
 
 // askBoard asks all queries of the board of GPUs and returns how many have data. The names
 // that a panel gives to the series of a query differ.
-func askBoard(t *testing.T, e *evaluator, at int64) int {
+func (p *past) askBoard(t *testing.T) int {
 	t.Helper()
 	type panel struct {
 		Title   string
@@ -282,16 +311,13 @@ func askBoard(t *testing.T, e *evaluator, at int64) int {
 	variables := strings.NewReplacer("$__range", "30m", `=~"$job"`, `=~".*"`, `=~"$instance"`, `=~".*"`, `=~"$gpu"`, `=~".*"`)
 	walk = func(raw []json.RawMessage) {
 		for _, text := range raw {
-			var p panel
-			if err := json.Unmarshal(text, &p); err != nil {
+			var of panel
+			if err := json.Unmarshal(text, &of); err != nil {
 				t.Fatal(err)
 			}
-			walk(p.Panels)
-			for _, q := range p.Targets {
-				found, err := e.query(t.Context(), rule{name: p.Title, expr: variables.Replace(q.Expr), interval: time.Minute}, at, at)
-				if err != nil {
-					t.Error(err)
-				}
+			walk(of.Panels)
+			for _, q := range of.Targets {
+				found := p.ask(t, variables.Replace(q.Expr))
 				if len(found) > 0 {
 					n++
 				}
@@ -302,7 +328,7 @@ func askBoard(t *testing.T, e *evaluator, at int64) int {
 				for _, s := range found {
 					name := regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(q.LegendFormat, func(l string) string { return s.Metric.Get(strings.Trim(l, "{}")) })
 					if names[name] {
-						t.Errorf("%s: two series have the name %q", p.Title, name)
+						t.Errorf("%s: two series have the name %q", of.Title, name)
 					}
 					names[name] = true
 				}

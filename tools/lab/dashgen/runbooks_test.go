@@ -27,8 +27,8 @@ func readFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// runbooks returns the text of each runbook by the name of its alert.
-func runbooks(t *testing.T) map[string]string {
+// runbookPages returns the text of each runbook by the name of its alert.
+func runbookPages(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(runbookDir, "Inference*.md"))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestRunbookQueries(t *testing.T) {
 	block := regexp.MustCompile("(?s)```promql\n(.*?)```")
 	inline := regexp.MustCompile("`(inference_[a-z0-9_]+)`")
 	p := parser.NewParser(parser.Options{})
-	for name, page := range runbooks(t) {
+	for name, page := range runbookPages(t) {
 		for _, m := range block.FindAllStringSubmatch(page, -1) {
 			expr, err := p.ParseExpr(m[1])
 			if err != nil {
@@ -95,7 +95,7 @@ func TestRunbookPanels(t *testing.T) {
 	t.Parallel()
 	boards := boardTitles(t)
 	name := regexp.MustCompile(`\*\*(.+?)\*\*|\*(\w+)\* board`)
-	for alert, page := range runbooks(t) {
+	for alert, page := range runbookPages(t) {
 		board := ""
 		for _, m := range name.FindAllStringSubmatch(page, -1) {
 			switch {
