@@ -104,6 +104,9 @@ func custom(p Panel) any {
 			ShowPoints: ptr(common.VisibilityModeAuto), PointSize: ptr(4.0), SpanNulls: &common.BoolOrFloat64{Bool: ptr(false)},
 			AxisSoftMax: p.SoftMax,
 		}
+		if p.SoftMax == nil && (p.Unit == "none" || p.Unit == "cpm") {
+			c.AxisSoftMax = ptr(1.0) // else the axis of a line at 0 ends at 100
+		}
 		if p.Log {
 			c.ScaleDistribution = &common.ScaleDistributionConfig{Type: common.ScaleDistributionLog, Log: ptr(10.0)}
 		}
