@@ -1,8 +1,8 @@
 // Package alerts makes the recording and alert rules for Prometheus. The files
 // recording.yml and alerts.yml beside it are its output for the default
-// configuration.
+// configuration and the default set of rules; each other set has a file of its name.
 //
-// The rules are rows in rows/*.yml. What an alert asks for follows from few probes:
+// The rules are rows in rows/*.yml, a file for each set. What an alert asks for follows from few probes:
 // the share of bad ones says little without their number, so every rule on a share
 // has a smallest number. Objectives and thresholds are read from the exporter's own
 // metrics, so that the same rules serve all of them.
@@ -35,6 +35,10 @@ type Options struct {
 	// those of the exporter's pages. Empty leaves paths as they are, and the
 	// links to the exporter out.
 	GrafanaURL, ExporterURL string
+	// RunbookURL is put before the names of the pages of runbooks. Empty is DefaultRunbookURL.
+	RunbookURL string
+	// Sets are the names of the sets of rules beside the default one, of those that Sets returns.
+	Sets []string
 	// Modules has the times from one probe to the next by the names of the modules in use.
 	Modules map[string]time.Duration
 }
@@ -44,6 +48,11 @@ func (o Options) Validate() error {
 	for _, name := range o.Keep {
 		if !model.LegacyValidation.IsValidLabelName(name) {
 			return fmt.Errorf("label %q is no label name of Prometheus", name)
+		}
+	}
+	for _, name := range o.Sets {
+		if !slices.Contains(Sets(), name) {
+			return fmt.Errorf("no set of rules %q; sets: %s", name, strings.Join(Sets(), ", "))
 		}
 	}
 	if _, err := regexp.Compile(o.Job); err != nil {
@@ -78,16 +87,36 @@ type Rule struct {
 	Annotations   map[string]string `yaml:"annotations,omitempty"`
 }
 
+// defaultSet is the set that is always there.
+const defaultSet = "default"
+
+// Sets returns the names of the sets of rules that are asked for. Each brings what its alerts need beside the default set.
+func Sets() []string { return []string{"servers", "gpu", "quality", "budgets"} }
+
 // Alerts returns the alert rules. They need those of Recording.
 func Alerts(o Options) []Group {
-	s := readRows(o)
-	return s.made(s.Alerts)
+	var all []Group
+	for _, set := range append([]string{defaultSet}, o.Sets...) {
+		s := readRows(o, set)
+		all = append(all, s.made(s.Alerts)...)
+	}
+	return all
 }
 
 // Recording returns the recording rules, for alerts and dashboards.
 func Recording(o Options) []Group {
-	s := readRows(o)
-	return s.made(s.Recording)
+	var all []Group
+	for _, set := range append([]string{defaultSet}, o.Sets...) {
+		s := readRows(o, set)
+		all = append(all, s.made(s.Recording)...)
+	}
+	return all
+}
+
+// Set returns the rules of one of Sets alone.
+func Set(o Options, name string) []Group {
+	s := readRows(o, name)
+	return append(s.made(s.Recording), s.made(s.Alerts)...)
 }
 
 // Placeholders in expressions, as the head of rows/shared.yml describes them.
@@ -149,7 +178,8 @@ func duration(d time.Duration) string {
 	}
 }
 
-const runbooks = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"
+// DefaultRunbookURL is where the pages of the runbooks are.
+const DefaultRunbookURL = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"
 
 // explainPath is the exporter's own account of an endpoint: its likely cause.
 const explainPath = "/api/v1/endpoints/{{ $labels.endpoint | urlquery }}/explain"

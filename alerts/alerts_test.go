@@ -3,6 +3,7 @@ package alerts
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,7 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
-var update = flag.Bool("update", false, "rewrite recording.yml, alerts.yml, the lists of alerts in docs, the example for Alertmanager and what other tools read")
+var update = flag.Bool("update", false, "rewrite the files of rules, the lists of alerts in docs, the example for Alertmanager and what other tools read")
 
 // TestFilesAreCurrent compares the files with what the package makes.
 func TestFilesAreCurrent(t *testing.T) {
@@ -46,6 +47,9 @@ func TestFilesAreCurrent(t *testing.T) {
 	}
 	f("recording.yml", marshal(Recording(Default())))
 	f("alerts.yml", marshal(Alerts(Default())))
+	for _, set := range Sets() {
+		f(set+".yml", marshal(Set(Default(), set)))
+	}
 	routes, err := Alertmanager(Default())
 	if err != nil {
 		t.Fatal(err)
@@ -55,18 +59,20 @@ func TestFilesAreCurrent(t *testing.T) {
 
 // alertsByName returns the rows of alerts by name, and the names in order.
 func alertsByName() (map[string][]row, []string) {
-	s := readRows(Default())
 	byName := map[string][]row{}
 	var names []string
-	for _, g := range s.Alerts {
-		for _, r := range s.rows(g.Rules, nil) {
-			if r.Alert == "" {
-				continue
+	for _, set := range append([]string{defaultSet}, Sets()...) {
+		s := readRows(Default(), set)
+		for _, g := range s.Alerts {
+			for _, r := range s.rows(g.Rules, nil) {
+				if r.Alert == "" {
+					continue
+				}
+				if byName[r.Alert] == nil {
+					names = append(names, r.Alert)
+				}
+				byName[r.Alert] = append(byName[r.Alert], r)
 			}
-			if byName[r.Alert] == nil {
-				names = append(names, r.Alert)
-			}
-			byName[r.Alert] = append(byName[r.Alert], r)
 		}
 	}
 	return byName, names
@@ -171,6 +177,54 @@ func TestWindows(t *testing.T) {
 	f([]time.Duration{15 * m, 6 * h}, "30m", "24h")
 }
 
+// allSets are the options for the default configuration with all sets.
+func allSets() Options {
+	o := Default()
+	o.Sets = Sets()
+	return o
+}
+
+// TestSetsBringWhatTheyNeed checks that each set goes by series that the exporter has, or that are recorded in it or in
+// the default set, and that no two of its groups have one name.
+func TestSetsBringWhatTheyNeed(t *testing.T) {
+	series := regexp.MustCompile(`\b[a-z]+:inference_\w+:\w+`)
+	recorded := map[string]bool{}
+	add := func(groups []Group) {
+		for _, g := range groups {
+			for _, r := range g.Rules {
+				recorded[r.Record] = true
+			}
+		}
+	}
+	check := func(groups []Group) {
+		for _, g := range groups {
+			for _, r := range g.Rules {
+				for _, name := range series.FindAllString(r.Expr, -1) {
+					if !recorded[name] {
+						t.Errorf("%s: %s%s: no rule records %s", g.Name, r.Record, r.Alert, name)
+					}
+				}
+			}
+		}
+	}
+	groups := append(Recording(Default()), Alerts(Default())...)
+	add(groups)
+	check(groups)
+	common := maps.Clone(recorded)
+	for _, set := range Sets() {
+		recorded = maps.Clone(common)
+		add(Set(Default(), set))
+		check(Set(Default(), set))
+	}
+	names := map[string]bool{}
+	for _, g := range append(Recording(allSets()), Alerts(allSets())...) {
+		if names[g.Name] {
+			t.Errorf("two groups are called %s", g.Name)
+		}
+		names[g.Name] = true
+	}
+}
+
 // alertRules returns the alert rules of all groups.
 func alertRules(o Options) []Rule {
 	var all []Rule
@@ -201,7 +255,7 @@ func recordingRules(o Options) []Rule {
 // TestOptions checks what flags change: what distinguishes clusters, names of jobs
 // and links.
 func TestOptions(t *testing.T) {
-	o := Default()
+	o := allSets()
 	o.Labels, o.Keep, o.Job = []string{"team"}, []string{"cluster", "job"}, "llm-.*"
 	o.GrafanaURL, o.ExporterURL = "https://grafana.example/g/", "https://probes.example"
 	if err := o.Validate(); err != nil {
@@ -246,7 +300,7 @@ func TestOptions(t *testing.T) {
 // TestMutedEndpointsPageNobody checks that every alert on an endpoint leaves muted
 // ones out, by itself or by what it goes by.
 func TestMutedEndpointsPageNobody(t *testing.T) {
-	for _, r := range alertRules(Default()) {
+	for _, r := range alertRules(allSets()) {
 		if !strings.Contains(r.Annotations["summary"], "$labels.endpoint") || strings.Contains(r.Expr, "endpoint:inference_endpoint_down:bool") || strings.Contains(r.Expr, "endpoint:inference_server_hung:count") || r.Alert == "InferenceProbersDisagree" {
 			continue
 		}

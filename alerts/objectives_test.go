@@ -22,11 +22,15 @@ func atLeast(k, n int, p float64) float64 {
 	return sum
 }
 
-var shared = readRows(Options{})
+var shared, quality = readRows(Options{}, defaultSet), readRows(Options{}, "quality")
 
 // number returns a number that the rows have by a name.
 func number(name string) float64 {
-	v, err := strconv.ParseFloat(shared.Let[name], 64)
+	text, ok := shared.Let[name]
+	if !ok {
+		text = quality.Let[name]
+	}
+	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		panic(err)
 	}

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"maps"
@@ -58,6 +59,7 @@ type groupRows struct {
 	Rules    []row  `yaml:"rules"`
 }
 
+// source is the rows of one set, with what the sets share.
 type source struct {
 	options Options
 
@@ -72,11 +74,11 @@ type source struct {
 	Alerts    []groupRows `yaml:"alerts"`
 }
 
-// readRows reads the rows and adds what depends on options. It panics where the files are
+// readRows reads the rows of a set and adds what depends on options. It panics where the files are
 // not as they should be: they are part of the program.
-func readRows(o Options) *source {
-	s := &source{options: o}
-	for _, name := range []string{"shared", "recording", "alerts"} {
+func readRows(o Options, set string) *source {
+	s := &source{options: o, Lists: map[string][]vars{}}
+	for _, name := range []string{"shared", set} {
 		data, err := files.ReadFile("rows/" + name + ".yml")
 		if err == nil {
 			err = yaml.Unmarshal(data, s)
@@ -191,7 +193,7 @@ func (s *source) alert(r row) Rule {
 	}
 	rule.Annotations = map[string]string{
 		"summary": r.Summary, "description": r.Description,
-		"runbook_url": runbooks + r.Alert + ".md", "dashboard": strings.TrimSuffix(s.options.GrafanaURL, "/") + board,
+		"runbook_url": cmp.Or(s.options.RunbookURL, DefaultRunbookURL) + r.Alert + ".md", "dashboard": strings.TrimSuffix(s.options.GrafanaURL, "/") + board,
 	}
 	if s.options.ExporterURL != "" && r.Board == "endpoint" {
 		rule.Annotations["explain"] = strings.TrimSuffix(s.options.ExporterURL, "/") + explainPath

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 
 // unitTests is the part of promtool's format that the tests in tests/ use.
 type unitTests struct {
+	Files []string `yaml:"rule_files"`
 	Order []string `yaml:"group_eval_order"`
 	Tests []struct {
 		Expressions []struct {
@@ -32,9 +34,9 @@ func TestEveryAlertIsTested(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
 	}
-	var groups []string
-	for _, g := range append(Recording(Default()), Alerts(Default())...) {
-		groups = append(groups, g.Name)
+	byFile := map[string][]Group{"recording": Recording(Default()), "alerts": Alerts(Default())}
+	for _, set := range Sets() {
+		byFile[set] = Set(Default(), set)
 	}
 	selector := regexp.MustCompile(`ALERTS\{.*alertname="(\w+)"`)
 	type outcome struct {
@@ -51,6 +53,12 @@ func TestEveryAlertIsTested(t *testing.T) {
 		if err := yaml.Unmarshal(data, &tests); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
+		var groups []string
+		for _, name := range tests.Files {
+			for _, g := range byFile[strings.TrimSuffix(filepath.Base(name), ".yml")] {
+				groups = append(groups, g.Name)
+			}
+		}
 		if d := cmp.Diff(groups, tests.Order); d != "" {
 			t.Errorf("%s: group_eval_order, without which the order is random (-want +got):\n%s", file, d)
 		}
@@ -65,7 +73,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range alertRules(Default()) {
+	for _, r := range alertRules(allSets()) {
 		for _, fires := range []bool{true, false} {
 			if !tested[outcome{r.Alert, fires}] {
 				t.Errorf("no test of %s with fires = %t", r.Alert, fires)

@@ -177,8 +177,8 @@ func objectiveText(m *config.Module) string {
 
 // rulesCommand prints rules for Prometheus, or routes for Alertmanager.
 type rulesCommand struct {
-	file, format string
-	options      alerts.Options // but the labels and modules
+	file, format, sets string
+	options            alerts.Options // but the labels, modules and sets
 }
 
 func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
@@ -186,10 +186,14 @@ func newRulesCommand(c *kingpin.CmdClause) *rulesCommand {
 	c.Flag("config.file", "Configuration file to make the rules for; without it they are for the defaults.").StringVar(&r.file)
 	c.Flag("format", "What to print: rules for Prometheus, the same for mimirtool, routes and inhibitions for Alertmanager, or the objectives of the file for tools that make rules of them: sloth, pyrra, openslo.").
 		Default("prometheus").EnumVar(&r.format, append([]string{"prometheus", "mimir", "alertmanager"}, alerts.SLOFormats()...)...)
+	c.Flag("set", "Sets of rules to print beside the default one, separated by commas: "+strings.Join(alerts.Sets(), ", ")+", or all.").
+		PlaceHolder("SET,...").StringVar(&r.sets)
 	c.Flag("keep-label", "Label that Prometheus adds to all metrics of an exporter and that distinguishes endpoints of the same name, such as cluster. Repeatable.").StringsVar(&r.options.Keep)
 	c.Flag("job", "Regular expression for the names of the scrape jobs of exporters.").Default(alerts.DefaultJob).StringVar(&r.options.Job)
 	c.Flag("grafana-url", "URL of Grafana, put before the links to dashboards.").StringVar(&r.options.GrafanaURL)
 	c.Flag("exporter-url", "URL of the exporter's page, for links from alerts to the probable cause.").StringVar(&r.options.ExporterURL)
+	c.Flag("runbook-url", "URL below which the pages of the runbooks are, for the links from alerts.").
+		Default(alerts.DefaultRunbookURL).StringVar(&r.options.RunbookURL)
 	return r
 }
 
@@ -219,6 +223,13 @@ func (c *rulesCommand) text() ([]byte, error) {
 	}
 	options := c.options
 	options.Labels, options.Modules = of.Labels, of.Modules
+	switch c.sets {
+	case "":
+	case "all":
+		options.Sets = alerts.Sets()
+	default:
+		options.Sets = strings.Split(c.sets, ",")
+	}
 	if err := options.Validate(); err != nil {
 		return nil, usageError{err}
 	}

@@ -205,7 +205,7 @@ func TestWrongPlacesOfSecretsStaySecret(t *testing.T) {
 
 // TestRulesForTheDefaults compares the output with the rules in alerts/.
 func TestRulesForTheDefaults(t *testing.T) {
-	f := func(args ...string) {
+	f := func(sets []string, args ...string) {
 		t.Helper()
 		got := runToEnd(t, append([]string{"rules"}, args...)...)
 		if got.code != cli.ExitOK || got.stderr != "" {
@@ -215,13 +215,18 @@ func TestRulesForTheDefaults(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(got.stdout), &file); err != nil {
 			t.Fatal(err)
 		}
-		want := append(alerts.Recording(alerts.Default()), alerts.Alerts(alerts.Default())...)
+		o := alerts.Default()
+		o.Sets = sets
+		want := append(alerts.Recording(o), alerts.Alerts(o)...)
 		if d := cmp.Diff(want, file.Groups); d != "" {
 			t.Errorf("%q: (-want +got):\n%s", args, d)
 		}
 	}
-	f()
-	f("--config.file=" + writeFile(t, "minimal.yml", "endpoints: [{url: http://localhost:8000}]\n"))
+	f(nil)
+	f(nil, "--config.file="+writeFile(t, "minimal.yml", "endpoints: [{url: http://localhost:8000}]\n"))
+	f([]string{"gpu", "budgets"}, "--set=gpu,budgets")
+	f(alerts.Sets(), "--set=all")
+	refused(t, cli.ExitUsage, []string{`.*no set of rules "gpus"; sets: servers, gpu, quality, budgets`}, "rules", "--set=gpus")
 }
 
 // TestRulesForAConfiguration checks what rules take from a file.

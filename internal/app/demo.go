@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/inference-exporter/inference_exporter/alerts"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
@@ -59,7 +60,7 @@ func (c *demoCommand) run(ctx context.Context, env environment) error {
 	}
 	d, err := newDaemon(cfg, env, daemonOptions{
 		collectors: collectors{probe: true, server: true, gpu: true, simulated: true}, shard: shard{count: 1},
-		metricsPath: "/metrics", links: web.Links{Runbooks: runbooks}, load: func() (*config.Config, error) { return cfg, nil },
+		metricsPath: "/metrics", links: web.Links{Runbooks: alerts.DefaultRunbookURL}, load: func() (*config.Config, error) { return cfg, nil },
 	})
 	if err != nil {
 		return err

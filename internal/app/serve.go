@@ -19,14 +19,13 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
+	"github.com/inference-exporter/inference_exporter/alerts"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
-
-const runbooks = "https://github.com/inference-exporter/inference_exporter/blob/main/docs/runbooks/"
 
 const listenAddress = ":10115"
 
@@ -80,7 +79,7 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 	c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe, /mcp and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").StringsVar(&cmd.hosts)
 	cmd.web = kingpinflag.AddFlags(c, listenAddress)
 	c.Flag("web.runbook-url", "Address below which the pages of the runbooks are, for the links of the status page; empty is no links.").
-		Default(runbooks).StringVar(&cmd.links.Runbooks)
+		Default(alerts.DefaultRunbookURL).StringVar(&cmd.links.Runbooks)
 	c.Flag("web.grafana-url", "Address of the Grafana with the dashboards of this exporter, for the links of the status page.").PlaceHolder("URL").StringVar(&cmd.links.Grafana)
 	c.Flag("web.prometheus-url", "Address of the Prometheus that scrapes this exporter, for the links of the status page.").PlaceHolder("URL").StringVar(&cmd.links.Prometheus)
 	c.Flag("web.trace-url", "Address of a trace, for the links of the status page, with {trace_id} in place of the id, as in https://jaeger.example.com/trace/{trace_id}.").PlaceHolder("URL").StringVar(&cmd.links.Trace)

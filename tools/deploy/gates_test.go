@@ -26,7 +26,10 @@ func checkQuery(t *testing.T, where, query string) {
 		t.Errorf("%s: %v in\n%s", where, err, query)
 		return
 	}
-	known := readFile(t, "../../collector/testdata/names.golden") + strings.ReplaceAll(readFile(t, ruleFiles[0]), "- record: ", "")
+	known := readFile(t, "../../collector/testdata/names.golden")
+	for _, name := range ruleFiles {
+		known += strings.ReplaceAll(readFile(t, name), "- record: ", "")
+	}
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 		if s, ok := n.(*parser.VectorSelector); ok && !regexp.MustCompile(`(?m)^\s*`+regexp.QuoteMeta(s.Name)+`( |$)`).MatchString(known) {
 			t.Errorf("%s: unknown metric %s", where, s.Name)

@@ -12,7 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var ruleFiles = []string{"../../alerts/recording.yml", "../../alerts/alerts.yml"}
+// ruleFiles are all sets of rules: those of records and alerts of the default one first.
+var ruleFiles = []string{
+	"../../alerts/recording.yml", "../../alerts/alerts.yml",
+	"../../alerts/servers.yml", "../../alerts/gpu.yml", "../../alerts/quality.yml", "../../alerts/budgets.yml",
+}
 
 // testMonitors holds that each monitor finds what it is to scrape, under a job
 // that the rules on exporters know, and leaves the labels of the exporter alone.

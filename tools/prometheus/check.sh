@@ -8,8 +8,8 @@ if [ -z "${PROMTOOL:-}" ]; then
 	tools/prometheus/build.sh promtool
 	PROMTOOL=.tools/promtool
 fi
-"$PROMTOOL" check rules --lint=all --lint-fatal alerts/recording.yml alerts/alerts.yml
+"$PROMTOOL" check rules --lint=all --lint-fatal alerts/*.yml
 # The example takes its secrets from the environment; rules have none.
 LLM_API_KEY=x METRICS_PASSWORD=x LLM_AWS_KEY=x OTLP_TENANT=x \
-	go run . rules --config.file=examples/full.yml | "$PROMTOOL" check rules --lint=all --lint-fatal
+	go run . rules --set=all --config.file=examples/full.yml | "$PROMTOOL" check rules --lint=all --lint-fatal
 "$PROMTOOL" test rules alerts/tests/*.yml alerts/testdata/generated/tests.yml

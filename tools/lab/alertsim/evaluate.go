@@ -44,7 +44,7 @@ func (r rule) remembers() bool { return slices.Contains(r.selects, r.name) }
 // of its own: those of a simulation are many times the same and have nothing in
 // common.
 func rulesFor(interval time.Duration) ([]rule, error) {
-	o := alerts.Options{Keep: []string{"endpoint"}, Modules: map[string]time.Duration{"interactive": interval}}
+	o := alerts.Options{Keep: []string{"endpoint"}, Modules: map[string]time.Duration{"interactive": interval}, Sets: alerts.Sets()}
 	var files [][]byte
 	for _, groups := range [][]alerts.Group{alerts.Recording(o), alerts.Alerts(o)} {
 		file, err := alerts.Marshal(groups)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"gopkg.in/yaml.v3"
 
+	"github.com/inference-exporter/inference_exporter/alerts"
 	"github.com/inference-exporter/inference_exporter/collector"
 )
 
@@ -34,14 +36,17 @@ type checker struct {
 }
 
 // newChecker knows the series of the exporter and of the recording rules in a
-// file.
-func newChecker(rulesFile string) (*checker, error) {
+// folder.
+func newChecker(rulesFolder string) (*checker, error) {
 	c := &checker{known: foreign(), parser: parser.NewParser(parser.Options{})}
 	for _, f := range collector.Catalogue() {
 		c.addFamily(f)
 	}
-	if err := c.addRules(rulesFile); err != nil {
-		return nil, fmt.Errorf("read the recording rules: %w", err)
+	// Sets go by the default one.
+	for _, name := range append([]string{"recording", "alerts"}, alerts.Sets()...) {
+		if err := c.addRules(filepath.Join(rulesFolder, name+".yml")); err != nil {
+			return nil, fmt.Errorf("read the recording rules: %w", err)
+		}
 	}
 	return c, nil
 }

@@ -7,7 +7,7 @@ import (
 
 func newTestChecker(t *testing.T) *checker {
 	t.Helper()
-	c, err := newChecker(rulesFile)
+	c, err := newChecker(rulesFolder)
 	if err != nil {
 		t.Fatal(err)
 	}

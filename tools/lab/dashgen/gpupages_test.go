@@ -32,6 +32,13 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
+// allSets are the options for the default configuration with all sets of rules.
+func allSets() alerts.Options {
+	o := alerts.Default()
+	o.Sets = alerts.Sets()
+	return o
+}
+
 // TestGPUsOfPages evaluates the rules and the board of GPUs over the page of each exporter
 // of GPUs that is known, over the GPUs of NVIDIA's driver and over the files of AMD's: they
 // have no error, no two series of a panel have the same name, the alerts are those of the
@@ -71,7 +78,7 @@ func TestGPUsOfPages(t *testing.T) {
 			shown := onEndpoint(gather(t, source(t)...))
 			p := newPast(t, shown, minutes*time.Minute)
 			var got []string
-			for _, g := range alerts.Alerts(alerts.Default()) {
+			for _, g := range alerts.Alerts(allSets()) {
 				for _, r := range g.Rules {
 					if strings.HasPrefix(r.Alert, "InferenceGPU") && len(p.ask(t, r.Expr)) > 0 {
 						got = append(got, r.Alert)
@@ -235,7 +242,7 @@ func (p *past) checkMemory(t *testing.T, shown []scraped) {
 	t.Helper()
 	const name = "endpoint:inference_gpu_memory_used_bytes:sum"
 	var expr string
-	for _, g := range alerts.Recording(alerts.Default()) {
+	for _, g := range alerts.Recording(allSets()) {
 		for _, r := range g.Rules {
 			if r.Record == name {
 				expr = r.Expr

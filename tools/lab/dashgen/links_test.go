@@ -16,7 +16,7 @@ func TestLinks(t *testing.T) {
 			variables[b.UID] = append(variables[b.UID], v.Name)
 		}
 	}
-	files, err := generate(rulesFile)
+	files, err := generate(rulesFolder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 func main() {
 	out := flag.String("out", "../../../dashboards", "folder to write the dashboards to")
-	rules := flag.String("rules", "../../../alerts/recording.yml", "the recording rules that the dashboards use")
+	rules := flag.String("rules", "../../../alerts", "folder with the rules that the dashboards use")
 	flag.Parse()
 	if err := write(*out, *rules); err != nil {
 		fmt.Fprintln(os.Stderr, "dashgen:", err)
@@ -28,8 +28,8 @@ func fileName(b Board) string { return b.UID[len("ie-"):] + ".json" }
 
 // write generates all dashboards and writes them to a folder. None is written
 // where one is wrong.
-func write(folder, rulesFile string) error {
-	files, err := generate(rulesFile)
+func write(folder, rulesFolder string) error {
+	files, err := generate(rulesFolder)
 	if err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func write(folder, rulesFile string) error {
 }
 
 // generate returns the dashboards by the names of their files.
-func generate(rulesFile string) (map[string][]byte, error) {
-	c, err := newChecker(rulesFile)
+func generate(rulesFolder string) (map[string][]byte, error) {
+	c, err := newChecker(rulesFolder)
 	if err != nil {
 		return nil, err
 	}

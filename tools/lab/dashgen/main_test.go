@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	folder    = "../../../dashboards"
-	rulesFile = "../../../alerts/recording.yml"
+	folder      = "../../../dashboards"
+	rulesFolder = "../../../alerts"
 )
 
 // The dashboards in the repository are those that the program writes.
 func TestDashboardsAreCurrent(t *testing.T) {
-	want, err := generate(rulesFile)
+	want, err := generate(rulesFolder)
 	if err != nil {
 		t.Fatal(err)
 	}

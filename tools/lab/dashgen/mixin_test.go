@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-jsonnet"
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/alerts"
 )
 
 // evaluated returns what an expression about the mixin is.
@@ -34,21 +36,27 @@ func decoded(t *testing.T, text []byte) (v any) {
 // TestMixin checks that the mixin has all rules and dashboards as they are in the files,
 // by the reader of YAML that Prometheus uses, and adds to those of another mixin.
 func TestMixin(t *testing.T) {
-	for expression, file := range map[string]string{"mixin.prometheusRules": "recording.yml", "mixin.prometheusAlerts": "alerts.yml"} {
-		text, err := os.ReadFile(filepath.Join("../../../alerts", file))
-		if err != nil {
-			t.Fatal(err)
+	for expression, names := range map[string][]string{"mixin.prometheusRules": {"recording"}, "mixin.prometheusAlerts": append([]string{"alerts"}, alerts.Sets()...)} {
+		var want struct {
+			Groups []any `json:"groups" yaml:"groups"`
 		}
-		var groups any
-		if err := yaml.Unmarshal(text, &groups); err != nil {
-			t.Fatal(err)
+		for _, name := range names {
+			text, err := os.ReadFile(filepath.Join(rulesFolder, name+".yml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := want.Groups
+			if err := yaml.Unmarshal(text, &want); err != nil {
+				t.Fatal(err)
+			}
+			want.Groups = append(before, want.Groups...)
 		}
-		asJSON, err := json.Marshal(groups)
+		asJSON, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(decoded(t, asJSON), evaluated(t, expression)); d != "" {
-			t.Errorf("%s is not %s (-want +got):\n%s", expression, file, d)
+			t.Errorf("%s is not %v (-want +got):\n%s", expression, names, d)
 		}
 	}
 	boards := evaluated(t, "mixin.grafanaDashboards").(map[string]any)

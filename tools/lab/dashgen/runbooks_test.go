@@ -81,7 +81,7 @@ func knownMetrics(t *testing.T) map[string]bool {
 			known[m[1]+suffix] = true
 		}
 	}
-	for _, g := range append(alerts.Recording(alerts.Default()), alerts.Alerts(alerts.Default())...) {
+	for _, g := range append(alerts.Recording(allSets()), alerts.Alerts(allSets())...) {
 		for _, r := range g.Rules {
 			known[r.Record] = true
 		}

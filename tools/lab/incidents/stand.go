@@ -104,7 +104,7 @@ func (s *stand) startMonitoring(ctx context.Context) error {
 	s.webhook = &http.Server{Handler: s.notes, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.webhook.Serve(listener) }()
 
-	rules, err := s.printed(ctx, "rules", "--config.file=main.yml", "--keep-label=cluster")
+	rules, err := s.printed(ctx, "rules", "--set=all", "--config.file=main.yml", "--keep-label=cluster")
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func newPrometheus(t *testing.T, intervals map[string]time.Duration) *prometheus
 		}
 	})
 	p := &prometheus{head: head, query: parser.NewParser(parser.Options{}), wanted: map[string]bool{}}
-	p.loadRules(t, alerts.Options{Modules: intervals})
+	p.loadRules(t, alerts.Options{Modules: intervals, Sets: alerts.Sets()})
 	return p
 }
 
