@@ -54,7 +54,7 @@ func newChecker(rulesFolder string) (*checker, error) {
 // foreign are the series of others: Prometheus and its discovery, and
 // client_golang's collectors of the process and the runtime.
 func foreign() map[string]series {
-	alert := setOf("alertname", "severity", "category", "endpoint", "model", "instance", "gpu", "job")
+	alert := setOf("alertname", "severity", "category", "scope", "endpoint", "model", "instance", "gpu", "job")
 	known := map[string]series{
 		"ALERTS":           {labels: alert.with("alertstate")},
 		"ALERTS_FOR_STATE": {labels: alert},
@@ -305,7 +305,7 @@ func (c *checker) walkCall(e *parser.Call) (labelSet, error) {
 	switch e.Func.Name {
 	case "histogram_quantile":
 		delete(left, "le")
-	case "label_replace":
+	case "label_replace", "label_join":
 		if to, ok := e.Args[1].(*parser.StringLiteral); ok {
 			left[to.Val] = true
 		}

@@ -25,10 +25,12 @@ func emit(b Board) ([]byte, error) {
 	d.GraphTooltip = ptr(dashboard.DashboardCursorSyncCrosshair)
 	d.Time = &dashboard.DashboardDashboardTime{From: b.From, To: "now"}
 	d.Refresh = ptr(cmp.Or(b.Refresh, "30s"))
-	d.Links = []dashboard.DashboardLink{{
-		Title: "Inference", Type: dashboard.DashboardLinkTypeDashboards, Icon: "external link", Tags: []string{boardTag},
-		IncludeVars: true, KeepTime: true,
-	}}
+	for _, other := range boards() {
+		if other.UID != b.UID {
+			d.Links = append(d.Links, links([]Link{toBoard(b, other)})...)
+			d.Links[len(d.Links)-1].KeepTime = true
+		}
+	}
 	for _, v := range b.Variables {
 		d.Templating.List = append(d.Templating.List, emitVariable(v))
 	}

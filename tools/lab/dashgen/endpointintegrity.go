@@ -13,10 +13,10 @@ func endpointIntegrity() []Panel {
 			Worry: "it rises over the dashed line: users see garbage in answers that look good to every other measure.", Alerts: []string{"InferenceAnswersCorrupted"},
 			Queries: []Query{
 				{
-					Expr: findings("1h") + " / on (module) group_left () " +
+					Expr: "(" + findings("1h") + " > 0) / on (module) group_left () " +
 						sumIncrease("module", "1h", "inference_probe_integrity_answers_total", ofEndpoint), Legend: "{{finding}} {{module}}",
 				},
-				{Expr: "max by (module, finding) (" + ofEndpoint.of("inference_probe_integrity_usual_ratio") + ")", Legend: "usual {{finding}} {{module}}", Limit: true},
+				{Expr: "max by (module, finding) (" + ofEndpoint.of("inference_probe_integrity_usual_ratio") + ")", Legend: "usual {{finding}} {{module}}", Reference: true},
 			},
 			Min: ptr(0.0), NoValue: none,
 		},

@@ -8,7 +8,7 @@ func bounds(name string) []Query {
 	}
 	return []Query{
 		{Expr: of(`stat="estimate"`), Legend: "{{module}}"},
-		{Expr: of(`stat=~"lower|upper"`), Legend: "{{stat}} {{module}}", Limit: true},
+		{Expr: of(`stat=~"lower|upper"`), Legend: "{{stat}} {{module}}", Reference: true},
 	}
 }
 
@@ -38,7 +38,7 @@ func endpointPrompts() []Panel {
 				{Expr: "avg by (module) (" + ofEndpoint.of("inference_probe_prefix_cache_hit_ratio") + ")", Legend: "{{module}}"},
 				{
 					Expr: sumRate("module", "1h", "inference_probe_cold_cached_total", ofEndpoint) + " / " +
-						sumRate("module", "1h", "inference_probe_results_total", ofEndpoint, `prefix="cold"`, `outcome="success"`), Legend: "cold probes cached {{module}}",
+						"(" + sumRate("module", "1h", "inference_probe_results_total", ofEndpoint, `prefix="cold"`, `outcome="success"`) + " > 0)", Legend: "cold probes cached {{module}}",
 				},
 			},
 			Min: ptr(0.0), NoValue: "the replies do not report it",
@@ -144,17 +144,18 @@ func endpointBursts() []Panel {
 // model that gives them.
 func endpointQuality() []Panel {
 	const noChecks = "no module checks answers"
+	const checks = "inference_probe_checks_total"
+	right := func(window string) string {
+		return "sum by (module) (rate(" + ofProbes.of(checks, `verdict=~"correct|valid"`) + window + ")) / (sum by (module) (rate(" + ofProbes.of(checks) + window + ")) > 0)"
+	}
 	return []Panel{
 		{
 			Title: "Right answers", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
-			What: "Share of the checked answers of an hour that are as expected, and the usual share of the seven days before. A small model need not know everything: what matters is the change.", By: ByProbe,
+			What: "Share of the checked answers of an hour that are as expected, and of the seven days to the end of the chosen range. A small model need not know everything: what matters is the change.", By: ByProbe,
 			Worry: "it falls below the dashed line by more than it usually varies.", Alerts: []string{"InferenceQualityDrop"},
 			Queries: []Query{
-				{
-					Expr: sumRate("module", "1h", "inference_probe_checks_total", ofProbes, `verdict=~"correct|valid"`) + " / " +
-						sumRate("module", "1h", "inference_probe_checks_total", ofProbes), Legend: "{{module}}",
-				},
-				{Expr: "1 - max by (module) (" + ofRecorded.of("module:inference_probe_checks_missed:usual7d") + ")", Legend: "usual {{module}}", Limit: true},
+				{Expr: right("[1h]"), Legend: "{{module}}"},
+				{Expr: right("[7d] @ end()"), Legend: "usual {{module}}", Reference: true},
 			},
 			Min: ptr(0.0), NoValue: noChecks,
 		},
@@ -162,7 +163,7 @@ func endpointQuality() []Panel {
 			Title: "Answers that are not right", Viz: TimeSeries, Unit: "suffix: /h", Width: 8, Height: 8, Stacked: true,
 			What: "Checked answers of the last hour that are not as expected, by what they came to: other content (wrong), another form (wrong_format), declined (refused), or in a loop (repetition). Of tool calls and JSON: not JSON (bad_json), not by the schema (bad_schema), another function (wrong_tool), none (no_call), in the text (leaked_into_content), cut (truncated).", By: ByProbe,
 			Worry: "repetition or refused appear: a chat template, a sampling default or the weights changed; or leaked_into_content or bad_json do: a tool parser of the server is broken, or does not fit the model.", Alerts: []string{"InferenceQualityDrop"},
-			Queries: []Query{{Expr: sumIncrease("verdict", "1h", "inference_probe_checks_total", ofProbes, `verdict!~"correct|valid"`), Legend: "{{verdict}}"}},
+			Queries: []Query{{Expr: sumIncrease("verdict", "1h", checks, ofProbes, `verdict!~"correct|valid"`) + " > 0", Legend: "{{verdict}}"}},
 			Named:   verdictColors, Min: ptr(0.0), NoValue: noChecks,
 		},
 		{

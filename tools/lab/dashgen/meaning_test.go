@@ -19,27 +19,46 @@ func titled(panels []Panel, title string) string {
 	return ""
 }
 
-// worstStates is of twelve endpoints, of which the ten worst have a row: first the one that has just
-// gone down, though the others failed more in the hours before.
-func worstStates() string {
-	series := `
-		success{endpoint="E",module="x"} 1x60
-		last{endpoint="E",module="x"} 0+60x60
-		bad{endpoint="E"} `
-	script := `
-		load 1m
-		success{endpoint="down",module="x"} 1x55 0x5
-		last{endpoint="down",module="x"} 0+60x55 3300x5
-		bad{endpoint="down"} 0x55 0.1x5`
-	want := `
+// disagreement is of endpoints whose exporters do not agree. As exporters have it, all states of
+// an endpoint are exported, one of them with 1.
+func disagreement() string {
+	script := "load 1m\n"
+	add := func(instance, endpoint, state, since string) {
+		for _, s := range endpointStates {
+			if s.Text != notProbed {
+				value := 0
+				if s.Text == state {
+					value = 1
+				}
+				script += fmt.Sprintf("\t\tstate of{endpoint=%q,instance=%q,state=%q} %dx60\n", endpoint, instance, s.Text, value)
+			}
+		}
+		script += fmt.Sprintf("\t\tsince of{endpoint=%q,instance=%q} %sx60\n", endpoint, instance, since)
+		script += fmt.Sprintf("\t\tinfo of{endpoint=%q,instance=%q} 1x60\n\t\tlast of{endpoint=%q,instance=%q} 1x60\n", endpoint, instance, endpoint, instance)
+	}
+	add("a", "one sees it down", "down", "3000")
+	add("b", "one sees it down", "up", "100")
+	add("a", "both see it down", "down", "3000")
+	add("b", "both see it down", "flapping", "2900")
+	add("a", "one has no result yet", "waiting", "3500")
+	add("b", "one has no result yet", "degraded", "1800")
+	add("a", "muted by one", "muted", "1200")
+	add("b", "muted by one", "down", "1100")
+	// The exporter of this one died after half an hour.
+	return script + `		info of{endpoint="exporter is dead",instance="c"} 1x30 stale
+		last of{endpoint="exporter is dead",instance="c"} 1x60
+`
+}
 
-		eval instant at 1h QUERY
-		{model="m",endpoint="down"} 0`
-	for i := range 11 {
-		name := fmt.Sprintf("e%d", i)
-		script += strings.ReplaceAll(series, "E", name) + fmt.Sprintf("%vx60", 0.2+float64(i)/100)
+// latestStates is of twelve endpoints that are down; the ten that changed last have a row.
+func latestStates() string {
+	script, want := "load 1m\n", "\n\t\teval instant at 1h QUERY"
+	for i := range 12 {
+		labels := fmt.Sprintf(`{endpoint="e%d",instance="a"`, i)
+		script += "\t\tstate of" + labels + `,state="down"} 1x60` + "\n\t\tinfo of" + labels + "} 1x60\n\t\tlast of" + labels + "} 1x60\n"
+		script += fmt.Sprintf("\t\tsince of%s} %dx60\n", labels, 1000+i)
 		if i >= 2 {
-			want += strings.ReplaceAll("\n{model=\"m\",endpoint=\"E\"} 0.5", "E", name)
+			want += fmt.Sprintf("\n\t\t{endpoint=\"e%d\"} 6", i)
 		}
 	}
 	return script + want
@@ -49,8 +68,8 @@ func worstStates() string {
 func TestMeaning(t *testing.T) {
 	variables := strings.NewReplacer("$job", ".*", "$model", ".*", "$endpoint", ".*", "$instance", ".*", "\n", " ")
 	short := strings.NewReplacer(
-		"success{", `inference_probe_success{job="j",model="m",`, "last{", `inference_probe_last_success_timestamp_seconds{job="j",model="m",`,
-		"bad{", `module:inference_probe_slo_bad:ratio_rate5m{model="m",slo="availability",`,
+		"state of{", `inference_endpoint_state{job="j",`, "since of{", `inference_endpoint_state_since_timestamp_seconds{job="j",`,
+		"info of{", `inference_endpoint_info{job="j",model="m",`, "last of{", `instance:inference_endpoint_info:last{job="j",model="m",`,
 		"slo{", `{model="m",endpoint="e",slo="availability",`, "of{", `{job="j",model="m",`,
 	)
 	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, promqltest.DefaultMaxSamplesPerQuery)
@@ -65,41 +84,49 @@ func TestMeaning(t *testing.T) {
 		script = "load 1m\n\tbeginning 1\n\n" + short.Replace(script)
 		promqltest.RunTest(t, strings.ReplaceAll(script, "QUERY", variables.Replace(query)), engine)
 	}
-	// Two minutes are the limit without a success. Without a probe that ended and without a failure
-	// there is no verdict.
-	f(endpointState(), `
+	// Exporters agree as alerts do: an endpoint is as well as the one that sees it best, of those that
+	// have a result.
+	f(endpointState(), disagreement()+`
+		eval instant at 1h QUERY
+		{endpoint="one sees it down"} 2
+		{endpoint="both see it down"} 5
+		{endpoint="one has no result yet"} 4
+		{endpoint="muted by one"} 1
+		{endpoint="exporter is dead"} 9`)
+	f(countOf("flapping", "down"), disagreement()+`
+		eval instant at 1h QUERY
+		{} 1`)
+	f(countOf(notProbed, notProbed), disagreement()+`
+		eval instant at 1h QUERY
+		{} 1`)
+	// Since when is that of the exporters that say so; of a dead one, when it was last seen.
+	f(stateSince(endpointState()), disagreement()+`
+		eval instant at 1h QUERY
+		{endpoint="one sees it down"} 100
+		{endpoint="both see it down"} 2900
+		{endpoint="one has no result yet"} 1800
+		{endpoint="muted by one"} 1200
+		{endpoint="exporter is dead"} 1800`)
+	f(stateSince(notUp()), disagreement()+`
+		eval instant at 1h QUERY
+		{endpoint="both see it down"} 2900
+		{endpoint="one has no result yet"} 1800
+		{endpoint="muted by one"} 1200
+		{endpoint="exporter is dead"} 1800`)
+	f(grafana.Replace(titled(fleetStates(), "State over time")), latestStates())
+	// What only pends is not there. Critical has the highest rank.
+	f(firing(), `
 		load 1m
-		success{endpoint="fresh outage",module="x"} 0x10
-		last{endpoint="fresh outage",module="x"} 420x10
-		bad{endpoint="fresh outage"} 0.5x10
-		success{endpoint="one failure",module="x"} 0x10
-		last{endpoint="one failure",module="x"} 540x10
-		bad{endpoint="one failure"} 0.5x10
-		success{endpoint="other module answers",module="x"} 0x10
-		last{endpoint="other module answers",module="x"} 100x10
-		bad{endpoint="other module answers",module="x"} 1x10
-		success{endpoint="other module answers",module="y"} 1x10
-		last{endpoint="other module answers",module="y"} 590x10
-		bad{endpoint="other module answers",module="y"} 0x10
-		success{endpoint="never answered",module="x"} 0x10
-		success{endpoint="all failed",module="x"} 0x10
-		last{endpoint="all failed",module="x"} 590x10
-		bad{endpoint="all failed"} 1x10
-		success{endpoint="well",module="x"} 1x10
-		last{endpoint="well",module="x"} 590x10
-		bad{endpoint="well"} 0x10
-		success{endpoint="no verdict",module="x"} 1x10
-		last{endpoint="no verdict",module="x"} 100x10
+		ALERTS{alertname="InferenceEndpointDown",severity="critical",endpoint="e",scope="host h",alertstate="firing"} 1x10
+		ALERTS_FOR_STATE{alertname="InferenceEndpointDown",severity="critical",endpoint="e",scope="host h"} 300x10
+		ALERTS{alertname="InferenceGPUXID",severity="warning",instance="i",gpu="0",alertstate="firing"} 1x10
+		ALERTS_FOR_STATE{alertname="InferenceGPUXID",severity="warning",instance="i",gpu="0"} 400x10
+		ALERTS{alertname="InferenceProbeStale",severity="info",endpoint="other",alertstate="pending"} 1x10
+		ALERTS_FOR_STATE{alertname="InferenceProbeStale",severity="info",endpoint="other"} 500x10
 
 		eval instant at 10m QUERY
-		{model="m",endpoint="fresh outage"} 0
-		{model="m",endpoint="one failure"} 0.5
-		{model="m",endpoint="other module answers"} 0.5
-		{model="m",endpoint="never answered"} 0
-		{model="m",endpoint="all failed"} 0
-		{model="m",endpoint="well"} 1`)
-	states := fleetStates().Queries
-	f(grafana.Replace(states[len(states)-1].Expr), worstStates())
+		{rank="3",severity="critical",alertname="InferenceEndpointDown",alert="EndpointDown",endpoint="e",scope="host h",of="e",board="endpoint"} 300000
+		{rank="2",severity="warning",alertname="InferenceGPUXID",alert="GPUXID",instance="i",gpu="0",of="i 0",board="gpu"} 400000`)
 	// A quarter of the probes bad uses up half of a budget of a half in the days that there are: all
 	// 30 of them, or three. A half uses up twice one of a quarter: each module has its own.
 	f(budgetLeft(), `
@@ -120,7 +147,7 @@ func TestMeaning(t *testing.T) {
 		slo{module="new"} 0.95`)
 	// Of four endpoints, those of a dead exporter are not covered, though the probes of the other
 	// one all ran.
-	f(titled(fleetStats(), "Prober coverage"), `
+	f(titled(fleetNow(), "Prober coverage"), `
 		load 1m
 		instance:inference_endpoint_info:lastof{endpoint="a",instance="alive"} 1x30
 		instance:inference_endpoint_info:lastof{endpoint="b",instance="dead"} 1x30

@@ -97,8 +97,6 @@ type Panel struct {
 	// Matrix makes a table with a row for each value of one label and a
 	// column for each value of another.
 	Matrix *Matrix
-	// Names makes a stat show the name of the series and not its value.
-	Names bool
 	// Spark draws the time range behind each figure of a stat.
 	Spark bool
 	// Log makes the axis logarithmic.
@@ -162,6 +160,8 @@ type Column struct {
 	// Width is in pixels; without one, a value is as wide as its heading and a
 	// label takes what is left.
 	Width float64
+	// Hidden columns are for links.
+	Hidden bool
 }
 
 // Matrix names the labels that become the rows and the columns of a table.

@@ -1,7 +1,15 @@
 package main
 
+import (
+	"slices"
+	"strings"
+)
+
 // noProber is shown where there is no data of probes: that is not good news.
-const noProber = "no data: is the prober up?"
+const noProber = "no probe ended in this time, or none succeeded"
+
+// noEndpoint is shown where there is a value for each endpoint that is known.
+const noEndpoint = "no exporter has such an endpoint"
 
 // noneOfProbes is shown where there may be no series because nothing has happened yet.
 const noneOfProbes = "none, if there was a probe"
@@ -35,11 +43,12 @@ func proberVariable() Variable {
 	return Variable{Name: "instance", Label: "Instance", Query: `label_values(inference_exporter_build_info{job=~"$job"}, instance)`}
 }
 
-// alertsFiring is when each alert that fires now became active. Each series has
-// one value however long it fires, so the mark is a line and not a region.
+// alertsFiring is when each alert that fires now became active. The first of
+// several that differ in other labels counts: Grafana draws a value that goes back
+// as a region, and the latest of them goes back as they come and go.
 func alertsFiring(matchers string) string {
 	const by = "alertname, severity, endpoint, instance, gpu"
-	return "max by (" + by + ") (ALERTS_FOR_STATE{" + matchers + "}) and on (" + by + `) ALERTS{alertstate="firing",` + matchers + "}"
+	return "min by (" + by + ") (ALERTS_FOR_STATE{" + matchers + "}) and on (" + by + `) ALERTS{alertstate="firing",` + matchers + "}"
 }
 
 // alertMark shows when the alerts of the chosen endpoints became active.
@@ -71,7 +80,7 @@ func gpuAlertMark() Mark {
 func changeMark() Mark {
 	return Mark{
 		Name: "Fingerprint changes", Color: "orange", Title: "{{source}} changed", Text: "{{endpoint}} {{module}}", Tags: "source",
-		Expr: "max by (endpoint, module, source) (" + ofEndpoint.of("inference_probe_identity_last_change_timestamp_seconds") + ")",
+		Expr: "min by (endpoint, module, source) (" + ofEndpoint.of("inference_probe_identity_last_change_timestamp_seconds") + ")",
 	}
 }
 
@@ -79,7 +88,7 @@ func changeMark() Mark {
 func stepMark() Mark {
 	return Mark{
 		Name: "Steps", Color: "yellow", Title: "{{metric}} changed for good", Text: "{{endpoint}} {{module}} {{prefix}}", Tags: "metric",
-		Expr: "max by (endpoint, module, prefix, metric) (" + ofEndpoint.of("inference_probe_step_timestamp_seconds") + ")",
+		Expr: "min by (endpoint, module, prefix, metric) (" + ofEndpoint.of("inference_probe_step_timestamp_seconds") + ")",
 	}
 }
 
@@ -108,6 +117,13 @@ func exporterMark() Mark {
 		Name: "Exporter restarts", Color: "purple", Title: "exporter restarted", Text: "{{instance}}", Tags: "job",
 		Expr: ofJob.of("process_start_time_seconds"),
 	}
+}
+
+// proberMark shows when the exporters of the chosen endpoints started.
+func proberMark() Mark {
+	m := exporterMark()
+	m.Expr += " and on (job, instance) " + ofEndpoint.of("inference_endpoint_info")
+	return m
 }
 
 // off turns marks off until the reader turns them on: those of many endpoints
@@ -153,6 +169,19 @@ func fromRow(uid, title string) Link {
 // fromBoard links a panel to a board with the endpoint of this one.
 func fromBoard(uid, title string) Link {
 	return Link{title, "/d/" + uid + "?" + kept + "&${endpoint:queryparam}"}
+}
+
+// toBoard links a board to another one, with the values of the variables that
+// both have. A variable of which one board allows all values and the other one
+// does not is none of these.
+func toBoard(from, to Board) Link {
+	var shared []string
+	for _, v := range from.Variables {
+		if slices.Contains(to.Variables, v) {
+			shared = append(shared, "${"+v.Name+":queryparam}")
+		}
+	}
+	return Link{strings.TrimPrefix(to.Title, "Inference / "), "/d/" + to.UID + "?" + strings.Join(shared, "&")}
 }
 
 // gpuFromRow links a row of a table with the columns instance and gpu to the

@@ -175,9 +175,6 @@ func options(p Panel) any {
 			PercentChangeColorMode: common.PercentChangeColorModeStandard,
 			Text:                   &common.VizTextDisplayOptions{TitleSize: ptr(14.0), ValueSize: ptr(28.0)},
 		}
-		if p.Names {
-			o.TextMode = common.BigValueTextModeName
-		}
 		if p.Spark {
 			o.GraphMode = common.BigValueGraphModeArea
 		}
@@ -360,6 +357,9 @@ func (c *Column) properties() []dashboard.DynamicConfigValue {
 	}
 	if c.Label != "" {
 		out = append(out, property("custom.filterable", true))
+	}
+	if c.Hidden {
+		out = append(out, property("custom.hidden", true))
 	}
 	if len(c.States) > 0 {
 		out = append(out, property("mappings", mappings(c.States)))

@@ -9,11 +9,13 @@ import (
 type scope string
 
 // The scopes. Recorded series have no job: several probers of an endpoint add
-// up in them. Bursts of requests overload an endpoint on purpose: ofProbes leaves
+// up in them. States have no model, which is not known after a restart during an
+// outage. Bursts of requests overload an endpoint on purpose: ofProbes leaves
 // them out, for what shows how users are served.
 const (
 	ofEndpoint scope = `job=~"$job",model=~"$model",endpoint=~"$endpoint"`
 	ofProbes   scope = ofEndpoint + `,concurrency=""`
+	ofState    scope = `job=~"$job",endpoint=~"$endpoint"`
 	ofRecorded scope = `model=~"$model",endpoint=~"$endpoint"`
 	ofModel    scope = `model=~"$model"`
 	ofGPU      scope = `job=~"$job",instance=~"$instance",gpu=~"$gpu"`
@@ -115,3 +117,6 @@ func budgetLeft() string {
 func worst(n int, by, expr, choice string) string {
 	return fmt.Sprintf("%s and on (%s) topk(%d, max by (%s) (%s))", expr, by, n, by, choice)
 }
+
+// budgetSteps colour what is left of an error budget.
+func budgetSteps() []Step { return []Step{{lowest, "red"}, {0.25, "yellow"}, {0.5, "green"}} }

@@ -82,7 +82,7 @@ func (p *panel) add(legend string, series []stand.Series) {
 
 // targets returns the legends of lines that nothing measured.
 func targets() []string {
-	return []string{"objective", "14.4 x budget", "6 x budget", "ceiling of one sequence"}
+	return []string{"objective"}
 }
 
 var label = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)

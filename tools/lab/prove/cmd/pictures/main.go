@@ -39,13 +39,13 @@ func pictures() []picture {
 	main := map[string]string{"job": ".*", "model": ".*", "endpoint": stand.Main}
 	return []picture{
 		{"fleet", fleet, []string{
-			"State by endpoint", "Bad probes, 5 minutes", "Failures by outcome", "Bad probes, 1 hour",
+			"State over time", "Endpoints by probable cause", "Endpoints that miss an objective",
 		}},
 		{"endpoint", main, []string{
-			"TTFT of the probes", "What is proven of the p99 of TTFT",
-			"Phases of a probe", "TTFT outside and inside",
+			"State over time", "TTFT of the probes",
+			"TTFT in parts", "Phases of a probe",
 			"TPOT", "Output speed",
-			"Failures by outcome", "Burn rate, 5 minutes and 1 hour",
+			"Failures by outcome", "What is proven of the p99 of TTFT",
 		}},
 	}
 }

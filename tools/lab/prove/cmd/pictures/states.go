@@ -10,8 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// states draws a row for each line, colored by its value: 1 is fine, 0 is not,
-// and what lies between is neither.
+// states draws a row for each line, colored by its value: the code of a state.
 type states []line
 
 // newStates returns rows in the order of their names, the first on top.
@@ -40,11 +39,8 @@ func (s states) Plot(c draw.Canvas, p *plot.Plot) {
 
 // addStates explains the colors.
 func addStates(l *plot.Legend) {
-	for _, s := range []struct {
-		name  string
-		value float64
-	}{{"ok", 1}, {"degraded", 0.5}, {"down", 0}} {
-		l.Add(s.name, swatch{stateColor(s.value)})
+	for _, s := range known() {
+		l.Add(s.name, swatch{s.color})
 	}
 }
 
@@ -57,14 +53,32 @@ func (s swatch) Thumbnail(c *draw.Canvas) {
 	c.Fill(c.Rectangle.Path())
 }
 
-func stateColor(v float64) color.Color {
-	switch {
-	case v >= 0.99:
-		return color.RGBA{0x3c, 0xa6, 0x5e, 0xff}
-	case v <= 0.01:
-		return alarm
+// state is a state of an endpoint by its code on the boards.
+type state struct {
+	code  float64
+	name  string
+	color color.Color
+}
+
+// known returns the states that the test setup has.
+func known() []state {
+	return []state{
+		{2, "up", color.RGBA{0x3c, 0xa6, 0x5e, 0xff}},
+		{3, "slow", color.RGBA{0xf2, 0xcc, 0x3d, 0xff}},
+		{4, "degraded", color.RGBA{0xe8, 0x8a, 0x3d, 0xff}},
+		{5, "flapping", color.RGBA{0x8f, 0x1f, 0x1f, 0xff}},
+		{6, "down", alarm},
+		{8, "waiting", color.RGBA{0x8f, 0xb8, 0xde, 0xff}},
 	}
-	return color.RGBA{0xe8, 0xa3, 0x3d, 0xff}
+}
+
+func stateColor(code float64) color.Color {
+	for _, s := range known() {
+		if s.code == code {
+			return s.color
+		}
+	}
+	return ruling
 }
 
 // names marks each row with the first word of its legend.
