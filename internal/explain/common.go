@@ -12,11 +12,19 @@ import (
 // Factor is what endpoints can have in common, of one of Kinds.
 type Factor struct{ Kind, Value string }
 
+// String returns a factor as people say it, as in "host gpu-3".
+func (f Factor) String() string { return strings.TrimSpace(f.Kind + " " + f.Value) }
+
+// Explains reports whether endpoints with the factor may all fail with a cause for it: a key has to do with few.
+func (f Factor) Explains(c Cause) bool {
+	return f.Kind != "key" || c == Credentials || c == Quota
+}
+
 // Kinds returns the kinds of factors, those that say more first. Kinds that are names of labels are taken from the
 // labels of the endpoints.
 func Kinds() []string {
 	return []string{
-		"gateway", "gpu", "host", "node", "rack", "cluster", "zone", "availability_zone", "region", "location", "datacenter", "dns",
+		"gateway", "gpu", "host", "node", "rack", "cluster", "zone", "availability_zone", "region", "location", "datacenter", "domain", "key",
 	}
 }
 
@@ -40,10 +48,12 @@ type Shared struct {
 	// Cause is that of each of them alone.
 	Cause Cause
 	// Endpoints fail, sorted; All is how many have the factor. Outside is how many others there are, OutsideFailing
-	// how many of those fail in the same way.
+	// how many of those fail in the same way since the same time.
 	Endpoints               []string
 	All                     int
 	Outside, OutsideFailing int
+
+	first, last time.Time // when the first and the last of them began to fail
 }
 
 const (
@@ -52,6 +62,25 @@ const (
 	// mostly is the share of the endpoints with a factor that must fail.
 	mostly = 0.8
 )
+
+// fewest returns how many endpoints that fail at once are no chance.
+func (f Factor) fewest() int {
+	if isMachine(f.Kind) {
+		return 2
+	}
+	return 3
+}
+
+// isBetter reports whether what endpoints have in common says more of those of both than something else: what is more
+// general only if it has clearly more of them.
+func (s *Shared) isBetter(than *Shared) bool {
+	rank := append(Kinds(), Everything)
+	mine, others := float64(len(s.Endpoints)), float64(len(than.Endpoints))
+	if slices.Index(rank, s.Kind) < slices.Index(rank, than.Kind) {
+		return mine >= mostly*others
+	}
+	return mostly*mine > others
+}
 
 // classOf returns what a cause looks like to several endpoints: "" is one that they cannot have in common.
 func classOf(c Cause) Cause {
@@ -73,7 +102,7 @@ func isMachine(kind string) bool {
 func InCommon(peers []Peer) map[string]*Shared {
 	var all []*Peer // of which something is known
 	byFactor := map[Factor][]*Peer{}
-	failing := map[Cause]int{}
+	failing := map[Cause][]*Peer{}
 	for i := range peers {
 		p := &peers[i]
 		if p.Cause == "" {
@@ -83,14 +112,12 @@ func InCommon(peers []Peer) map[string]*Shared {
 		for _, f := range p.Factors {
 			byFactor[f] = append(byFactor[f], p)
 		}
-		failing[classOf(p.Cause)]++
+		failing[classOf(p.Cause)] = append(failing[classOf(p.Cause)], p)
 	}
 	found := map[string]*Shared{}
-	rank := append(Kinds(), Everything)
 	keep := func(s *Shared) {
 		for _, name := range s.Endpoints {
-			if old := found[name]; old == nil || len(s.Endpoints) > len(old.Endpoints) ||
-				len(s.Endpoints) == len(old.Endpoints) && slices.Index(rank, s.Kind) < slices.Index(rank, old.Kind) {
+			if old := found[name]; old == nil || s.isBetter(old) {
 				found[name] = s
 			}
 		}
@@ -101,7 +128,12 @@ func InCommon(peers []Peer) map[string]*Shared {
 	for _, factor := range slices.SortedFunc(maps.Keys(byFactor), compare) {
 		for _, s := range sharedBy(factor, byFactor[factor]) {
 			s.Outside = len(all) - s.All
-			s.OutsideFailing = failing[classOf(s.Cause)] - len(s.Endpoints)
+			s.OutsideFailing = -len(s.Endpoints)
+			for _, p := range failing[classOf(s.Cause)] {
+				if !p.Since.Before(s.last.Add(-together)) && !p.Since.After(s.first.Add(together)) {
+					s.OutsideFailing++
+				}
+			}
 			// What all endpoints have in common, as a label of the exporter's own place, says nothing of them
 			// unless it is a machine.
 			if float64(s.OutsideFailing) <= float64(s.Outside)/2 && (s.Outside > 0 || isMachine(s.Kind)) {
@@ -116,6 +148,11 @@ func InCommon(peers []Peer) map[string]*Shared {
 			keep(s)
 		}
 	}
+	left := map[*Shared]int{} // that nothing better explains
+	for _, s := range found {
+		left[s]++
+	}
+	maps.DeleteFunc(found, func(_ string, s *Shared) bool { return left[s] < s.fewest() })
 	return found
 }
 
@@ -127,17 +164,13 @@ func sharedBy(factor Factor, peers []*Peer) []*Shared {
 			byClass[class] = append(byClass[class], p)
 		}
 	}
-	fewest := 3
-	if isMachine(factor.Kind) {
-		fewest = 2
-	}
 	var all []*Shared
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
 		failing := atOnce(byClass[class])
-		if len(failing) < fewest || float64(len(failing)) < mostly*float64(len(peers)) || isMachine(factor.Kind) && refuted(peers, failing) {
+		if !factor.Explains(class) || len(failing) < factor.fewest() || float64(len(failing)) < mostly*float64(len(peers)) || isMachine(factor.Kind) && refuted(peers, failing) {
 			continue
 		}
-		s := &Shared{Factor: factor, Cause: failing[0].Cause, All: len(peers)}
+		s := &Shared{Factor: factor, Cause: failing[0].Cause, All: len(peers), first: failing[0].Since, last: failing[len(failing)-1].Since}
 		for _, p := range failing {
 			s.Endpoints = append(s.Endpoints, p.Endpoint)
 		}
@@ -181,7 +214,7 @@ func matchCommon(f *facts) *match {
 	}
 	m := &match{share: 1, title: fmt.Sprintf("%d endpoints fail at once, all of %s %s", len(s.Endpoints), s.Kind, s.Value), evidence: []string{
 		fmt.Sprintf("%d of %d endpoints with this in common: %s", len(s.Endpoints), s.All, names),
-		fmt.Sprintf("%d of %d others fail in the same way (%s)", s.OutsideFailing, s.Outside, s.Cause),
+		fmt.Sprintf("%d of %d others fail in the same way since then (%s)", s.OutsideFailing, s.Outside, s.Cause),
 	}}
 	if s.Kind == Everything {
 		m.title = fmt.Sprintf("%d of %d endpoints fail at once, with nothing in common but this exporter", len(s.Endpoints), s.All)

@@ -584,10 +584,23 @@ func TestInCommon(t *testing.T) {
 		{"no key for any of three", []Peer{peer("a", KeyMissing, "host=h"), peer("b", KeyMissing, "host=h"), peer("c", KeyMissing, "host=h")}, ""},
 		{"hours apart", []Peer{peer("a", Hung, "host=h"), later(peer("b", Hung, "host=h"))}, ""},
 		{"others fail too", []Peer{
-			peer("a", DNS, "dns=x"), peer("b", DNS, "dns=x"), peer("c", DNS, "dns=x"), peer("d", DNS, "dns=y"), peer("e", Healthy, "dns=y"),
+			peer("a", DNS, "domain=x"), peer("b", DNS, "domain=x"), peer("c", DNS, "domain=x"), peer("d", DNS, "domain=y"), peer("e", Healthy, "domain=y"),
 		}, "exporter : a b c d"},
 		{"all, and a label of the exporter's own place", []Peer{peer("a", Network, "location=l"), peer("b", Network, "location=l"), peer("c", Network, "location=l")}, "exporter : a b c"},
 		{"a gateway that all are behind", []Peer{peer("a", Credentials, "gateway=g"), peer("b", Credentials, "gateway=g")}, "gateway g: a b"},
+		{"a host in a domain of which one more fails", []Peer{
+			peer("a", Hung, "host=h", "domain=x"), peer("b", Hung, "host=h", "domain=x"), peer("c", Hung, "host=h", "domain=x"), peer("d", Hung, "host=h", "domain=x"),
+			peer("e", Hung, "host=i", "domain=x"), peer("f", Healthy, "host=j", "domain=y"),
+		}, "host h: a b c d"},
+		{"the one more", []Peer{
+			peer("b", Hung, "host=h", "domain=x"), peer("c", Hung, "host=h", "domain=x"), peer("d", Hung, "host=h", "domain=x"), peer("e", Hung, "host=h", "domain=x"),
+			peer("a", Hung, "host=i", "domain=x"), peer("f", Healthy, "host=j", "domain=y"),
+		}, ""},
+		{"a host that dies an hour after another", []Peer{
+			peer("a", ProcessGone, "host=h"), peer("b", ProcessGone, "host=h"), later(peer("c", ProcessGone, "host=i")), later(peer("d", ProcessGone, "host=i")), later(peer("e", ProcessGone, "host=i")),
+		}, "host h: a b"},
+		{"a key that is refused", []Peer{peer("a", Credentials, "key=k"), peer("b", Credentials, "key=k"), peer("c", Credentials, "key=k"), peer("d", Healthy, "key=l")}, "key k: a b c"},
+		{"a key that nobody looked at", []Peer{peer("a", Network, "key=k"), peer("b", Network, "key=k"), peer("c", Network, "key=k"), peer("d", Healthy, "key=l"), peer("e", Healthy, "key=l")}, ""},
 		{"an endpoint that nothing is known of", []Peer{peer("a", Hung, "host=h"), peer("b", Hung, "host=h"), peer("c", "", "host=h")}, "host h: a b"},
 	} {
 		got := ""

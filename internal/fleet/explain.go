@@ -28,6 +28,7 @@ const causesAge = 5 * time.Second
 type causes struct {
 	at     time.Time
 	top    map[string]explain.Cause
+	alone  map[string]explain.Cause // but for what several have in common
 	shared map[string]*explain.Shared
 }
 
@@ -81,7 +82,7 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 func (f *Fleet) findCauses(now time.Time) *causes {
 	gpus := f.GPUs()
 	var peers []explain.Peer
-	found := &causes{at: now, top: map[string]explain.Cause{}}
+	found := &causes{at: now, top: map[string]explain.Cause{}, alone: map[string]explain.Cause{}}
 	all := f.active.Load().endpoints
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e := all[name]
@@ -89,6 +90,7 @@ func (f *Fleet) findCauses(now time.Time) *causes {
 		p := explain.Peer{Endpoint: name, Cause: explain.Healthy, Since: c.Since, Well: e.memory.LastWell(), Factors: factorsOf(e.cfg)}
 		if c.State != health.Up {
 			p.Cause = explain.Explain(e.evidence(c, now, gpus))[0].Cause
+			found.alone[name] = p.Cause
 			if c.State != health.Waiting || p.Cause != explain.Unknown {
 				found.top[name] = p.Cause
 			}
@@ -128,7 +130,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			found := f.findCauses(time.Now())
-			f.setScopes()
+			f.setScopes(found)
 			gpus := f.GPUs()
 			for name, e := range f.active.Load().endpoints {
 				e.page.SetCause(found.top[name])
@@ -158,8 +160,11 @@ func factorsOf(e *config.Endpoint) []explain.Factor {
 	}
 	if _, err := netip.ParseAddr(host); err != nil {
 		if _, domain, ok := strings.Cut(host, "."); ok {
-			all = append(all, explain.Factor{Kind: "dns", Value: domain})
+			all = append(all, explain.Factor{Kind: "domain", Value: domain})
 		}
+	}
+	if a := e.HTTP.Authorization; a != nil && a.CredentialsFile != "" {
+		all = append(all, explain.Factor{Kind: "key", Value: a.CredentialsFile})
 	}
 	return all
 }

@@ -1,10 +1,45 @@
 package fleet
 
-// setScopes completes the incidents that have begun to page.
-func (f *Fleet) setScopes() {
-	for name, e := range f.active.Load().endpoints {
-		if p := e.health.Status().Paging; p != nil && p.Scope == "" {
-			e.health.SetScope("endpoint " + name)
+import (
+	"slices"
+
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+)
+
+// setScopes completes the incidents that have begun to page with what their endpoints have in common, by what all endpoints
+// fail with now. It is used by one goroutine.
+func (f *Fleet) setScopes(now *causes) {
+	var young []*endpoint
+	open := map[string]bool{} // the scopes of incidents that page
+	for _, e := range f.active.Load().endpoints {
+		switch p := e.health.Status().Paging; {
+		case p == nil:
+		case p.Scope == "":
+			young = append(young, e)
+		default:
+			open[p.Scope] = true
 		}
 	}
+	for _, e := range young {
+		e.health.SetScope(e.scope(open, now))
+	}
+}
+
+// scope returns what an endpoint whose incident begins to page shares with others: with those that page already, or else with those
+// that fail now. That is one of explain.Kinds with its value, explain.Everything, or the endpoint alone.
+func (e *endpoint) scope(open map[string]bool, now *causes) string {
+	name := e.cfg.Name
+	factors := factorsOf(e.cfg)
+	slices.SortStableFunc(factors, func(a, b explain.Factor) int {
+		return slices.Index(explain.Kinds(), a.Kind) - slices.Index(explain.Kinds(), b.Kind)
+	})
+	for _, factor := range factors {
+		if scope := factor.String(); open[scope] && factor.Explains(now.alone[name]) {
+			return scope
+		}
+	}
+	if s := now.shared[name]; s != nil {
+		return s.Factor.String()
+	}
+	return "endpoint " + name
 }
