@@ -25,6 +25,9 @@ type series struct {
 	// closed is the label with a closed set of values; empty for none.
 	closed string
 	values []string
+	// set is that of the rule that records the series; empty for the default set
+	// and for what no rule records.
+	set string
 }
 
 // checker knows every series that a board may ask for. A query for any other,
@@ -44,11 +47,34 @@ func newChecker(rulesFolder string) (*checker, error) {
 	}
 	// Sets go by the default one.
 	for _, name := range append([]string{"recording", "alerts"}, alerts.Sets()...) {
-		if err := c.addRules(filepath.Join(rulesFolder, name+".yml")); err != nil {
+		set := name
+		if !slices.Contains(alerts.Sets(), name) {
+			set = ""
+		}
+		if err := c.addRules(filepath.Join(rulesFolder, name+".yml"), set); err != nil {
 			return nil, fmt.Errorf("read the recording rules: %w", err)
 		}
 	}
 	return c, nil
+}
+
+// setsOf returns the sets of rules that queries need, in the order of their names.
+func (c *checker) setsOf(queries []Query) []string {
+	var sets []string
+	for _, q := range queries {
+		e, err := c.parser.ParseExpr(grafana.Replace(q.Expr))
+		if err != nil {
+			continue // which labelsOf reports
+		}
+		parser.Inspect(e, func(node parser.Node, _ []parser.Node) error {
+			if s, ok := node.(*parser.VectorSelector); ok && c.known[s.Name].set != "" {
+				sets = append(sets, c.known[s.Name].set)
+			}
+			return nil
+		})
+	}
+	slices.Sort(sets)
+	return slices.Compact(sets)
 }
 
 // foreign are the series of others: Prometheus and its discovery, and
@@ -99,9 +125,9 @@ func (c *checker) addFamily(f collector.Family) {
 	}
 }
 
-// addRules adds the series of recording rules, with the labels that their
-// expressions leave.
-func (c *checker) addRules(file string) error {
+// addRules adds the series of the recording rules of a set, with the labels that
+// their expressions leave.
+func (c *checker) addRules(file, set string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -131,7 +157,7 @@ func (c *checker) addRules(file string) error {
 			for name := range r.Labels {
 				left = left.with(name)
 			}
-			c.known[r.Record] = series{labels: left}
+			c.known[r.Record] = series{labels: left, set: set}
 		}
 	}
 	return nil

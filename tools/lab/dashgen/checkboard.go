@@ -66,6 +66,9 @@ func (c *checker) checkPanel(p Panel) (wrong []error) {
 		}
 		shown = append(shown, linked(col.Links, rowField)...)
 	}
+	if title := nullsFirst(p); title != "" {
+		wrong = append(wrong, fmt.Errorf("ascending by %q, rows for which its query has nothing come first", title))
+	}
 	if p.Matrix != nil {
 		shown = append(shown, p.Matrix.Row, p.Matrix.Column)
 	}
@@ -73,6 +76,19 @@ func (c *checker) checkPanel(p Panel) (wrong []error) {
 		wrong = append(wrong, err)
 	}
 	return wrong
+}
+
+// nullsFirst is the heading of a value by which a table of several queries is sorted
+// in ascending order: Grafana takes what a query does not have for the lowest.
+func nullsFirst(p Panel) string {
+	for _, o := range p.Sort {
+		for _, col := range p.Columns {
+			if col.Title == o.Title && !o.Desc && col.Label == "" && len(p.Queries) > 1 {
+				return o.Title
+			}
+		}
+	}
+	return ""
 }
 
 var (

@@ -189,19 +189,19 @@ func endpointQuality() []Panel {
 		},
 		{
 			Title: "What should stay the same", Viz: Table, Width: 24, Height: 6,
-			What: "What is watched for changes, how often it changed in 24 hours, and how long ago it did last. One change counts once, however many answers show it.", By: ByProbe,
+			What: "What is watched for changes, how often it changed in 24 hours, and when it did last. One change counts once, however many answers show it.", By: ByProbe,
 			Worry: "something changed without a deployment.", Alerts: []string{"InferenceFingerprintChanged", "InferenceModelChanged"},
 			Queries: []Query{
 				{Expr: "max by (module, source) (increase(" + ofEndpoint.of("inference_probe_identity_changes_total") + "[1d]))"},
-				{Expr: "time() - max by (module, source) (" + ofEndpoint.of("inference_probe_identity_last_change_timestamp_seconds") + ")"},
+				{Expr: "1000 * max by (module, source) (" + ofEndpoint.of("inference_probe_identity_last_change_timestamp_seconds") + ")"},
 			},
 			Columns: []Column{
 				{Label: "module", Title: "Module"},
 				{Label: "source", Title: "What"},
 				{Query: 0, Title: "Changes 24h"},
-				{Query: 1, Title: "Last change", Unit: "s"},
+				{Query: 1, Title: "Last change", Unit: "dateTimeFromNow", Width: 150},
 			},
-			Sort: []Order{{Title: "Changes 24h", Desc: true}, {Title: "Last change"}}, NoValue: "no module watches anything",
+			Sort: []Order{{Title: "Changes 24h", Desc: true}, {Title: "Last change", Desc: true}}, NoValue: "no module watches anything",
 		},
 	}
 }

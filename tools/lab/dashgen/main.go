@@ -52,6 +52,11 @@ func generate(rulesFolder string) (map[string][]byte, error) {
 		if err := c.checkBoard(b); err != nil {
 			return nil, err
 		}
+		for _, r := range b.Rows {
+			for i, p := range r.Panels {
+				r.Panels[i].Sets = c.setsOf(p.Queries)
+			}
+		}
 		text, err := emit(b)
 		if err != nil {
 			return nil, err

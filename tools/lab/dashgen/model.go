@@ -69,6 +69,8 @@ type Panel struct {
 	// Alerts are the alerts whose runbooks belong to the panel.
 	Alerts  []string
 	Queries []Query
+	// Sets are the sets of rules that the queries need besides the default one.
+	Sets []string
 	// Steps colour a value by its height. No value, and one below the first
 	// step, has the colour of text.
 	Steps []Step

@@ -40,6 +40,9 @@ func emitPanel(p Panel, id uint32, at dashboard.GridPos) dashboard.Panel {
 func description(p Panel) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n**Measured by** %s.\n\n**Worry when** %s", p.What, p.By, p.Worry)
+	if len(p.Sets) > 0 {
+		fmt.Fprintf(&b, "\n\n**Needs** the rules of %s: `inference_exporter rules --set=%s`.", strings.Join(p.Sets, " and "), strings.Join(p.Sets, ","))
+	}
 	for i, a := range p.Alerts {
 		sep := ", "
 		if i == 0 {
@@ -60,7 +63,7 @@ func field(p Panel) dashboard.FieldConfig {
 		Color: &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdThresholds}, Links: links(p.Links), Custom: custom(p),
 	}
 	if p.NoValue != "" {
-		f.NoValue = ptr(p.NoValue)
+		f.NoValue = ptr(noValue(p))
 	}
 	switch p.Viz {
 	case StateTimeline:
@@ -72,6 +75,14 @@ func field(p Panel) dashboard.FieldConfig {
 		f.Color.Mode = dashboard.FieldColorModeIdPaletteClassic
 	}
 	return f
+}
+
+// noValue is what a panel without data shows.
+func noValue(p Panel) string {
+	if len(p.Sets) == 0 {
+		return p.NoValue
+	}
+	return p.NoValue + "; or the rules of " + strings.Join(p.Sets, " and ") + " are not loaded"
 }
 
 // stateSteps are thresholds with the colours of states, which are in the order
