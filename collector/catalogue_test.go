@@ -68,6 +68,9 @@ func full(t *testing.T) *Exposition {
 	p.OpenEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
 		Price: &config.Price{Currency: "EUR", Plan: "spot", USDRate: 1, GPUHour: 1, GPUs: 1, Input: 1, Output: 1, CacheWrite: 1}, Budget: used(0, 0), State: paging, Cause: because(explain.Hung),
+		Changes: func() []drift.Change {
+			return []drift.Change{{Source: drift.SourceModel, Since: epoch, From: "a", To: "b"}}
+		},
 		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, TotalWeights: 1, KVCachePerToken: 1, WeightsPrecision: "fp8", ComputePrecision: "bf16", UUIDs: []string{"GPU-a", "MIG-b"}},
 	})
 	r := success()

@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 // EndpointInfo describes an endpoint.
@@ -39,6 +40,9 @@ type EndpointInfo struct {
 	// Cause returns the likeliest cause while the endpoint is not up, "" otherwise, as
 	// State does; nil where State is.
 	Cause func() explain.Cause
+	// Changes returns in what other models than usual answer, as State does; nil where
+	// State is.
+	Changes func() []drift.Change
 }
 
 // infoFamilies returns the family of the endpoints' descriptions.

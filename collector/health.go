@@ -7,6 +7,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 // healthValues returns the state of an endpoint at the moment, and its cause.
@@ -14,6 +16,8 @@ type healthValues struct {
 	state func() *health.Status
 	cause func() explain.Cause      // nil is never known
 	with  func(...pair) *labelBlock // its labels and others
+	// changes returns since when other models answer than usual; nil is never.
+	changes func() []drift.Change
 }
 
 // healthFamilies returns the families of the states, in the order of the documentation.
@@ -53,6 +57,15 @@ func healthFamilies() []*familyOf[healthValues] {
 				e.gauge(i, 1)
 			}
 		}),
+		newOf("endpoint_model_changed_timestamp_seconds", func(e encoder, f *family, v healthValues) {
+			if v.changes == nil {
+				return
+			}
+			for _, c := range v.changes() {
+				e.labels(v.with(pair{"from", boundModel(c.From)}, pair{"to", boundModel(c.To)}), time.Time{})
+				e.gauge(slices.Index(f.Values, string(c.Source)), workload.Unix(c.Since))
+			}
+		}),
 	}
 }
 
@@ -60,5 +73,5 @@ func healthFamilies() []*familyOf[healthValues] {
 func newHealth(info EndpointInfo, l *labeller) healthValues {
 	return healthValues{info.State, info.Cause, func(more ...pair) *labelBlock {
 		return l.block(append(more, pair{"endpoint", info.Endpoint}), info.Labels)
-	}}
+	}, info.Changes}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 // healthOnly shows the families of the states of a store alone.
@@ -84,6 +85,29 @@ func TestIncident(t *testing.T) {
 	}
 	wantSamples(t, got, map[string]string{
 		`incident_start_timestamp_seconds{endpoint="pages",incident="ttft",scope="host gpu-3",team="search"}`: "1.70000000025e+09",
+	})
+}
+
+// Since when other models answer has a series for each source while they do. The names are a server's, and bounded.
+func TestModelChanged(t *testing.T) {
+	p, _ := newStore()
+	long := strings.Repeat("a", 200) + "\n"
+	p.OpenEndpoint(EndpointInfo{Endpoint: "e", Labels: map[string]string{"team": "search"}, State: inState(health.Up, 0), Changes: func() []drift.Change {
+		return []drift.Change{
+			{Source: drift.SourceModel, Since: time.UnixMilli(1_500), From: "a\"b", To: long},
+			{Source: drift.SourceLogprob, Since: time.Unix(2, 0)},
+		}
+	}})
+	p.OpenEndpoint(EndpointInfo{Endpoint: "usual", State: inState(health.Up, 0), Changes: func() []drift.Change { return nil }})
+	got := map[string]string{}
+	for name, v := range samples(t, p) {
+		if short, ok := strings.CutPrefix(name, "inference_endpoint_model_changed_timestamp_seconds"); ok {
+			got[short] = v
+		}
+	}
+	wantSamples(t, got, map[string]string{
+		fmt.Sprintf(`{endpoint="e",from="a\"b",source="model",team="search",to=%q}`, long[:128]): "1.5",
+		`{endpoint="e",source="logprob",team="search"}`:                                          "2",
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 //go:embed families.yml
@@ -59,6 +60,7 @@ func closedSets() map[string][]string {
 		"endpoint_objective_missed":                 series.ObjectiveNames(),
 		"endpoint_incident_start_timestamp_seconds": config.Texts(health.Kinds()),
 		"endpoint_cause_info":                       config.Texts(explain.Causes()),
+		"endpoint_model_changed_timestamp_seconds":  config.Texts(drift.ChangeSources()),
 		"endpoint_servers":                          config.Texts(states()),
 		"endpoint_ttft_overhead_seconds":            overheadSources(),
 		"endpoint_ttft_part_seconds":                config.Texts(page.TTFTPartNames()),

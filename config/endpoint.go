@@ -33,6 +33,10 @@ type Endpoint struct {
 	// is needed where that still has several: until then the endpoint is not
 	// probed, which counts as skipped for `model_not_set`.
 	Model string `yaml:"model,omitempty" text:"256"`
+	// AcceptModels are names of other models that may answer, in lists or in replies,
+	// and are no change of the model. A planned change is accepted by the new name
+	// here, before or after it.
+	AcceptModels []string `yaml:"accept_models,omitempty" text:"256" items:"unique"`
 	// Modules are the names of the modules to probe with.
 	Modules []string `yaml:"modules" default:"[interactive]" items:"some"`
 	// Labels are added to every series of the endpoint. Default: `global.labels`,

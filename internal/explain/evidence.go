@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 // Evidence is what all senses know of one endpoint at one instant. What is nil, or the zero value, is not known: it
@@ -37,6 +38,8 @@ type Evidence struct {
 	GPUs []*gpu.DeviceSnapshot
 	// Changes are changes of what should stay the same.
 	Changes []Change
+	// Others are in what other models than usual answer.
+	Others []drift.Change
 	// Steps are the latest lasting changes of latencies and failures of the modules.
 	Steps []Step
 	// Corruptions are the signs of corruption that more answers have than usual, in words.

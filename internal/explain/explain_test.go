@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -499,6 +500,23 @@ func TestStepsAreEvidence(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// Another model than usual is named for as long as it answers, also while the endpoint is up.
+func TestAnotherModelIsNamedWhileItAnswers(t *testing.T) {
+	e := of(health.Up, many(12, answered(time.Second/5))...)
+	e.Since = noon.Add(-48 * time.Hour)
+	e.Others = []drift.Change{{Source: drift.SourceModel, Since: noon.Add(-26 * time.Hour), From: "a", To: "b"}, {Source: drift.SourceLogprob, Since: noon}}
+	want := []string{
+		"b answers since 2026-11-21 10:00 UTC, before that a",
+		"the score of the reference passage is another one than usual since 2026-11-22 12:00 UTC",
+	}
+	if got := Explain(e)[0]; got.Cause != ModelChanged || !slices.Equal(got.Evidence, want) {
+		t.Errorf("%+v", got)
+	}
+	if e.Others = nil; Explain(e)[0].Cause != Healthy {
+		t.Errorf("the usual one: %+v", Explain(e)[0])
 	}
 }
 

@@ -90,6 +90,9 @@ func matchProbesThrottled(f *facts) *match {
 
 func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
+// date is clock for what may have begun on another day.
+func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+
 // unknown is the answer where no rule holds and the endpoint is not up.
 func unknown(f *facts) Finding {
 	title, do := Unknown.Say()

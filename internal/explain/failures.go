@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 func matchDNS(f *facts) *match {
@@ -252,6 +253,14 @@ func matchModelChanged(f *facts) *match {
 	}
 	var evidence []string
 	atStep := false
+	for _, c := range f.Others {
+		line := "the score of the reference passage is another one than usual since " + date(c.Since)
+		if c.Source == drift.SourceModel {
+			line = fmt.Sprintf("%s answers since %s, before that %s", c.To, date(c.Since), c.From)
+		}
+		evidence = append(evidence, line)
+		atStep = atStep || f.worsenedAt(c.Since)
+	}
 	for _, c := range f.Changes {
 		if f.At.Sub(c.At) > lately && (f.State == health.Up || c.At.Before(f.Since.Add(-before))) {
 			continue
@@ -262,5 +271,9 @@ func matchModelChanged(f *facts) *match {
 	if len(evidence) == 0 {
 		return nil
 	}
-	return &match{share: 1, atStep: atStep, evidence: append(evidence, f.lateness()...)}
+	m := &match{share: 1, atStep: atStep, evidence: append(evidence, f.lateness()...)}
+	if len(f.Others) > 0 {
+		m.runbook = "InferenceModelChanged"
+	}
+	return m
 }

@@ -34,9 +34,8 @@ type Memory struct {
 	endpoint *config.Endpoint
 
 	mu       sync.Mutex
-	skips    []skipped // the latest, the oldest first
-	well     time.Time // start of the latest probe that succeeded; zero is never
-	served   servedModel
+	skips    []skipped         // the latest, the oldest first
+	well     time.Time         // start of the latest probe that succeeded; zero is never
 	readings *readings         // nil before the first
 	clocks   map[string]string // why those of GPUs were reduced last, by UUID; "" is not
 }
@@ -77,16 +76,15 @@ type skipped struct {
 // maxSkips bounds the skipped runs that are kept.
 const maxSkips = 32
 
-// Observe takes a result of a series of this title. What ran beside a burst, which is a load of
+// Observe takes a result of a series. What ran beside a burst, which is a load of
 // our own, says nothing.
-func (m *Memory) Observe(o *series.Observation, title string) {
+func (m *Memory) Observe(o *series.Observation) {
 	if o.Outcome != result.Success || o.Disturbed {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.well = o.Start
-	m.served.note(o.Result, title)
 }
 
 // Adopt takes over what the memory of the same endpoint with other settings has.
@@ -95,7 +93,7 @@ func (m *Memory) Adopt(before *Memory) {
 	defer before.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.skips, m.well, m.served, m.readings, m.clocks = before.skips, before.well, before.served, before.readings, before.clocks
+	m.skips, m.well, m.readings, m.clocks = before.skips, before.well, before.readings, before.clocks
 }
 
 // LastWell returns when the latest probe started that succeeded; zero is never.
@@ -119,7 +117,6 @@ func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gatewa
 	e.GPUs = gpusOf(m.endpoint, gpus)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e.Changes = append(e.Changes, m.served.changes()...)
 	latest := make([][]*Probe, len(all))
 	for i, r := range all {
 		latest[i] = r.latest()
@@ -175,8 +172,7 @@ func (e *Evidence) AddFindings(module string, all *workload.Findings) {
 	if found, ok := workload.In[*answers.Finding](all); ok {
 		for i, finding := range result.Signs() {
 			if s := &found.Signs[i]; s.IsRaised() {
-				since := s.Since.UTC().Format("2006-01-02 15:04 UTC")
-				e.Corruptions = append(e.Corruptions, fmt.Sprintf("answers with %s since %s: %s (module %s)", finding.Description(), since, s, module))
+				e.Corruptions = append(e.Corruptions, fmt.Sprintf("answers with %s since %s: %s (module %s)", finding.Description(), date(s.Since), s, module))
 			}
 		}
 	}
@@ -320,38 +316,4 @@ func neighbours(all []gpu.ProcessReading) []string {
 		}
 	}
 	return names
-}
-
-// maxServed bounds the names of models that are kept of an endpoint.
-const maxServed = 8
-
-// servedModel knows by which names an endpoint called its model. A gateway with several backends may use some in turns:
-// only a name that is new is another model, for as long as it is used.
-type servedModel struct {
-	names []string // in the order in which they were seen
-	now   string
-	since time.Time // when the latest of names was new; zero for the first
-	in    string    // the module of that answer
-}
-
-func (s *servedModel) note(r *result.Result, module string) {
-	if r.Model == "" {
-		return
-	}
-	s.now = r.Model
-	if slices.Contains(s.names, r.Model) || len(s.names) == maxServed {
-		return
-	}
-	s.names = append(s.names, r.Model)
-	if len(s.names) > 1 {
-		s.since, s.in = r.Start, module
-	}
-}
-
-// changes returns the change to the name that is used now.
-func (s *servedModel) changes() []Change {
-	if s.since.IsZero() || s.now != s.names[len(s.names)-1] {
-		return nil
-	}
-	return []Change{{At: s.since, Module: s.in, What: "model"}}
 }

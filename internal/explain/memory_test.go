@@ -4,31 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
-	"github.com/inference-exporter/inference_exporter/internal/result"
 )
-
-// A name that was never seen is another model from then on, until an earlier one is back.
-func TestServedModel(t *testing.T) {
-	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	var s servedModel
-	for i, step := range []struct {
-		model string
-		since int // minutes after noon; -1 is no change
-	}{{"", -1}, {"a", -1}, {"a", -1}, {"b", 3}, {"", 3}, {"b", 3}, {"a", -1}, {"b", 3}, {"c", 8}, {"b", -1}} {
-		s.note(&result.Result{Start: noon.Add(time.Duration(i) * time.Minute), Model: step.model}, "m")
-		var want []Change
-		if step.since >= 0 {
-			want = []Change{{At: noon.Add(time.Duration(step.since) * time.Minute), Module: "m", What: "model"}}
-		}
-		if got := s.changes(); !slices.Equal(got, want) {
-			t.Errorf("step %d, %q: %v, want %v", i, step.model, got, want)
-		}
-	}
-}
 
 // Of the processes on a card those like the largest are the server, and of the reasons
 // for reduced clocks those count that are a fault.

@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -119,6 +120,7 @@ type endpoint struct {
 	memory   *explain.Memory
 	series   []*explain.Series // of all tasks, but for bursts
 	identity identity
+	models   drift.Served
 	traffic  *traffic        // nil where no module asks what users ask
 	split    *page.TTFTSplit // nil where pages are not read
 	bursts   burstLoad
@@ -134,6 +136,7 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets)}
 	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
+	e.watchModel(past, now)
 	e.openMetrics()
 	if past.served != nil {
 		e.metrics.SetServed(past.served)
@@ -200,7 +203,7 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 		}
 	}
 	next.memory.Adopt(e.memory)
-	known.served = e.metrics.Served()
+	known.served, known.models = e.metrics.Served(), e.models.Save()
 	return known
 }
 
@@ -209,7 +212,7 @@ func (e *endpoint) openMetrics() {
 	e.metrics = f.Probes.OpenEndpoint(collector.EndpointInfo{
 		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, URL: cfg.URL.String(), Labels: cfg.Labels,
 		Hardware: cfg.Hardware, Price: cfg.Price, Budget: f.budgets.used(cfg),
-		State: e.health.Status, Cause: func() explain.Cause { return f.cause(e) },
+		State: e.health.Status, Cause: func() explain.Cause { return f.cause(e) }, Changes: e.changes,
 	})
 	e.servers = f.Servers.Open(collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels})
 }
@@ -270,8 +273,11 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 	of.observe(&o.Observation)
 	e.metrics.SetServed(o.Result)
 	e.identity.learn(o.Result)
+	if e.models.Observe(o.Result) {
+		e.noteModel(o.Target.Name)
+	}
 	if of.kept != nil {
-		e.memory.Observe(&o.Observation, of.kept.Title)
+		e.memory.Observe(&o.Observation)
 	}
 	e.fleet.Self.Observe(o.Result)
 	for _, observer := range e.fleet.Observers {

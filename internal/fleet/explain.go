@@ -40,7 +40,7 @@ func (e *endpoint) condition() (*health.Status, explain.Condition) {
 
 // evidence returns what is known of an endpoint, but for what other endpoints show.
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
-	known := &explain.Evidence{At: now, Condition: c, Engine: e.identity.get().Engine}
+	known := &explain.Evidence{At: now, Condition: c, Engine: e.identity.get().Engine, Others: e.changes()}
 	if e.split != nil {
 		known.TTFTParts = e.split.Parts(now)
 	}
@@ -249,7 +249,7 @@ func (o *once) take(all Results) {
 			}
 			seen := observe(rung.Target, r, false, false)
 			o.series[i].Log.Add(&seen.Observation)
-			o.memory.Observe(&seen.Observation, title)
+			o.memory.Observe(&seen.Observation)
 		}
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
-	"github.com/inference-exporter/inference_exporter/internal/health"
-	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
@@ -33,24 +31,6 @@ func TestMemoryOutlastsAReload(t *testing.T) {
 	probes(0, false, "/v1")
 	l.probe()
 	probes(0, true, "/v1, modules: [rag]")
-}
-
-// An endpoint that is up and serves a model of another name is explained by that.
-func TestRenameIsExplained(t *testing.T) {
-	l := newLab(t)
-	l.mustApply("{name: e, url: http://127.0.0.1:9}")
-	m := l.endpoint("e")
-	task := m.tasks[0]
-	now := time.Now()
-	for i, name := range []string{"a", "a", "b", "b"} {
-		r := &result.Result{Start: now.Add(time.Duration(i-4) * time.Minute), Outcome: result.Success, Model: name}
-		r.Prefix = string(task.Prefix)
-		task.take(r, false, false)
-	}
-	e := m.evidence(explain.Condition{State: health.Up, Since: now.Add(-time.Hour)}, now, nil)
-	if got := explain.Explain(e)[0]; got.Cause != explain.ModelChanged {
-		t.Errorf("got %+v", got)
-	}
 }
 
 // Endpoints have their gateway in common by its name, and those without one the host.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
@@ -135,6 +137,48 @@ func (i *identity) get() page.Known {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.known
+}
+
+// watchModel goes on with what is known of the models that answer.
+func (e *endpoint) watchModel(past *past, now time.Time) {
+	e.models.Accept(append([]string{e.cfg.Model}, e.cfg.AcceptModels...)...)
+	if past.models == nil {
+		return
+	}
+	if err := e.models.Restore(past.models, now); err != nil {
+		e.fleet.Logger.Warn("saved models are unusable; starting over", "endpoint", e.cfg.Name, "err", err)
+	}
+}
+
+// noteModel reports that another model answers, or the usual one again, as an answer to a module shows.
+func (e *endpoint) noteModel(module string) {
+	logger := e.fleet.Logger.With("endpoint", e.cfg.Name, "module", module)
+	c := e.models.Change()
+	if c == nil {
+		logger.Info("the usual model answers again")
+		e.page.Note(module, "the usual model answers again")
+		return
+	}
+	logger.Warn("another model answers than usual", "model", c.To, "usual", c.From)
+	e.page.Note(module, fmt.Sprintf("another model answers than usual: %s instead of %s", c.To, c.From))
+}
+
+// changes returns in what other models than usual answer: by their names, and by the scores of a module.
+func (e *endpoint) changes() (all []drift.Change) {
+	if c := e.models.Change(); c != nil {
+		all = append(all, *c)
+	}
+	var scores *drift.Change
+	for _, n := range e.findings {
+		found, ok := workload.In[*drift.Finding](n.latest())
+		if ok && found.Scores != nil && (scores == nil || found.Scores.Since.Before(scores.Since)) {
+			scores = found.Scores
+		}
+	}
+	if scores != nil {
+		all = append(all, *scores)
+	}
+	return all
 }
 
 // traffic has the modules of an endpoint that have traffic ask what the servers of the

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 // How often the parts of the state are saved: what a process that is killed loses. What
@@ -53,7 +54,7 @@ func (f *Fleet) Parts() []store.Part {
 
 // saved is a record of one of its fields: of the exporter its restarts, as Unix times, of an
 // endpoint the rest. It holds names of the configuration, times and numbers, and the texts
-// that health.Saved does.
+// that health.Saved and drift.SavedServed do.
 type saved struct {
 	Restarts []int64 `json:"restarts,omitempty"`
 
@@ -63,6 +64,8 @@ type saved struct {
 	State   *health.Saved `json:"state,omitempty"`
 	Series  *savedSeries  `json:"series,omitempty"`
 	Learned *savedLearned `json:"learned,omitempty"`
+	// Models are names of models as the endpoint had them.
+	Models *drift.SavedServed `json:"models,omitempty"`
 }
 
 type savedSeries struct {
@@ -86,6 +89,7 @@ type past struct {
 	target  uint64 // hash
 	state   *health.Saved
 	served  *result.Result // by the endpoint before; nil is not known
+	models  *drift.SavedServed
 	series  map[result.SeriesID]*status.Past
 	learned map[result.SeriesID]*savedLearned // of a tracker by the module alone
 }
@@ -172,6 +176,9 @@ func (p *pasts) records(now time.Time, learned bool) (all []saved) {
 		if known.state != nil && now.Sub(known.state.Last) <= stateWaits {
 			all = append(all, saved{Endpoint: name, Target: known.target, State: known.state})
 		}
+		if known.models != nil {
+			all = append(all, saved{Endpoint: name, Target: known.target, Models: known.models})
+		}
 		for id, history := range known.series {
 			record := &savedSeries{SeriesID: id}
 			history.Save(&record.SavedSeries)
@@ -190,7 +197,7 @@ func (f *Fleet) restore(record []byte) error {
 	if s.Restarts != nil {
 		f.Board.RestoreRestarts(s.Restarts)
 	}
-	if s.State == nil && s.Series == nil && s.Learned == nil {
+	if s.State == nil && s.Series == nil && s.Learned == nil && s.Models == nil {
 		return nil
 	}
 	if s.Endpoint == "" {
@@ -208,6 +215,11 @@ func (f *Fleet) restore(record []byte) error {
 			return errors.New("not a state of an endpoint")
 		}
 		known.state = s.State
+	case s.Models != nil:
+		if err := new(drift.Served).Restore(s.Models, now); err != nil {
+			return err
+		}
+		known.models = s.Models
 	case s.Series != nil:
 		history, err := s.Series.Restore(now)
 		if err != nil {
@@ -248,6 +260,11 @@ func (f *Fleet) saveEndpoints(put func(record any) error) error {
 		of := saved{Endpoint: name, Target: targetOf(e.cfg), State: e.health.Save()}
 		if of.State != nil {
 			if err := put(of); err != nil {
+				return err
+			}
+		}
+		if models := e.models.Save(); models != nil {
+			if err := put(saved{Endpoint: name, Target: of.Target, Models: models}); err != nil {
 				return err
 			}
 		}
@@ -344,4 +361,5 @@ func (f *findings) restore(p *past) {
 	if err := f.tracker.Restore(saved); err != nil {
 		f.endpointLogger().Warn("saved estimate is unusable; starting over", "err", err)
 	}
+	f.last = f.tracker.Findings()
 }

@@ -174,7 +174,7 @@ func TestWhatWasLearnedWaits(t *testing.T) {
 }
 
 // What was kept of an endpoint waits for it, over further restarts: its history for an hour, its
-// state for a day.
+// state and the models that answer for a day.
 func TestStateAndHistoryWait(t *testing.T) {
 	l := workLab(t, learnedConfig)
 	l.observeSteady(3, 100*time.Millisecond, time.Now())
@@ -207,7 +207,7 @@ func TestStateAndHistoryWait(t *testing.T) {
 	waits := restored(other)
 	save(waits)
 	last := time.Now()
-	for after, want := range map[time.Duration]int{50 * time.Minute: 2, 61 * time.Minute: 1, 24*time.Hour + time.Minute: 0} {
+	for after, want := range map[time.Duration]int{50 * time.Minute: 3, 61 * time.Minute: 2, 24*time.Hour + time.Minute: 0} {
 		if n := len(restored(other).before.records(last.Add(after), false)); n != want {
 			t.Errorf("%d records after %s, want %d", n, after, want)
 		}

@@ -43,13 +43,28 @@ func (t *Tracker) Observe(results []*result.Result) *Findings {
 		}
 		t.model = r.Model
 	}
+	for _, e := range t.all {
+		if e != nil {
+			e.Observe(results, now)
+		}
+	}
+	return t.findings(now)
+}
+
+// Findings returns what all results give together by now: nil where that is nothing.
+func (t *Tracker) Findings() *Findings {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.findings(t.now())
+}
+
+func (t *Tracker) findings(now time.Time) *Findings {
 	found := &Findings{Model: t.model, All: make([]Finding, len(t.all))}
 	empty := true
 	for i, e := range t.all {
 		if e == nil {
 			continue
 		}
-		e.Observe(results, now)
 		found.All[i] = e.Finding(now)
 		empty = empty && found.All[i] == nil
 	}

@@ -413,3 +413,44 @@ func BenchmarkFlips(b *testing.B) {
 }
 
 func quantile(sorted []float64, q float64) float64 { return sorted[int(q*float64(len(sorted)-1))] }
+
+// Other scores than usual are reported from the shift on until the usual ones are back, over restarts, and for a week.
+func TestScoresAreOthersUntilTheUsualAreBack(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	l := newLab()
+	run := func(n int, level float64) *Change {
+		for range n {
+			l.Run(scored(level + 0.004*random.NormFloat64()))
+			l.Now = l.Now.Add(time.Minute)
+		}
+		return l.Last.Scores
+	}
+	if c := run(300, -2); c != nil {
+		t.Fatalf("from the beginning: %+v", c)
+	}
+	began := l.Now
+	c := run(20, -2.02)
+	if c == nil || c.Source != SourceLogprob || c.Since.Before(began) || c.Since.After(l.Now) {
+		t.Fatalf("after 20 others: %+v", c)
+	}
+	since := c.Since
+	for range 3 { // once while it learns, once when it has
+		l = l.NextProcess(t)
+		if c := run(500, -2.02); c == nil || !c.Since.Equal(since) {
+			t.Fatalf("after a restart: %+v, want since %v", c, since)
+		}
+	}
+	if c := run(100, -2.1); c == nil || !c.Since.Equal(since) {
+		t.Errorf("a third level: %+v", c)
+	}
+	if c := run(60, -2); c != nil {
+		t.Errorf("an hour after the usual one is back: %+v", c)
+	}
+	if c := run(500, -2); c != nil {
+		t.Errorf("later: %+v", c)
+	}
+	run(30, -2.05)
+	if l.Now = l.Now.Add(7 * 24 * time.Hour); run(1, -2.05) != nil {
+		t.Error("a week later the others are not usual")
+	}
+}

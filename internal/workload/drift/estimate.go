@@ -84,6 +84,8 @@ type Finding struct {
 	Changes    map[Source]uint64     `json:"changes,omitempty"`
 	LastChange [numSources]time.Time `json:"-"`
 	Watched    [numSources]bool      `json:"-"`
+	// Scores is that the scores of the reference passage are others than usual; nil while they are not.
+	Scores *Change `json:"-"`
 }
 
 // watch adds what a watched source came to.
@@ -127,7 +129,7 @@ func (e *Estimate) observe(r *result.Result, now time.Time) {
 
 // Finding implements workload.Estimate.
 func (e *Estimate) Finding(time.Time) workload.Finding {
-	f := &Finding{Logprob: e.score.latest, Changes: map[Source]uint64{}}
+	f := &Finding{Logprob: e.score.latest, Scores: e.score.change(), Changes: map[Source]uint64{}}
 	for i := range e.named {
 		if c := &e.named[i]; c.prompts != nil {
 			f.watch(i, c.count, c.last)
@@ -142,7 +144,7 @@ func (e *Estimate) Finding(time.Time) workload.Finding {
 		f.Drift = d.latest
 		f.watch(d.index, d.count, d.last)
 	}
-	if f.Watched == [numSources]bool{} {
+	if f.Watched == [numSources]bool{} && f.Scores == nil {
 		return nil
 	}
 	return f
