@@ -445,7 +445,7 @@ func endpointProbers() []Panel {
 			Title: "State by prober", Viz: StateTimeline, Width: 8, Height: 8, MaxRows: 10,
 			What: "The state of the endpoint, as each of its exporters judges it.", By: ByExporter,
 			Worry: "it is up for one prober and down for another one.", Alerts: []string{"InferenceProbersDisagree"},
-			Queries: []Query{{Expr: stateOfProber(), Legend: "{{instance}}"}},
+			Queries: []Query{{Expr: stateOfProber(ofState), Legend: "{{instance}}"}},
 			States:  endpointStates, NoValue: noEndpoint,
 		},
 		{

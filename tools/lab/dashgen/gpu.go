@@ -272,11 +272,11 @@ func gpuWork() []Panel {
 		},
 		{
 			Title: "Endpoints on these GPUs", Viz: Table, Width: 12, Height: 8,
-			What: "Endpoints that run on the chosen GPUs, as configured, and whether their state is up.", By: ByConfig,
+			What: "Endpoints that run on the chosen GPUs, as configured, and their state.", By: ByConfig,
 			Worry: "the endpoint on a faulty card is the slow one.", Alerts: []string{"InferenceGPUXID"},
 			Queries: []Query{
 				{Expr: inMachine("0 * max by (endpoint, model, uuid) (inference_endpoint_gpu_info) * on (uuid) group_left (" + byCard + ") topk by (uuid) (1, max by (uuid, " + byCard + ") (" + ofGPU.of("inference_gpu_info") + "))" +
-					" + on (endpoint) group_left () max by (endpoint) (" + ofJob.of("inference_endpoint_state", `state="up"`) + " == bool 0)")},
+					" + on (endpoint) group_left () min by (endpoint) (" + stateOfProber(ofJob) + ")")},
 			},
 			Columns: []Column{
 				{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},
@@ -284,7 +284,7 @@ func gpuWork() []Panel {
 				{Label: "machine", Title: "Machine"},
 				{Label: "vendor", Title: "Vendor", Width: 95},
 				{Label: "gpu", Title: "GPU", Width: 75},
-				{Title: "State", States: []State{{"1", "not up", "red"}, {"0", "up", "green"}}, Width: 90},
+				{Title: "State", States: endpointStates, Width: 100},
 			},
 			Sort: []Order{{Title: "State", Desc: true}}, NoValue: "no endpoint has its GPUs configured",
 		},

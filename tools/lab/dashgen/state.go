@@ -39,11 +39,11 @@ func code(text string) string {
 var upStates = []State{{"1", "ok", "green"}, {"0", "failed", "red"}}
 
 // stateOfProber is the code of the state of an endpoint by each exporter.
-func stateOfProber() string {
+func stateOfProber(of scope) string {
 	var all []string
 	for _, s := range endpointStates {
 		if s.Text != notProbed {
-			all = append(all, s.Value+" * "+ofState.of("inference_endpoint_state", `state="`+s.Text+`"`))
+			all = append(all, s.Value+" * "+of.of("inference_endpoint_state", `state="`+s.Text+`"`))
 		}
 	}
 	return "max by (job, instance, endpoint) (" + strings.Join(all, " or ") + ")"
@@ -54,7 +54,7 @@ func stateOfProber() string {
 func endpointState() string {
 	// The model may not be known after a restart during an outage, but was before.
 	chosen := "last_over_time(" + ofEndpoint.of("inference_endpoint_info") + "[1h])"
-	return "(min by (endpoint) (" + stateOfProber() + ") and on (endpoint) " + chosen +
+	return "(min by (endpoint) (" + stateOfProber(ofState) + ") and on (endpoint) " + chosen +
 		" or on (endpoint) " + code(notProbed) + " * group by (endpoint) (" + remembered() + "))"
 }
 
@@ -67,7 +67,7 @@ func remembered() string { return ofEndpoint.of("instance:inference_endpoint_inf
 func stateSince(states string) string {
 	since := ofState.of("inference_endpoint_state_since_timestamp_seconds")
 	seen := "max_over_time(timestamp(" + ofEndpoint.of("inference_endpoint_info") + ")[1h:1m])"
-	return "(min by (endpoint) (" + since + " and on (job, instance, endpoint) (" + stateOfProber() + " == on (endpoint) group_left () " + states + "))" +
+	return "(min by (endpoint) (" + since + " and on (job, instance, endpoint) (" + stateOfProber(ofState) + " == on (endpoint) group_left () " + states + "))" +
 		" or on (endpoint) (max by (endpoint) (" + seen + ") and on (endpoint) (" + states + " == " + code(notProbed) + ")))"
 }
 
