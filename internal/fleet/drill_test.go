@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,22 +41,29 @@ func users(ctx context.Context, url string, n int) *sync.WaitGroup {
 // A replica that is lost under load fails requests until the gateway notices; then the
 // others answer all of them, with longer queues, until it is back.
 func TestDrill(t *testing.T) {
+	t.Parallel()
 	var replicas []*simulator.Replica
 	var pages []string
 	for range 3 {
-		r, err := simulator.NewReplica(simulator.Options{Slots: 2, PrefillTokensPerSecond: 1e5, DecodeStep: 2 * time.Millisecond})
+		r, err := simulator.NewReplica(simulator.Options{Slots: 2, PrefillTokensPerSecond: 1e5, DecodeStep: 4 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(r.Drop)
 		replicas, pages = append(replicas, r), append(pages, r.URL()+"/metrics")
 	}
-	const notice = time.Second
-	gateway := simulator.NewGateway(simulator.GatewayOptions{NoticeAfter: notice}, replicas)
-	t.Cleanup(gateway.Close)
-	url := testlab.Serve(t, gateway.Handler())
+	// Two gateways, of which the first notices nothing and the second everything at once: in
+	// between is when the gateway notices, however long probes take.
+	var front atomic.Pointer[simulator.Gateway]
+	noticing := func(after time.Duration) *simulator.Gateway {
+		g := simulator.NewGateway(simulator.GatewayOptions{NoticeAfter: after}, replicas)
+		t.Cleanup(g.Close)
+		return g
+	}
+	front.Store(noticing(time.Hour))
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front.Load().Handler().ServeHTTP(w, r) }))
 	ctx, stop := context.WithCancel(t.Context())
-	load := users(ctx, url, 24)
+	load := users(ctx, url, 12)
 	t.Cleanup(func() { stop(); load.Wait(); http.DefaultClient.CloseIdleConnections() })
 
 	l := newLab(t)
@@ -81,22 +89,23 @@ func TestDrill(t *testing.T) {
 	}
 	read()
 	servers(3, 0)
-	before := queueOf(l)
+	sum, count := queueOf(l)
+	before := sum / count
 
 	replicas[1].Drop()
-	dropped := time.Now()
 	l.until(500, "e", "failed probe", func(p metricsPage) bool { return failed(p) > 0 })
 	read()
 	servers(2, 1)
-	for time.Since(dropped) < notice {
-		l.times(1, "e")
-	}
+	front.Store(noticing(time.Nanosecond))
 	lost := failed(l.page())
+	read()
+	sum, count = queueOf(l)
 	if p := l.times(20, "e"); failed(p) != lost {
 		t.Errorf("%v probes failed after the gateway noticed", failed(p)-lost)
 	}
 	read()
-	after := queueOf(l)
+	sumAfter, countAfter := queueOf(l)
+	after := (sumAfter - sum) / (countAfter - count)
 	t.Logf("queue of the servers that are left: %.4f s, before %.4f s; %v probes failed", after, before, lost)
 	if after <= before {
 		t.Errorf("the queue is %.4f s, before %.4f s", after, before)
@@ -111,12 +120,12 @@ func TestDrill(t *testing.T) {
 	servers(3, 0)
 }
 
-// queueOf is the mean time in the queue of the servers since the readings of it began.
-func queueOf(l *lab) float64 {
-	var sum, count float64
+// queueOf is the time that requests have spent in the queues of the servers, in seconds, and how
+// many these were, since the readings began.
+func queueOf(l *lab) (sum, count float64) {
 	for _, s := range l.page()["inference_server_"+string(config.QueueTime)+"_seconds"].GetMetric() {
 		sum += s.GetHistogram().GetSampleSum()
 		count += float64(s.GetHistogram().GetSampleCount())
 	}
-	return sum / count
+	return sum, count
 }

@@ -118,7 +118,7 @@ func newStage(t *testing.T, sc scenario) *stage {
 		text += sc.others(s)
 	}
 	if sc.gateway != nil {
-		text += fmt.Sprintf("gateways: {g: {urls: [%q], interval: 200ms}}\n", s.server.URL)
+		text += fmt.Sprintf("gateways: {g: {urls: [%q], interval: 2s}}\n", s.server.URL)
 	}
 	if err := s.Apply(planOf(parse(t, wireModules+text))); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func (s *stage) putBehindGateway(o simulator.Options) {
 	s.t.Cleanup(g.Close)
 	s.serve(g.Handler())
 	if s.endpoint == "" {
-		s.endpoint = fmt.Sprintf("servers: {urls: [%s], interval: 200ms}", strings.Join(pages, ", "))
+		s.endpoint = fmt.Sprintf("servers: {urls: [%s], interval: 2s}", strings.Join(pages, ", "))
 	}
 	s.endpoint += ", gateway: g"
 }
@@ -173,7 +173,7 @@ func (v vouchingRunner) Run(ctx context.Context, due time.Time) ([]*result.Resul
 // filled puts the address of the server into a text.
 func (s *stage) filled(text string) string {
 	if !strings.Contains(text, "servers:") {
-		text += ", servers: {interval: 200ms}"
+		text += ", servers: {interval: 2s}"
 	}
 	text = strings.Replace(text, "SELF", s.server.URL+"/metrics", 1)
 	for strings.Contains(text, "PAGE") {
@@ -367,7 +367,7 @@ func hang(s *stage) {
 // read several at once.
 func steady() simulator.Options {
 	o := testlab.Swift()
-	o.DecodeStep = 12 * time.Millisecond
+	o.DecodeStep = 20 * time.Millisecond
 	return o
 }
 
@@ -384,13 +384,13 @@ func scenarios(tlsURL string) []scenario {
 	const withKey = "http: {authorization: {credentials: sk-test}}"
 	slowPrefill := like(func(o *simulator.Options) { o.PrefillTokensPerSecond = 55 })
 	slowDecode := like(func(o *simulator.Options) { o.DecodeStep = 120 * time.Millisecond })
-	narrow := like(func(o *simulator.Options) { o.Slots, o.DecodeStep = 2, 4*time.Millisecond })
+	narrow := like(func(o *simulator.Options) { o.Slots, o.DecodeStep = 2, 10*time.Millisecond })
 	tight := like(func(o *simulator.Options) {
 		o.Slots, o.DecodeStep, o.Blocks, o.ContextLength = 8, 4*time.Millisecond, 48, 700
 	})
 	version := like(func(o *simulator.Options) { o.WeightsVersion = "v1" })
 	newModel := func(s *stage) { s.sim.SetWeights("v2", 0, 1) }
-	twoPages := "servers: {urls: [PAGE, PAGE], interval: 200ms}"
+	twoPages := "servers: {urls: [PAGE, PAGE], interval: 2s}"
 	prompt := &simulator.GatewayOptions{NoticeAfter: time.Millisecond}
 	return []scenario{
 		{name: "host name that does not resolve", want: explain.DNS, url: "http://endpoint.invalid:8000", before: 1},
@@ -414,7 +414,7 @@ func scenarios(tlsURL string) []scenario {
 		{name: "silence in mid-stream, no server's page", want: explain.Hung, endpoint: noPage, inject: fault("stall_midstream"), after: 4},
 		{name: "status 503", want: explain.QueueFull, inject: fault("status_503")},
 		{name: "status 529", want: explain.QueueFull, inject: fault("status_529")},
-		{name: "more requests than slots", want: explain.QueueFull, options: narrow, inject: asks(6, 30, 120)},
+		{name: "more requests than slots", want: explain.QueueFull, options: narrow, inject: asks(6, 30, 48)},
 		{name: "KV cache too small for the load", want: explain.KVCacheFull, options: tight, inject: asks(16, 30, 200)},
 		{name: "prompts computed slowly", want: explain.PrefillSlow, inject: replaced(slowPrefill)},
 		{name: "tokens generated slowly", want: explain.DecodeSlow, inject: replaced(slowDecode)},
@@ -436,7 +436,7 @@ func scenarios(tlsURL string) []scenario {
 		},
 		{
 			name: "one of two servers stopped; the other has more requests than slots", want: explain.ReplicaLost, also: []explain.Cause{explain.QueueFull},
-			options: narrow, endpoint: "servers: {urls: [SELF, PAGE], interval: 200ms}", inject: both(pageStopped, asks(6, 30, 120)),
+			options: narrow, endpoint: "servers: {urls: [SELF, PAGE], interval: 2s}", inject: both(pageStopped, asks(6, 30, 48)),
 		},
 		{
 			name: "gateway adds 1.1 s; tokens generated slowly", want: explain.GatewayFault, also: []explain.Cause{explain.DecodeSlow},
@@ -458,9 +458,9 @@ func scenarios(tlsURL string) []scenario {
 		{name: "gateway with no ready backend, both servers stopped", want: explain.ProcessGone, also: []explain.Cause{explain.GatewayBackends}, gateway: prompt, inject: lose(2)},
 		{
 			name: "gateway with one of two backends, which has more requests than slots; no server's page", want: explain.GatewayBackends,
-			gateway: prompt, endpoint: noPage, options: narrow, inject: both(lose(1), asks(6, 30, 120)),
+			gateway: prompt, endpoint: noPage, options: narrow, inject: both(lose(1), asks(6, 30, 48)),
 		},
-		{name: "more requests than the gateway passes on", want: explain.GatewayQueue, gateway: &simulator.GatewayOptions{Limit: 2}, inject: asks(5, 30, 60)},
+		{name: "more requests than the gateway passes on", want: explain.GatewayQueue, gateway: &simulator.GatewayOptions{Limit: 2}, inject: asks(5, 30, 36)},
 		{
 			name: "gateway of two addresses stopped; a third endpoint is well", want: explain.SharedCause, also: []explain.Cause{explain.GatewayLost},
 			gateway: prompt, inject: both(stopped, pageStopped), others: otherFront,
