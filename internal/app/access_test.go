@@ -105,6 +105,7 @@ func TestKeyIsSentInTheHeaderOfItsHost(t *testing.T) {
 
 // The warning of --insecure comes once, also for two endpoints.
 func TestInsecure(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(simulator.New(testlab.Quick()).Handler())
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -159,6 +160,7 @@ endpoints:
 // TestCommandsThatAskNothingNeedNoSecret checks that the CI of a file needs none of its
 // secrets, and that other mistakes are still found.
 func TestCommandsThatAskNothingNeedNoSecret(t *testing.T) {
+	t.Parallel()
 	file := writeFile(t, "exporter.yml", `
 endpoints:
   - {name: a, url: http://127.0.0.1:9, gateway: g, http: {authorization: {credentials: "${NOT_SET_IN_TESTS}"}}}

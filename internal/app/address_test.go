@@ -73,6 +73,7 @@ func TestSchemeIsFound(t *testing.T) {
 
 // TestTargetWithoutScheme checks that commands take HOST:PORT and say what they ask.
 func TestTargetWithoutScheme(t *testing.T) {
+	t.Parallel()
 	url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	hostPort := strings.TrimPrefix(url, "http://")
 	says := "inference_exporter: " + hostPort + " has no scheme: asking " + url + "\n"

@@ -73,6 +73,7 @@ func TestBaselineUsage(t *testing.T) {
 
 // What cannot be written is no success, and neither is a run that asked nothing.
 func TestBaselineThatIsNotSaved(t *testing.T) {
+	t.Parallel()
 	o := testlab.Quick()
 	server := testlab.Serve(t, simulator.New(o).Handler())
 	got := runToEnd(t, "probe", server, "-n", "10", "--save-baseline="+t.TempDir())

@@ -82,6 +82,7 @@ func TestHelpAndVersion(t *testing.T) {
 }
 
 func TestFlagsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	f := func(pattern string, args ...string) {
 		t.Helper()
 		refused(t, cli.ExitUsage, []string{"inference_exporter: " + pattern}, args...)
@@ -156,6 +157,7 @@ func TestVariablesThatCannotBeUsed(t *testing.T) {
 }
 
 func TestConfigurationThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	f := func(file string, patterns ...string) {
 		t.Helper()
 		refused(t, cli.ExitUsage, patterns, "--config.file="+file)
@@ -205,6 +207,7 @@ all             2,764,800     -           -
 }
 
 func TestPortTaken(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -220,6 +223,7 @@ func TestPortTaken(t *testing.T) {
 
 // TestEndpointWithoutScheme checks that --endpoint takes what probe does.
 func TestEndpointWithoutScheme(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--endpoint=127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--no-collector.gpu")
 	p.stop()
 	if len(p.stderr.lines("127.0.0.1:9 has no scheme: asking http://127.0.0.1:9")) != 1 {
@@ -228,6 +232,7 @@ func TestEndpointWithoutScheme(t *testing.T) {
 }
 
 func TestLogFormats(t *testing.T) {
+	t.Parallel()
 	f := func(format string, check func(line string) bool) {
 		t.Helper()
 		p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--log.format="+format)

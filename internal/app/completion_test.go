@@ -14,6 +14,7 @@ import (
 // What kingpin offers for a line: for what is begun it offers more than fits, as it is the
 // shell that chooses of it.
 func TestSuggestions(t *testing.T) {
+	t.Parallel()
 	f := func(words string, want ...string) {
 		t.Helper()
 		got := shell(t, "bash", "inference_exporter --completion-bash "+words)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestCheckOfModules(t *testing.T) {
+	t.Parallel()
 	f := func(api, module, want string) {
 		t.Helper()
 		file := writeFile(t, "exporter.yml", "modules: {ref: {reference_logprob: true}, quiz: {questions: true}}\n"+
@@ -47,6 +48,7 @@ func TestCheckCounts(t *testing.T) {
 }
 
 func TestCheckOfTightBudgets(t *testing.T) {
+	t.Parallel()
 	f := func(endpoint, want string) {
 		t.Helper()
 		file := writeFile(t, "exporter.yml", "endpoints: [{url: http://h, name: a, "+endpoint+"}]\n")
@@ -142,6 +144,7 @@ engines:
 // Objectives for tokens are refused where no endpoint that they hold for answers
 // with tokens.
 func TestCheckOfObjectives(t *testing.T) {
+	t.Parallel()
 	f := func(text string, want ...string) {
 		t.Helper()
 		file := writeFile(t, "exporter.yml", text)
@@ -174,6 +177,7 @@ func TestCheckOfSources(t *testing.T) {
 // A secret in a wrong place is repeated by nobody: not by check, nor by a reload, its
 // log and the page that says what was wrong.
 func TestWrongPlacesOfSecretsStaySecret(t *testing.T) {
+	t.Parallel()
 	const canary, good = "sk-C4nary9xQ7", "endpoints: [{url: 'http://127.0.0.1:9', http: {oauth2: {client_id: a, client_secret: b, token_url: 'http://127.0.0.1:9', endpoint_params: {assertion: sk-C4nary9xQ7}}}}]\n"
 	r := startReloading(t, good, "--no-collector.probe", "--no-collector.server", "--no-collector.gpu")
 	for _, form := range []string{
@@ -205,6 +209,7 @@ func TestWrongPlacesOfSecretsStaySecret(t *testing.T) {
 
 // TestRulesForTheDefaults compares the output with the rules in alerts/.
 func TestRulesForTheDefaults(t *testing.T) {
+	t.Parallel()
 	f := func(sets []string, args ...string) {
 		t.Helper()
 		got := runToEnd(t, append([]string{"rules"}, args...)...)
@@ -231,6 +236,7 @@ func TestRulesForTheDefaults(t *testing.T) {
 
 // TestRulesForAConfiguration checks what rules take from a file.
 func TestRulesForAConfiguration(t *testing.T) {
+	t.Parallel()
 	text := `
 global: {interval: 15s, timeout: 40s, labels: {location: fra1}}
 modules:
@@ -273,6 +279,7 @@ func TestRulesOfABrokenFile(t *testing.T) {
 // What a configuration refers to must be there, and an error names the place as
 // any other.
 func TestCheckReferences(t *testing.T) {
+	t.Parallel()
 	const head = "endpoints:\n  - url: http://host:8000\n"
 	for _, tc := range []struct{ name, file, want string }{
 		{"engine", head + "    servers: {engine: steam}\n", ":3: endpoints[0].servers.engine: unknown engine \"steam\"; known: "},

@@ -11,6 +11,7 @@ import (
 )
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	p := start(t, "demo")
 	if !strings.Contains(p.stdout.String(), p.base+"/metrics") {
 		t.Errorf("nothing says where to look:\n%s", p.stdout)
@@ -49,6 +50,7 @@ func TestDemoBurstsApart(t *testing.T) {
 }
 
 func TestSimulate(t *testing.T) {
+	t.Parallel()
 	p := start(t, "simulate", "--web.listen-address=127.0.0.1:0", "--model=tiny")
 	if !strings.Contains(p.stdout.String(), p.base) {
 		t.Errorf("nothing says where to look:\n%s", p.stdout)
@@ -68,6 +70,7 @@ func TestSimulate(t *testing.T) {
 
 // A gateway has a page of its own, and its replicas have theirs, until one is dropped.
 func TestSimulateGateway(t *testing.T) {
+	t.Parallel()
 	p := start(t, "simulate", "--web.listen-address=127.0.0.1:0", "--gateway", "--gateway-limit=4", "--replicas=2", "--routing=prefix-aware")
 	if _, page := p.get("/metrics"); !strings.Contains(string(page), `inference_pool_ready_pods{name="simulated-pool"} 2`) {
 		t.Errorf("page of the gateway:\n%s", page)

@@ -83,6 +83,7 @@ func TestDetectNamesAPageThatNeedsAKey(t *testing.T) {
 }
 
 func TestDetectFindsNothing(t *testing.T) {
+	t.Parallel()
 	f := func(code int, patterns []string, args ...string) {
 		t.Helper()
 		refused(t, code, patterns, append([]string{"detect"}, args...)...)

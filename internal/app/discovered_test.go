@@ -33,6 +33,7 @@ func (f targetsFile) write(text string) {
 // remains continues, one that goes is off the page, and one that comes back starts
 // again.
 func TestDiscovered(t *testing.T) {
+	t.Parallel()
 	server := strings.TrimPrefix(testlab.Serve(t, simulator.New(testlab.Quick()).Handler()), "http://")
 	target := func(name string) string {
 		return fmt.Sprintf("- {targets: ['%s'], labels: {__endpoint__: %s, team: search, __meta_zone: b}}\n", server, name)
@@ -89,6 +90,7 @@ discovery:
 // A target that is an endpoint by the file's rules, and yet none that can be
 // probed, is counted like all that nobody watches.
 func TestDiscoveredThatCannotBeProbed(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", `
 discovery:
   - modules: [agent]
@@ -105,6 +107,7 @@ discovery:
 // A target names its engine, and so where the page is looked for. Nothing goes to a
 // port that is not allowed, and no key to another port than the endpoint's own.
 func TestDiscoveredEngineAndKey(t *testing.T) {
+	t.Parallel()
 	asked := make(chan http.Header, 100)
 	trap := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

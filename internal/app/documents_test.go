@@ -116,6 +116,7 @@ var (
 // TestDocumentsCallTheProgramRight checks that the command line of the program takes every call
 // of it on a page: in a block of commands, or as code in a sentence.
 func TestDocumentsCallTheProgramRight(t *testing.T) {
+	t.Parallel()
 	parse := func(page string, args []string) {
 		t.Helper()
 		if _, _, err := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).parse(args); err != nil {
@@ -168,6 +169,7 @@ const attempts = 20
 // TestDocumentsRun runs the commands of the pages in an empty folder, with the program in PATH,
 // a simulated server for every server and a daemon for the daemon. Each ends with code 0.
 func TestDocumentsRun(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	dir := sandbox(t, server)
 	daemon := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--web.enable-lifecycle", "--config.file="+filepath.Join(dir, "daemon.yml"))

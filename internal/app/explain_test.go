@@ -17,6 +17,7 @@ import (
 
 // Without a running exporter a URL is probed and explained.
 func TestExplainURL(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	f := func(path string, want explain.Cause, state, text string) {
 		t.Helper()
@@ -37,6 +38,7 @@ func TestExplainURL(t *testing.T) {
 
 // A running exporter is asked for what it knows of its endpoint.
 func TestExplainOfARunningExporter(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 500ms, timeout: 5s}

@@ -12,6 +12,7 @@ import (
 // On a machine with cards of AMD alone they are read, and the missing driver of NVIDIA is
 // no failure, even for an exporter that only reads GPUs.
 func TestAMDAlone(t *testing.T) {
+	t.Parallel()
 	sys := t.TempDir()
 	device := filepath.Join(sys, "devices/0000:03:00.0")
 	for name, content := range map[string]string{

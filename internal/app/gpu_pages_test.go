@@ -13,6 +13,7 @@ import (
 // An exporter that reads the pages of other exporters and nothing else has their GPUs,
 // needs no driver, and does not miss one.
 func TestGPUPagesAlone(t *testing.T) {
+	t.Parallel()
 	dcgm := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		http.ServeFile(w, r, filepath.Join("..", "..", "internal", "page", "testdata", "pages", "accelerators", "dcgm-exporter.txt"))

@@ -132,6 +132,7 @@ func (d *watchedProgram) until(t *testing.T, what string, wanted func(metricsPag
 // An exporter for the GPUs of a node needs no endpoint. It complains where there
 // is no driver, as it has nothing else to do.
 func TestGPUsAlone(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--no-collector.probe", "--no-collector.server", "--collector.gpu", "--web.listen-address=127.0.0.1:0")
 	got, _ := p.waitFor("an answer of the driver", func(got metricsPage) bool { return got.Has("inference_gpu_up") })
 	if got.Sum("inference_exporter_endpoints") != 0 {
@@ -145,6 +146,7 @@ func TestGPUsAlone(t *testing.T) {
 
 // For one that looks at servers too, a machine without a driver is a normal one.
 func TestGPUsBesideServers(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--no-collector.probe", "--collector.gpu", "--web.listen-address=127.0.0.1:0", "--endpoint=http://127.0.0.1:1")
 	got, _ := p.waitFor("the state of the driver", func(got metricsPage) bool {
 		return got.Sum("inference_gpu_state", "state", "starting") == 0
@@ -160,6 +162,7 @@ func TestGPUsBesideServers(t *testing.T) {
 }
 
 func TestDemoShowsSimulatedGPUs(t *testing.T) {
+	t.Parallel()
 	p := start(t, "demo", "--web.listen-address=127.0.0.1:0")
 	got, _ := p.waitFor("simulated GPUs", func(got metricsPage) bool { return got.Sum("inference_gpu_devices") == 2 })
 	if got.Sum("inference_gpu_simulated") != 1 {

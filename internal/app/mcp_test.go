@@ -44,6 +44,7 @@ func askMCP(ctx context.Context, address string, as withPassword, calls ...*mcp.
 // TestMCPOfTheProgram asks the running program for an endpoint that repeats its key: all
 // tools answer whoever has the password, and none shows the key.
 func TestMCPOfTheProgram(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	t.Cleanup(server.Close)
 	file := writeFile(t, "exporter.yml", fmt.Sprintf("endpoints: [{name: e, url: %q, api: openai-chat, model: m, http: {authorization: {credentials: %q}}}]\n",

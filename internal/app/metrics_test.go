@@ -50,7 +50,7 @@ endpoints:
     url: %[1]s
     modules: [interactive, chat]
     labels: {team: search}
-    servers: {interval: 200ms}
+    servers: {interval: 1s}
     hardware: {gpu: H100 SXM, weights: 16GB}
     slo: {ttft: 500ms, tpot: 50ms, e2e: 20s}
   - name: refusing
@@ -76,6 +76,7 @@ endpoints:
 
 // The golden file has every series and no value that the clock decides.
 func TestMetricsGolden(t *testing.T) {
+	t.Parallel()
 	_, server, text := startProbing(t)
 	got := maskPage(string(text), server)
 	const file = "testdata/metrics.golden"
@@ -121,6 +122,7 @@ func maskPage(text, server string) string {
 
 // The rules are those of promtool check metrics.
 func TestMetricsLint(t *testing.T) {
+	t.Parallel()
 	_, _, text := startProbing(t)
 	problems, err := promlint.New(bytes.NewReader(text)).Lint()
 	if err != nil {
@@ -140,6 +142,7 @@ const (
 )
 
 func TestMetricsFormats(t *testing.T) {
+	t.Parallel()
 	p, _, _ := startProbing(t)
 	f := func(accept string, want expfmt.FormatType, parse func([]byte) metricsPage) {
 		t.Helper()
@@ -210,6 +213,7 @@ func parseProto(t *testing.T, body []byte) metricsPage {
 }
 
 func TestMetricsCompression(t *testing.T) {
+	t.Parallel()
 	p, _, _ := startProbing(t)
 	f := func(accept, want string, unpack func(io.Reader) (io.Reader, error)) {
 		t.Helper()

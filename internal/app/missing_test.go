@@ -11,6 +11,7 @@ import (
 // TestMissingSecret checks that an endpoint whose secret is missing is not asked, that the
 // page says why, and that the others are probed.
 func TestMissingSecret(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.gpu", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 200ms, missing_secrets: skip_endpoint}

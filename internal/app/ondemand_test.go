@@ -39,6 +39,7 @@ func startIdle(t *testing.T, file string) *program {
 }
 
 func TestProbePage(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	p := startIdle(t, fmt.Sprintf(`
 modules: {tiny: {output_tokens: 4, prefix: warm}}
@@ -87,9 +88,10 @@ endpoints:
 // TestProbePageNames compares with the daemon's page once that has probed. A single
 // probe makes no state of an endpoint.
 func TestProbePageNames(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(
-		"global: {interval: 100ms}\nendpoints: [{name: good, url: %q}]\n", server)))
+		"global: {interval: 100ms}\nendpoints: [{name: good, url: %q, servers: {find: false}}]\n", server)))
 	timed := func(m metricsPage) bool { return m.Has("inference_probe_last_ttft_seconds") } // on a busy machine not all are
 	var daemon, own metricsPage
 	for !timed(daemon) || !timed(own) {
@@ -125,6 +127,7 @@ func labelsOf(f *dto.MetricFamily) map[string]string {
 // TestProbePageInTime ends within the scraper's limit, as a timeout: while the
 // api is detected, while the model is looked up, and in the probe itself.
 func TestProbePageInTime(t *testing.T) {
+	t.Parallel()
 	hangs := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the end of the connection is not seen
 		<-r.Context().Done()
@@ -141,6 +144,7 @@ func TestProbePageInTime(t *testing.T) {
 
 // TestProbePageIsNoProxy reaches for what only the exporter can reach.
 func TestProbePageIsNoProxy(t *testing.T) {
+	t.Parallel()
 	var hits atomic.Int64
 	secret := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		hits.Add(1)
@@ -204,6 +208,7 @@ probe: {allow: [%q, %q, "*.example.com"]}
 
 // TestProbePageRemembers what the server is and how many tokens a prompt has.
 func TestProbePageRemembers(t *testing.T) {
+	t.Parallel()
 	var questions atomic.Int64
 	simulated := simulator.New(testlab.Quick()).Handler()
 	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -242,6 +247,7 @@ endpoints: [{name: good, url: %q}]
 
 // TestProbePageInTurn probes with one prober for one request at a time.
 func TestProbePageInTurn(t *testing.T) {
+	t.Parallel()
 	var running, most atomic.Int64
 	simulated := simulator.New(testlab.Quick()).Handler()
 	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -273,6 +279,7 @@ func TestProbePageInTurn(t *testing.T) {
 
 // TestProbePageWaitsInTime for its turn, and says that it had none.
 func TestProbePageWaitsInTime(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 1)
 	release := make(chan struct{})
 	hangs := testlab.Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -299,6 +306,7 @@ func TestProbePageWaitsInTime(t *testing.T) {
 
 // TestShutdownDuringProbePage ends a probe that would go on, with an answer.
 func TestShutdownDuringProbePage(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{}, 2)
 	ended := make(chan struct{})
 	hangs := testlab.Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -54,6 +54,7 @@ func TestPipesAtStart(t *testing.T) {
 
 // A configuration that has become a pipe fails the reload, and nothing else.
 func TestConfigurationBecomesPipe(t *testing.T) {
+	t.Parallel()
 	p := startReloading(t, "endpoints: [{url: http://127.0.0.1:9}]\n")
 	pipeAt(t, p.file)
 	if status, body := p.post("/-/reload"); status != http.StatusInternalServerError || !strings.Contains(body, "not a regular file") {
@@ -71,13 +72,14 @@ func TestConfigurationBecomesPipe(t *testing.T) {
 // A key that has become a pipe keeps the probes and the readings that need it from being
 // made, which is no failure of the endpoint. They go on, and so does all else, and the exporter ends when it should.
 func TestKeyBecomesPipe(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	key := writeFile(t, "key", "secret-of-test")
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 100ms}
 modules: {interactive: {input_tokens: 16, output_tokens: 2}}
 endpoints:
-  - {name: keyed, url: %[1]q, http: {authorization: {credentials_file: %[2]q}}, servers: {urls: ["%[1]s/metrics"], interval: 100ms}}
+  - {name: keyed, url: %[1]q, http: {authorization: {credentials_file: %[2]q}}, servers: {urls: ["%[1]s/metrics"], interval: 1s}}
   - {name: open, url: %[1]q}
 `, server, key)))
 	succeeded := func(got metricsPage, endpoint string) float64 {

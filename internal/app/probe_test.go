@@ -26,6 +26,7 @@ import (
 )
 
 func TestProbeOnce(t *testing.T) {
+	t.Parallel()
 	o := testlab.Quick()
 	o.DecodeStep = 30 * time.Millisecond // so that also a busy machine sends the tokens apart
 	server := testlab.Serve(t, simulator.New(o).Handler())
@@ -146,6 +147,7 @@ func documents(t *testing.T, text string) []document {
 }
 
 func TestProbeJSON(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	got := runToEnd(t, "probe", server, "-o", "json")
 	all := documents(t, got.stdout)
@@ -165,6 +167,7 @@ func TestProbeJSON(t *testing.T) {
 // TestProbePrompt checks that the text of the user is asked and the answer shown whole,
 // whatever the module asks otherwise.
 func TestProbePrompt(t *testing.T) {
+	t.Parallel()
 	const text = "Which \"colour\" has the sky?"
 	s := simulator.New(testlab.Quick()).Handler()
 	asked := make(chan string, 100)
@@ -210,6 +213,7 @@ func TestProbePrompt(t *testing.T) {
 }
 
 func TestProbeRepeated(t *testing.T) {
+	t.Parallel()
 	o := testlab.Quick()
 	o.FaultRatio, o.Faults = 0.5, faultsNamed("status_503")
 	half := testlab.Serve(t, simulator.New(o).Handler())
@@ -274,6 +278,7 @@ func TestProbeInterrupted(t *testing.T) {
 }
 
 func TestProbeUsage(t *testing.T) {
+	t.Parallel()
 	file := writeFile(t, "exporter.yml", "endpoints: [{name: here, url: 'http://127.0.0.1:9'}]\n")
 	f := func(pattern string, args ...string) {
 		t.Helper()
@@ -333,6 +338,7 @@ func TestProgress(t *testing.T) {
 
 // TestProbesAtOnce has a server that answers only when so many requests wait for it.
 func TestProbesAtOnce(t *testing.T) {
+	t.Parallel()
 	const atOnce = 3
 	s := simulator.New(testlab.Quick()).Handler()
 	var mu sync.Mutex

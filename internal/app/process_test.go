@@ -69,6 +69,7 @@ func manyMistakes() string {
 
 // A log that nobody reads, or whose reader is gone, costs its lines alone.
 func TestDeadLog(t *testing.T) {
+	t.Parallel()
 	for _, gone := range []bool{false, true} {
 		file := writeFile(t, "exporter.yml", "endpoints: [{url: http://127.0.0.1:9}]\n")
 		p, log := launchWithLog(t, "1", "--config.file="+file)
@@ -99,6 +100,7 @@ func TestDeadLog(t *testing.T) {
 
 // What hangs does not hold up the end.
 func TestExitWhileSomethingHangs(t *testing.T) {
+	t.Parallel()
 	p, log := launchWithLog(t, hanging, "--endpoint=http://127.0.0.1:9")
 	rest := make(chan string, 1)
 	go func() {

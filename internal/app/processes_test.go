@@ -103,6 +103,7 @@ func values(p metricsPage, family, label string) []string {
 // Three exporters share the endpoints of one configuration. One is killed: the
 // others go on with what is theirs, and it comes back to what was its own.
 func TestThreeShards(t *testing.T) {
+	t.Parallel()
 	const endpoints, shards = 24, 3
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	var text strings.Builder

@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +24,7 @@ import (
 )
 
 // patience is how long a test waits for what must come before it gives up.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // program is a Run in this process that goes on until it is stopped.
 type program struct {
@@ -39,12 +38,10 @@ type program struct {
 }
 
 // start runs the program with the given arguments. It returns when the
-// program listens; the end of the test stops it. It must leave no goroutine, which is
-// seen when the first of a test's programs has ended, and so all have: goroutines that
-// another one begins meanwhile are no leaks.
+// program listens; the end of the test stops it. It must leave no goroutine, which
+// TestMain sees when all tests have ended.
 func start(t *testing.T, args ...string) *program {
 	t.Helper()
-	first, before := running.Load() == 0, goleak.IgnoreCurrent()
 	// Not the test's context, which ends before the clean-up.
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &program{
@@ -64,47 +61,31 @@ func start(t *testing.T, args ...string) *program {
 	case <-time.After(patience):
 		t.Fatalf("%q does not listen", args)
 	}
-	running.Add(1)
 	t.Cleanup(func() {
 		if ctx.Err() == nil {
 			p.stop()
-		}
-		running.Add(-1)
-		if !first {
-			return
-		}
-		if err := leaks(before); err != nil {
-			t.Error(err)
 		}
 	})
 	return p
 }
 
-// running is how many programs the test has started and not ended.
-var running atomic.Int32
-
 // leaks returns an error where goroutines do not end within patience. goleak alone waits
 // for less than half a second, in which a busy machine ends none.
-func leaks(but ...goleak.Option) error {
+func leaks() error {
 	for deadline := time.Now().Add(patience); ; {
-		err := goleak.Find(but...)
+		err := goleak.Find()
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
 	}
 }
 
-// stop ends the program as a signal would and returns its exit code.
+// stop ends the program as a signal would and returns its exit code. What hangs is
+// seen at the limit of all tests, which prints where.
 func (p *program) stop() int {
 	p.t.Helper()
 	p.cancel()
-	select {
-	case code := <-p.code:
-		return code
-	case <-time.After(shutdownTimeout + 2*time.Second):
-		p.t.Fatal("the program does not end")
-		return 0
-	}
+	return <-p.code
 }
 
 // get returns the status and the body of a page. Headers come in pairs.

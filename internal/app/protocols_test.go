@@ -28,6 +28,7 @@ func base(server, name string) string {
 // Every protocol goes all the way from a line of the configuration to the
 // page of metrics.
 func TestEveryProtocolOnThePage(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	var file strings.Builder
 	file.WriteString("global: {interval: 1s, limits: {in_flight: 64, in_flight_per_host: 64}}\n" +
@@ -68,6 +69,7 @@ func TestEveryProtocolOnThePage(t *testing.T) {
 
 // The one-shot command speaks every protocol too.
 func TestEveryProtocolByTheCommand(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	for _, name := range api.Names() {
 		got := runToEnd(t, "probe", base(server, name), "--api="+name, "--model=simulated-8b", "--output=json")
@@ -87,6 +89,7 @@ func TestEveryProtocolByTheCommand(t *testing.T) {
 
 // What detect prints for each engine is what probe then needs no flags for.
 func TestProbeNeedsNoFlags(t *testing.T) {
+	t.Parallel()
 	for _, engine := range simulator.Engines() {
 		o := testlab.Quick()
 		o.Engine = engine
@@ -105,6 +108,7 @@ func TestProbeNeedsNoFlags(t *testing.T) {
 // A server that accepts connections and never answers is down, by a URL alone,
 // in the metrics and in the log.
 func TestServerThatNeverAnswers(t *testing.T) {
+	t.Parallel()
 	silent := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	l := startReloading(t, fmt.Sprintf(`
 modules: {interactive: {interval: 1s, timeouts: {first_token: 300ms}}}
@@ -136,6 +140,7 @@ func severalModels(t *testing.T) string {
 // Which of several models to ask is a matter of the configuration: probe and the
 // daemon say what to write, and take it.
 func TestSeveralModels(t *testing.T) {
+	t.Parallel()
 	url := severalModels(t)
 	got := runToEnd(t, "probe", url)
 	for _, want := range []string{"not asked", "model", `"one", "two"`} {

@@ -19,6 +19,7 @@ import (
 // With a receiver of metrics in the configuration the page is pushed to it, with the
 // metrics of the conventions beside it, and once more at the end.
 func TestMetricsArePushed(t *testing.T) {
+	t.Parallel()
 	received := make(chan string, 1000)
 	receiver := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		received <- r.URL.Path + " " + r.Header.Get("X-Key") + " " + metricNames(t, r.Body)

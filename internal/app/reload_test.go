@@ -70,6 +70,7 @@ modules: {interactive: {input_tokens: 16, output_tokens: 2}, other: {input_token
 // An endpoint that did not change keeps its state; one that changed starts again;
 // one that was removed is off the page.
 func TestReloadKeepsWhatStays(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	endpoint := func(name, more string) string {
 		return fmt.Sprintf("  - {name: %s, url: %q, api: openai-chat, model: simulated-8b%s}\n", name, server, more)
@@ -121,6 +122,7 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 
 // An invalid configuration leaves the previous one active.
 func TestReloadRefused(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	good := fmt.Sprintf("%sendpoints: [{name: good, url: %q, api: openai-chat, model: simulated-8b}]\n", reloadModules, server)
 	r := startReloading(t, good)
@@ -163,6 +165,7 @@ func TestReloadRefused(t *testing.T) {
 }
 
 func TestReloadNeedsTheFlag(t *testing.T) {
+	t.Parallel()
 	p := startIdle(t, "endpoints: [{url: http://127.0.0.1:1}]")
 	if status, body := p.post("/-/reload"); status != http.StatusForbidden || !strings.Contains(body, "--web.enable-lifecycle") {
 		t.Errorf("status %d, %q", status, body)
@@ -181,6 +184,7 @@ func TestReloadNeedsTheFlag(t *testing.T) {
 
 // Everything that the file can say may change while the program runs.
 func TestReloadChangesEverything(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	received := make(chan struct{}, 1)
 	receiver := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -289,6 +293,7 @@ func TestThousandReloads(t *testing.T) {
 // A reload that changes where endpoints are found takes none of them away that is
 // still found.
 func TestReloadKeepsWhatIsStillFound(t *testing.T) {
+	t.Parallel()
 	server := strings.TrimPrefix(testlab.Serve(t, simulator.New(testlab.Quick()).Handler()), "http://")
 	target := func(name string) string {
 		return fmt.Sprintf("{targets: ['%s'], labels: {__endpoint__: %s}}", server, name)

@@ -236,6 +236,7 @@ func (r *receiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 // it sends, or write control characters there. With -short each surface has some of the forms,
 // and each form is on some of the surfaces.
 func TestNoSurfaceShowsSecrets(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(echo))
 	t.Cleanup(server.Close)
 	collected := &receiver{all: map[string][]byte{}, requests: map[string]int{}}
@@ -299,9 +300,9 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 			wantNoSecret(t, command+" "+name, got.stdout+got.stderr)
 		}
 	}
-	t.Setenv("CANARY", canary)
+	key := writeFile(t, "key", canary)
 	for form := range formsOfKey() {
-		got := runToEnd(t, "detect", "--key-env=CANARY", server.URL+"/none/"+url.PathEscape(form))
+		got := runToEnd(t, "detect", "--key-file="+key, server.URL+"/none/"+url.PathEscape(form))
 		wantNoSecret(t, "detect "+form, got.stdout+got.stderr)
 	}
 	p.stop()

@@ -25,6 +25,7 @@ import (
 )
 
 func TestTLSAndBasicAuth(t *testing.T) {
+	t.Parallel()
 	cert, key := selfSigned(t)
 	p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0",
 		"--web.config.file="+writeFile(t, "web.yml", fmt.Sprintf(`
@@ -64,6 +65,7 @@ const passwordHash = "$2a$04$IUlFj9Y7fvqONEDk4Mvctu0ctH8ANacT.CqcMdRwwKI1AL/c3mD
 
 // Browsers get the pages by the names that flags give, and by no other.
 func TestAllowedHosts(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=localhost:0",
 		"--web.allowed-host=metrics.example.org", "--web.allowed-host=LLM.example.org")
 	machine, err := os.Hostname()
@@ -120,6 +122,7 @@ func selfSigned(t *testing.T) (cert, key string) {
 }
 
 func TestPages(t *testing.T) {
+	t.Parallel()
 	p := start(t, "--endpoint=http://127.0.0.1:9", "--web.listen-address=127.0.0.1:0", "--web.telemetry-path=/page")
 	for _, path := range []string{"/", "/-/healthy", "/page"} {
 		if resp, body := p.get(path); resp.StatusCode != http.StatusOK || len(body) == 0 {
@@ -141,6 +144,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestAllListenAddresses(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +160,7 @@ func TestAllListenAddresses(t *testing.T) {
 }
 
 func TestShutdownWhileProbesHang(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 200ms}
@@ -165,7 +170,7 @@ endpoints:
   - {name: stalling, url: "%[1]s/fault/stall_midstream", modules: [interactive, kept]}
 `, server)))
 	p.waitFor("hanging probes", func(got metricsPage) bool { return got.Sum("inference_exporter_probes_in_flight") == 4 })
-	if code := p.stop(); code != cli.ExitOK { // which fails after 5 s
+	if code := p.stop(); code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 	if n := len(p.stderr.lines(`msg=stopped`)); n != 1 {
@@ -178,6 +183,7 @@ endpoints:
 
 // One line for each change of state, however many probes there are.
 func TestLogTellsChangesOnly(t *testing.T) {
+	t.Parallel()
 	var broken atomic.Bool
 	simulated := simulator.New(testlab.Quick()).Handler()
 	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -43,6 +43,7 @@ func TestSLOsOfAConfiguration(t *testing.T) {
 }
 
 func TestRulesInOtherFormats(t *testing.T) {
+	t.Parallel()
 	file := writeFile(t, "slos.yml", objectivesFile)
 	f := func(format, want string, count int) {
 		t.Helper()

@@ -16,6 +16,7 @@ const skippedFamily = "inference_probe_skipped_total"
 // However many modules run at once, a budget is not exceeded, and what does not
 // run for it is counted.
 func TestBudgetsUnderLoad(t *testing.T) {
+	t.Parallel()
 	const price = ", price: {input_usd: 1, output_usd: 1}" // a token costs 1e-6
 	for name, tc := range map[string]struct {
 		global, endpoint string
@@ -80,6 +81,7 @@ endpoints:
 // A probe on request of another URL is under the budget of all. It has none of
 // its own, and lifts that of no endpoint, though its name may be the same.
 func TestBudgetAndProbesOnRequest(t *testing.T) {
+	t.Parallel()
 	w := testlab.NewWitness(t, testlab.Swift())
 	host := strings.TrimPrefix(w.URL, "http://")
 	p := startIdle(t, fmt.Sprintf(`
@@ -107,6 +109,7 @@ endpoints: [{url: "http://%[1]s", api: openai-chat, budget: {tokens_per_hour: 17
 // What could never run is a mistake of the configuration: a first prompt may be
 // half as long again, and texts come in batches.
 func TestBudgetTooSmallForOneRun(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		endpoint, want string
 	}{

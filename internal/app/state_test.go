@@ -34,6 +34,7 @@ const resultsFamily = "inference_probe_results_total"
 // The history goes on after a restart, which the page shows; counters begin at 0, as
 // Prometheus expects of a process that is new.
 func TestHistorySurvivesARestart(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
 	dir := filepath.Join(t.TempDir(), "state")
 	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
@@ -73,6 +74,7 @@ endpoints: [{name: e, url: %q, api: openai-chat, model: simulated-8b}]`, server)
 
 // An outage goes on over a restart, since when it began, and so does a mute.
 func TestOutageAndMuteSurviveARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := writeFile(t, "exporter.yml", `
 global: {interval: 100ms}
@@ -199,6 +201,7 @@ func savedTokens(t *testing.T, dir, endpoint string) (saved float64) {
 
 // A process that is killed again and again has one budget, not one for each time.
 func TestBudgetSurvivesAKill(t *testing.T) {
+	t.Parallel()
 	const budget = 3000
 	w := testlab.NewWitness(t, testlab.Swift())
 	dir := t.TempDir()
@@ -231,6 +234,7 @@ endpoints: [{name: e, url: %q, api: openai-chat, budget: {tokens_per_hour: %d}}]
 // An outage and a mute go on over a restart: since the first failed probe, with the
 // probes of both processes.
 func TestStateSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	server := testlab.Serve(t, http.NotFoundHandler())
 	dir := t.TempDir()
 	file := writeFile(t, "exporter.yml", fmt.Sprintf(`

@@ -14,6 +14,7 @@ import (
 // With a receiver of traces in the configuration each probe becomes a span,
 // and the page reports how many were lost.
 func TestTracesAreExported(t *testing.T) {
+	t.Parallel()
 	received := make(chan string, 100)
 	receiver := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -120,7 +120,7 @@ func Alone(t *testing.T, v Variant, body func(*testing.T, Process), extra ...str
 	t.Parallel()
 	dir := t.TempDir()
 	pattern := "^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$"
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", pattern, "-test.count=1", "-test.timeout=60s", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", pattern, "-test.count=1", "-test.timeout=0", "-test.v")
 	cmd.Env = append(os.Environ(),
 		envLibrary+"="+Build(t, v),
 		EnvState+"="+filepath.Join(dir, "state"),

@@ -100,8 +100,7 @@ func Swift() simulator.Options {
 	return simulator.Options{PrefillTokensPerSecond: 1e6, DecodeStep: time.Millisecond, DecodeStepPerSequence: -1, Seed: 1}
 }
 
-// Serve serves h until the test ends. To be called before start, so that
-// its goroutines are not taken for the program's.
+// Serve serves h until the test ends.
 func Serve(t *testing.T, h http.Handler) (url string) {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -109,8 +108,7 @@ func Serve(t *testing.T, h http.Handler) (url string) {
 	return s.URL
 }
 
-// ServeSimulator serves s on a port of its own until the test ends. To be
-// called before start, so that its goroutines are not taken for the program's.
+// ServeSimulator serves s on a port of its own until the test ends.
 func ServeSimulator(t *testing.T, s *simulator.Server) (base string, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
