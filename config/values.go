@@ -62,10 +62,13 @@ func validateLabels(r *report, p path, labels map[string]string) {
 	}
 }
 
-// mergeLabels adds own to shared; own ones win.
+// mergeLabels adds own to shared; own ones win. The result may be one of both.
 func mergeLabels(shared, own map[string]string) map[string]string {
-	if len(own) == 0 {
+	switch {
+	case len(own) == 0:
 		return shared
+	case len(shared) == 0:
+		return own
 	}
 	out := make(map[string]string, len(shared)+len(own))
 	maps.Copy(out, shared)
