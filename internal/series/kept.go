@@ -21,8 +21,8 @@ import (
 const (
 	maxKept, minKept, eventless = 30, 2, 12
 
-	ownBytes    = 7 << 8
-	pooledBytes = 7 << 18
+	ownBytes    = 1600
+	pooledBytes = 6 << 18
 )
 
 // Pool is what logs share for the probes that are kept with all that is known. It is safe for
@@ -52,26 +52,25 @@ type Kept struct {
 
 // keptProbe is a Kept without its events.
 type keptProbe struct {
-	start       int64 // Unix time in ns; 0 is not known
-	trace       [16]byte
-	tokens      [4]int32 // prompt, cached, output and reasoning
-	decoded     [4]int32 // first, last, tokens and those of the first
-	length      int32
-	concurrency int32
-	merged      int32 // events, those that were dropped included
-	bytes       int32 // in memory, roughly, without events
-	status      int16
-	startLag    micros
-	sent        micros // after the start
-	timing      [5]micros
-	phases      [result.NumPhases]micros
-	server      [3]micros
-	timed       bool // its latencies count
-	disturbed   bool // by a burst of the exporter's own
-	flags       keptFlags
-	alike       *keptAlike   // shared with the probe before, where it can be
-	failure     *keptFailure // nil of a success
-	rare        *keptRare    // nil where there is nothing of it
+	start     int64 // Unix time in ns; 0 is not known
+	trace     [16]byte
+	tokens    [4]int32 // prompt, cached, output and reasoning
+	decoded   [4]int32 // first, last, tokens and those of the first
+	length    int32
+	merged    int32 // events, those that were dropped included
+	bytes     int32 // in memory, roughly, without events
+	status    int16
+	startLag  micros
+	sent      micros // after the start
+	timing    [5]micros
+	phases    [result.NumPhases]micros
+	server    [3]micros
+	timed     bool // its latencies count
+	disturbed bool // by a burst of the exporter's own
+	flags     keptFlags
+	alike     *keptAlike   // shared with the probe before, where it can be
+	failure   *keptFailure // nil of a success
+	rare      *keptRare    // nil where there is nothing of it
 }
 
 // keptFlags are those of a result.
@@ -83,6 +82,7 @@ type keptAlike struct {
 	kind                               api.Kind
 	clock                              result.Clock
 	source                             result.TokenSource
+	concurrency                        int32
 	answer                             result.Answer
 	certNotAfter                       time.Time
 }
@@ -114,7 +114,7 @@ func (k *keptRare) isEmpty() bool {
 
 // Sizes in memory.
 const (
-	keptBytes      = 200 // of a Kept with its keptProbe, without what both point to
+	keptBytes      = 184 // of a Kept with its keptProbe, without what both point to
 	keptRareBytes  = 160
 	keptAlikeBytes = 304
 )
@@ -129,7 +129,7 @@ func keep(o *Observation, allowance int) (Kept, keptAlike) {
 		startLag: microsOf(r.StartLag), timed: o.Timed(), disturbed: o.Disturbed,
 		tokens:  [4]int32{int32(t.Prompt), int32(t.Cached), int32(t.Output), int32(t.Reasoning)},
 		decoded: [4]int32{int32(d.First), int32(d.Last), int32(d.Tokens), int32(d.FirstTokens)},
-		length:  int32(r.Length), concurrency: int32(r.Concurrency), status: int16(r.Status), merged: int32(r.MergedEvents()),
+		length:  int32(r.Length), status: int16(r.Status), merged: int32(r.MergedEvents()),
 		flags: keptFlags{r.Reused, r.Buffered, r.Imprecise, r.NoEndMarker, r.NoFinish, r.MoreEvents, r.MaxTokensIgnored},
 	}}
 	for i, d := range timesOf(&r.Timing) {
@@ -162,7 +162,7 @@ func keep(o *Observation, allowance int) (Kept, keptAlike) {
 	k.bytes = int32(bytes)
 	return k, keptAlike{
 		api: r.API, engine: r.Engine, model: r.Model, prefix: r.Prefix, finish: r.Finish, kind: r.Kind,
-		clock: r.Clock, source: t.Source, answer: r.Answer, certNotAfter: r.CertNotAfter,
+		clock: r.Clock, source: t.Source, concurrency: int32(r.Concurrency), answer: r.Answer, certNotAfter: r.CertNotAfter,
 	}
 }
 
@@ -198,21 +198,27 @@ func ofNanoseconds(ns int64) time.Time {
 // maxTextBytes bounds the text of an error.
 const maxTextBytes = 1024
 
+// oneToken is what an event mostly is, in the form of keepEvents.
+const oneToken = 1 << 2
+
 // keepEvents returns events in little room, nil where one does not fit: one after more than
 // an hour, or of very many tokens. Of each it has the microseconds since the one before, and
-// the tokens with what else is known.
+// the tokens with what else is known where these are not those of the one before.
 func keepEvents(events []result.Event) []byte {
 	kept := make([]byte, 0, 4*len(events))
-	before := int64(0)
+	before, was := int64(0), uint64(oneToken)
 	for i := range events {
 		e := &events[i]
 		if e.At < 0 || e.At > time.Hour || e.Tokens < 0 || e.Tokens > math.MaxUint16 {
 			return nil
 		}
 		at := int64((e.At + time.Microsecond/2) / time.Microsecond)
-		kept = binary.AppendVarint(kept, at-before)
-		kept = binary.AppendUvarint(kept, uint64(e.Tokens)<<2|bit(e.Merged)<<1|bit(e.Reasoning))
-		before = at
+		what := uint64(e.Tokens)<<2 | bit(e.Merged)<<1 | bit(e.Reasoning)
+		kept = binary.AppendVarint(kept, (at-before)<<1|int64(bit(what != was)))
+		if what != was {
+			kept = binary.AppendUvarint(kept, what)
+		}
+		before, was = at, what
 	}
 	return kept
 }
@@ -228,14 +234,17 @@ func bit(b bool) uint64 {
 func keptEvents(kept string) []result.Event {
 	in := []byte(kept)
 	var events []result.Event
-	at := int64(0)
+	at, what := int64(0), uint64(oneToken)
 	for len(in) > 0 {
 		after, n := binary.Varint(in)
-		tokens, m := binary.Uvarint(in[n:])
-		in = in[n+m:]
-		at += after
+		in = in[n:]
+		if after&1 == 1 {
+			what, n = binary.Uvarint(in)
+			in = in[n:]
+		}
+		at += after >> 1
 		events = append(events, result.Event{
-			At: time.Duration(at) * time.Microsecond, Tokens: int(tokens >> 2), Merged: tokens>>1&1 == 1, Reasoning: tokens&1 == 1,
+			At: time.Duration(at) * time.Microsecond, Tokens: int(what >> 2), Merged: what>>1&1 == 1, Reasoning: what&1 == 1,
 		})
 	}
 	return events
@@ -306,7 +315,7 @@ func (k Kept) Result() *result.Result {
 		},
 		Decoded: result.TokenSpan{First: int(k.decoded[0]), Last: int(k.decoded[1]), Tokens: int(k.decoded[2]), FirstTokens: int(k.decoded[3])},
 		Err:     k.end().err,
-		Length:  int(k.length), Concurrency: int(k.concurrency), Status: int(k.status),
+		Length:  int(k.length), Concurrency: int(a.concurrency), Status: int(k.status),
 		Reused: f.reused, Buffered: f.buffered, Imprecise: f.imprecise, NoEndMarker: f.noEndMarker, NoFinish: f.noFinish, MoreEvents: f.moreEvents,
 		MaxTokensIgnored: f.capIgnored,
 		API:              a.api, Engine: a.engine, Model: a.model, Prefix: a.prefix, Finish: a.finish, Kind: a.kind, Clock: a.clock,

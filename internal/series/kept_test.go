@@ -69,9 +69,9 @@ func TestKeptNumber(t *testing.T) {
 func TestKeptBytes(t *testing.T) {
 	for _, c := range []struct{ logs, probes, events int }{
 		{1, 30, 30},
-		{100, 30, 30},  // 20 kB each, 30 probes of 0.5 kB fit
-		{1000, 12, 4},  // 3.6 kB each: at 304 together and 200 + 5 a probe, with 64*4 for events
-		{10_000, 7, 2}, // 2.0 kB
+		{100, 30, 30},  // 17 kB each, 30 probes of 0.4 kB fit
+		{1000, 12, 4},  // 3.2 kB each: at 184 + 5 a probe, with 64*3 for events
+		{10_000, 7, 2}, // 1.8 kB
 	} {
 		l := poolOf(c.logs)
 		l.adds(100, answer(epoch(), 64))
@@ -107,7 +107,7 @@ func TestKeptLargeProbes(t *testing.T) {
 func TestKeptEvents(t *testing.T) {
 	for events, kept := range map[int]int{0: 0, 192: 192, 193: 0} {
 		o := Observe(answer(epoch(), events), nil, false, false)
-		if k, _ := keep(&o, 2*(keptBytes+len("llama")+192*4)); len(keptEvents(k.events)) != kept {
+		if k, _ := keep(&o, 2*(keptBytes+len("llama")+192*3)); len(keptEvents(k.events)) != kept {
 			t.Errorf("%d events: kept %d, want %d", events, len(keptEvents(k.events)), kept)
 		}
 	}
