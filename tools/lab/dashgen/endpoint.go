@@ -84,6 +84,7 @@ func burnRate(window string) string {
 
 func endpointNow() []Panel {
 	queries, why := stateColumns(endpointState())
+	why = append(why[2:], Column{Label: "do", Title: "First thing to do", Width: 560}) // without endpoint and state
 	failed := func(window string) string {
 		return "1 - sum(rate(" + ofProbes.of("inference_probe_results_total", `outcome="success"`) + "[" + window + "]))" +
 			" / (sum(rate(" + ofProbes.of("inference_probe_results_total", `outcome!="canceled"`) + "[" + window + "])) > 0)"
@@ -100,7 +101,7 @@ func endpointNow() []Panel {
 			Title: "Since when, and why", Viz: Table, Width: 20, Height: 4,
 			What: "When the state began, while it is not up the likeliest cause and the first thing to do, and the incident, if it pages, with what it shares with others.", By: ByExporter,
 			Worry:   "the state is not up.",
-			Queries: queries, Columns: append(why, Column{Label: "do", Title: "First thing to do"}),
+			Queries: queries, Columns: why,
 			Sort: []Order{{Title: "Since", Desc: true}}, NoValue: noEndpoint,
 		},
 		{

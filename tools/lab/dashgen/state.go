@@ -89,7 +89,7 @@ func stateColumns(states string) ([]Query, []Column) {
 		{Query: 0, Title: "State", States: endpointStates, Width: 100},
 		{Query: 1, Title: "Since", Unit: "dateTimeFromNow", Width: 140},
 		{Label: "incident", Title: "Pages as", Width: 100},
-		{Label: "scope", Title: "Scope"},
+		{Label: "scope", Title: "Scope", Width: 180},
 		{Label: "title", Title: "Probable cause"},
 	}
 }
