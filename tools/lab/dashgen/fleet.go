@@ -150,7 +150,7 @@ func fleetTable() Panel {
 			{Expr: "min by (endpoint) (" + sumIncrease("endpoint, module", "1h", checks, ofProbes, `verdict=~"correct|valid"`) +
 				" / (" + sumIncrease("endpoint, module", "1h", checks, ofProbes) + " > 0))"},
 			{Expr: "topk by (endpoint) (1, " + sumIncrease("endpoint, outcome", "1h", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`) + " > 0)"},
-			{Expr: "topk by (endpoint) (1, group by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_info") + "))"},
+			{Expr: "topk by (endpoint) (1, max by (endpoint, model) (max_over_time(timestamp(" + ofEndpoint.of("inference_endpoint_info", `model!=""`) + ")[1h:1m])))"},
 		},
 		Columns: []Column{
 			{Label: "endpoint", Title: "Endpoint", Links: []Link{fromRow(uidEndpoint, "Endpoint"), fromRow(uidEngine, "Servers")}},

@@ -23,6 +23,7 @@ func titled(panels []Panel, title string) string {
 // an endpoint are exported, one of them with 1.
 func disagreement() string {
 	script := "load 1m\n"
+	until := "x60"
 	add := func(instance, endpoint, state, since string) {
 		for _, s := range endpointStates {
 			if s.Text != notProbed {
@@ -30,11 +31,11 @@ func disagreement() string {
 				if s.Text == state {
 					value = 1
 				}
-				script += fmt.Sprintf("\t\tstate of{endpoint=%q,instance=%q,state=%q} %dx60\n", endpoint, instance, s.Text, value)
+				script += fmt.Sprintf("\t\tstate of{endpoint=%q,instance=%q,state=%q} %d%s\n", endpoint, instance, s.Text, value, until)
 			}
 		}
-		script += fmt.Sprintf("\t\tsince of{endpoint=%q,instance=%q} %sx60\n", endpoint, instance, since)
-		script += fmt.Sprintf("\t\tinfo of{endpoint=%q,instance=%q} 1x60\n\t\tlast of{endpoint=%q,instance=%q} 1x60\n", endpoint, instance, endpoint, instance)
+		script += fmt.Sprintf("\t\tsince of{endpoint=%q,instance=%q} %s%s\n", endpoint, instance, since, until)
+		script += fmt.Sprintf("\t\tinfo of{endpoint=%q,instance=%q} 1%s\n\t\tlast of{endpoint=%q,instance=%q} 1x60\n", endpoint, instance, until, endpoint, instance)
 	}
 	add("a", "one sees it down", "down", "3000")
 	add("b", "one sees it down", "up", "100")
@@ -44,6 +45,8 @@ func disagreement() string {
 	add("b", "one has no result yet", "degraded", "1800")
 	add("a", "muted by one", "muted", "1200")
 	add("b", "muted by one", "down", "1100")
+	until = "x59 stale"
+	add("a", "one scrape failed", "slow", "1500")
 	// The exporter of this one died after half an hour.
 	return script + `		info of{endpoint="exporter is dead",instance="c"} 1x30 stale
 		last of{endpoint="exporter is dead",instance="c"} 1x60
@@ -92,6 +95,7 @@ func TestMeaning(t *testing.T) {
 		{endpoint="both see it down"} 5
 		{endpoint="one has no result yet"} 4
 		{endpoint="muted by one"} 1
+		{endpoint="one scrape failed"} 3
 		{endpoint="exporter is dead"} 9`)
 	f(countOf("flapping", "down"), disagreement()+`
 		eval instant at 1h QUERY
@@ -106,12 +110,14 @@ func TestMeaning(t *testing.T) {
 		{endpoint="both see it down"} 2900
 		{endpoint="one has no result yet"} 1800
 		{endpoint="muted by one"} 1200
+		{endpoint="one scrape failed"} 1500
 		{endpoint="exporter is dead"} 1800`)
 	f(stateSince(notUp()), disagreement()+`
 		eval instant at 1h QUERY
 		{endpoint="both see it down"} 2900
 		{endpoint="one has no result yet"} 1800
 		{endpoint="muted by one"} 1200
+		{endpoint="one scrape failed"} 1500
 		{endpoint="exporter is dead"} 1800`)
 	f(grafana.Replace(titled(fleetStates(), "State over time")), latestStates())
 	// What only pends is not there. Critical has the highest rank.

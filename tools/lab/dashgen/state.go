@@ -38,12 +38,15 @@ func code(text string) string {
 // upStates are those of a gauge that is 1 where all is well.
 var upStates = []State{{"1", "ok", "green"}, {"0", "failed", "red"}}
 
+// lately is the latest value of series: one scrape that fails changes no state.
+func lately(series string) string { return "last_over_time(" + series + "[2m])" }
+
 // stateOfProber is the code of the state of an endpoint by each exporter.
 func stateOfProber(of scope) string {
 	var all []string
 	for _, s := range endpointStates {
 		if s.Text != notProbed {
-			all = append(all, s.Value+" * "+of.of("inference_endpoint_state", `state="`+s.Text+`"`))
+			all = append(all, s.Value+" * "+lately(of.of("inference_endpoint_state", `state="`+s.Text+`"`)))
 		}
 	}
 	return "max by (job, instance, endpoint) (" + strings.Join(all, " or ") + ")"
@@ -65,7 +68,7 @@ func remembered() string { return ofEndpoint.of("instance:inference_endpoint_inf
 // stateSince is when each of the endpoints with a state began to have it, by the
 // first of the exporters that say so; without one, when it was last probed.
 func stateSince(states string) string {
-	since := ofState.of("inference_endpoint_state_since_timestamp_seconds")
+	since := lately(ofState.of("inference_endpoint_state_since_timestamp_seconds"))
 	seen := "max_over_time(timestamp(" + ofEndpoint.of("inference_endpoint_info") + ")[1h:1m])"
 	return "(min by (endpoint) (" + since + " and on (job, instance, endpoint) (" + stateOfProber(ofState) + " == on (endpoint) group_left () " + states + "))" +
 		" or on (endpoint) (max by (endpoint) (" + seen + ") and on (endpoint) (" + states + " == " + code(notProbed) + ")))"
