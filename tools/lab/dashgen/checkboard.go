@@ -48,6 +48,9 @@ func (c *checker) checkPanel(p Panel) (wrong []error) {
 		for l := range left {
 			union[l] = true
 		}
+		if p.Spark && len(left) > 0 {
+			wrong = append(wrong, fmt.Errorf("query %s: the course of a figure is one series without labels", q.Expr))
+		}
 		shown := named(q.Legend)
 		if !q.Limit {
 			shown = append(shown, linked(p.Links, seriesField)...)

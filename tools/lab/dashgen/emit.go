@@ -128,9 +128,16 @@ func (p *Panel) instant() bool {
 	return p.Viz == Table || p.Viz == Stat && !p.Spark || p.Viz == BarGauge
 }
 
+// absent is the state of a figure with its course where there is no value now:
+// Grafana would show the latest one that there was.
+var absent = State{"-1", "–", "text"}
+
 // emitQuery turns the query with number i of a panel into Grafana's form.
 func emitQuery(p *Panel, i int) variants.Dataquery {
 	q := p.Queries[i]
+	if p.Spark {
+		q.Expr += " or on () vector(" + absent.Value + ")"
+	}
 	format := prometheus.PromQueryFormatTimeSeries
 	switch p.Viz {
 	case Table:

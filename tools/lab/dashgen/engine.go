@@ -47,14 +47,14 @@ func engineNow() Panel {
 	failed := "sum(max by (" + perReplica + ", finish) (rate(" + ofEndpoint.of("inference_server_requests_total", `finish="error"`) + "[5m])))"
 	return Panel{
 		Title: "Now", Viz: Stat, Width: 24, Height: 4, Spark: true,
-		What: "Servers whose page is read and those whose page is not; requests that run and that wait on all of them; how long a new one would wait; the KV cache of the fullest server; and the requests a minute that end with an error. Behind each figure is its course.", By: ByServer,
+		What: "Servers whose page is read and those whose page is not; requests that run and that wait on all of them; how long a new one would wait; the KV cache of the fullest server; and the requests a minute that end with an error. Behind each figure is its course; a dash says that no page of the servers has it now.", By: ByServer,
 		Worry: "one is not read, requests wait for longer than a moment, or any end with an error.", Alerts: []string{"InferenceReplicaLost", "InferenceQueueGrowing", "InferenceKVCacheSaturated"},
 		Queries: []Query{
 			{Expr: "sum(" + each("inference_server_up") + ")", Legend: "servers read"},
 			{Expr: "sum(" + each("inference_server_up") + " == bool 0)", Legend: "not read", Steps: []Step{{1, "red"}}},
 			{Expr: "sum(" + each("inference_server_requests_running") + ")", Legend: "running"},
 			{Expr: "sum(" + each("inference_server_requests_waiting") + ")", Legend: "waiting"},
-			{Expr: expectedWait(), Legend: "wait of a new one", Unit: "s"},
+			{Expr: "max(" + expectedWait() + ")", Legend: "wait of a new one", Unit: "s"},
 			{Expr: "max(" + each("inference_server_kv_cache_usage_ratio") + ")", Legend: "fullest KV cache", Unit: "percentunit"},
 			{Expr: "60 * " + failed, Legend: "errors a minute", Unit: "none"},
 		},

@@ -378,7 +378,17 @@ func gpuParts() []Panel {
 			Min:     ptr(0.0), NoValue: "programs are not asked for",
 		},
 		{
-			Title: "Pods", Viz: Table, Width: 16, Height: 7,
+			Title: "Polls of the driver", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
+			What: "How old the readings of each machine are, and how long the latest poll took.", By: ByExporter,
+			Worry: "polls get slower: a GPU is often about to fail then. The age grows: the driver is stuck.", Alerts: []string{"InferenceGPUDriverStuck"},
+			Queries: []Query{
+				{Expr: "time() - max by (instance, source) (" + ofMachine.of("inference_gpu_last_poll_timestamp_seconds") + ")", Legend: "age {{instance}} {{source}}"},
+				{Expr: "max by (instance, source) (" + ofMachine.of("inference_gpu_poll_duration_seconds") + ")", Legend: "duration {{instance}} {{source}}"},
+			},
+			Min: ptr(0.0), NoValue: noGPU,
+		},
+		{
+			Title: "Pods", Viz: Table, Width: 16, Height: 8,
 			What: "Which pod was given which GPU, as reported by the kubelet.", By: ByDriver,
 			Worry:   "the faulty card belongs to the pod of the slow server.",
 			Queries: []Query{{Expr: "max by (instance, vendor, gpu, namespace, pod, container) (" + ofGPU.of("inference_gpu_pod_info") + ")"}},
@@ -398,16 +408,6 @@ func gpuParts() []Panel {
 			Worry: "it is at its highest and the temperature rises.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{{Expr: inMachine("max by (" + byCard + ", fan) (" + ofGPU.of("inference_gpu_fan_speed_ratio") + ")"), Legend: card + " {{fan}}"}},
 			Min:     ptr(0.0), NoValue: "no fans",
-		},
-		{
-			Title: "Polls of the driver", Viz: TimeSeries, Unit: "s", Width: 8, Height: 7,
-			What: "How old the readings of each machine are, and how long the latest poll took.", By: ByExporter,
-			Worry: "polls get slower: a GPU is often about to fail then. The age grows: the driver is stuck.", Alerts: []string{"InferenceGPUDriverStuck"},
-			Queries: []Query{
-				{Expr: "time() - max by (instance, source) (" + ofMachine.of("inference_gpu_last_poll_timestamp_seconds") + ")", Legend: "age {{instance}} {{source}}"},
-				{Expr: "max by (instance, source) (" + ofMachine.of("inference_gpu_poll_duration_seconds") + ")", Legend: "duration {{instance}} {{source}}"},
-			},
-			Min: ptr(0.0), NoValue: noGPU,
 		},
 	}
 }

@@ -99,7 +99,8 @@ type Panel struct {
 	// Matrix makes a table with a row for each value of one label and a
 	// column for each value of another.
 	Matrix *Matrix
-	// Spark draws the time range behind each figure of a stat.
+	// Spark draws the time range behind each figure of a stat, whose queries give
+	// one series without labels, and nothing below 0.
 	Spark bool
 	// Log makes the axis logarithmic.
 	Log bool

@@ -55,6 +55,9 @@ func description(p Panel) string {
 
 // field is how the values of a panel look.
 func field(p Panel) dashboard.FieldConfig {
+	if p.Spark {
+		p.States = append(slices.Clone(p.States), absent)
+	}
 	if p.Unit == "percentunit" && p.Max == nil && p.SoftMax == nil {
 		p.Max = ptr(1.0) // else the axis of a line at 0 ends at 10,000 %
 	}

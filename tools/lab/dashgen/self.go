@@ -20,6 +20,9 @@ func self() Board {
 	}
 }
 
+// noExporter is shown where there is nothing of any exporter.
+const noExporter = "no exporter was read in this time"
+
 // failedStates are those of a query that is 1 where something failed: a table that
 // is sorted by it has what failed first, and what is not known last.
 var failedStates = []State{{"1", "failed", "red"}, {"0", "ok", "green"}}
@@ -93,7 +96,7 @@ func selfSchedule() []Panel {
 			What: "Probes a minute that each exporter ended, whatever their outcome, over 5 minutes.", By: ByRules,
 			Worry: "it falls and the number of endpoints does not.", Alerts: []string{"InferenceProbeStale"},
 			Queries: []Query{{Expr: "60 * sum by (" + perProber + ") (" + ofMachine.of("instance:inference_probe_results:rate5m") + ")", Legend: "{{instance}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Min:     ptr(0.0), NoValue: noExporter,
 		},
 		{
 			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8, Stacked: true,
@@ -107,14 +110,14 @@ func selfSchedule() []Panel {
 			What: "Probes that run at this moment.", By: ByExporter,
 			Worry: "it is at limits.in_flight: probes wait for a place.", Alerts: []string{"InferenceScheduleLag"},
 			Queries: []Query{{Expr: "max by (instance) (max_over_time(" + ofMachine.of("inference_exporter_probes_in_flight") + "[$__rate_interval]))", Legend: "{{instance}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Min:     ptr(0.0), NoValue: noExporter,
 		},
 		{
 			Title: "Schedule lag", Viz: Heatmap, Unit: "s", Width: 8, Height: 8,
 			What: "Time from when a probe was due to when it began.", By: ByExporter,
 			Worry: "there are seconds: the machine is too small or too busy.", Alerts: []string{"InferenceScheduleLag"},
 			Queries: []Query{{Expr: distribution("inference_exporter_schedule_lag_seconds", ofMachine), Legend: "{{le}}"}},
-			NoValue: noProber,
+			NoValue: noExporter,
 		},
 		{
 			Title: "Difference between two probers", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
@@ -146,7 +149,7 @@ func selfAccuracy() []Panel {
 			What: "Probes a minute by the clock that stamped their tokens: the kernel's, or the process's, which takes its own delays for the server's.", By: ByExporter,
 			Worry: "process appears on Linux.", Alerts: []string{"InferenceMeasurementSuspect"},
 			Queries: []Query{{Expr: "60 * " + sumRate("clock", "5m", "inference_exporter_probes_total", ofMachine), Legend: "{{clock}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Min:     ptr(0.0), NoValue: noExporter,
 		},
 		{
 			Title: "Imprecise probes and merged tokens", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
@@ -156,21 +159,21 @@ func selfAccuracy() []Panel {
 				{Expr: share("inference_exporter_imprecise_probes_total"), Legend: "imprecise {{instance}}"},
 				{Expr: share("inference_exporter_merged_events_total"), Legend: "merged tokens {{instance}}"},
 			},
-			Min: ptr(0.0), NoValue: noProber,
+			Min: ptr(0.0), NoValue: noExporter,
 		},
 		{
 			Title: "Names, connections, handshakes", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Mean time of the probes for resolving names, connecting and the TLS handshake, for each exporter.", By: ByProbe,
 			Worry: "it grows for all endpoints of one exporter: its network or resolver is at fault.", Alerts: []string{"InferenceProbeFailing"},
 			Queries: []Query{{Expr: classicMean("instance, phase", "5m", "inference_probe_phase_seconds", ofMachine, `concurrency=""`, `phase=~"dns|connect|tls"`), Legend: "{{phase}} {{instance}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Min:     ptr(0.0), NoValue: noExporter,
 		},
 		{
 			Title: "Pauses of the garbage collector", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "The longest of the latest pauses.", By: ByExporter,
 			Worry: "it is over 10 ms.", Alerts: []string{"InferenceMeasurementSuspect"},
 			Queries: []Query{{Expr: "max by (instance) (" + own(ofMachine.of("go_gc_duration_seconds", `quantile=~"1|1.0"`)) + ")", Legend: "{{instance}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Min:     ptr(0.0), NoValue: noExporter,
 		},
 	}
 }
@@ -184,7 +187,7 @@ func selfResources() []Panel {
 	process := func(title, unit, what, worry string, queries ...Query) Panel {
 		return Panel{
 			Title: title, Viz: TimeSeries, Unit: unit, Width: 8, Height: 7, What: what, By: ByExporter, Worry: worry,
-			Alerts: []string{"InferenceExporterDown"}, Queries: queries, Min: ptr(0.0), NoValue: noProber,
+			Alerts: []string{"InferenceExporterDown"}, Queries: queries, Min: ptr(0.0), NoValue: noExporter,
 		}
 	}
 	gauge := func(name string) string { return "max by (instance) (" + own(ofMachine.of(name)) + ")" }
@@ -211,7 +214,7 @@ func selfResources() []Panel {
 				{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_spans_dropped_total", ofMachine), Legend: "spans {{instance}}"},
 				{Expr: "60 * " + sumRate(perProber, "5m", "inference_exporter_log_lines_dropped_total", ofMachine), Legend: "log lines {{instance}}"},
 			},
-			Min: ptr(0.0), NoValue: noProber,
+			Min: ptr(0.0), NoValue: noExporter,
 		},
 		{
 			Title: "Questions to the kubelet that failed", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 6, Stacked: true,
@@ -259,7 +262,7 @@ func selfConfiguration() []Panel {
 			What: "Endpoints that each exporter has, configured and discovered.", By: ByExporter,
 			Worry: "it falls and none were removed: discovery lost them, or another shard has them.", Alerts: []string{"InferenceDiscoveryFailing", "InferenceShardMissing"},
 			Queries: []Query{{Expr: "max by (instance) (" + ofMachine.of("inference_exporter_endpoints") + ")", Legend: "{{instance}}"}},
-			Min:     ptr(0.0), NoValue: noProber,
+			Min:     ptr(0.0), NoValue: noExporter,
 		},
 		{
 			Title: "Failures of discovery", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 7, Stacked: true,
