@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"slices"
@@ -160,7 +161,7 @@ func TestServer(t *testing.T) {
 		}
 		got := ""
 		answer, err := client.Post("http://"+s.address+"/v1/chat/completions", "application/json",
-			strings.NewReader(`{"model":"served","max_tokens":4,"stream":true,"messages":[{"role":"user","content":"count"}]}`))
+			strings.NewReader(`{"model":"`+cmp.Or(c.fault.model, "served")+`","max_tokens":4,"stream":true,"messages":[{"role":"user","content":"count"}]}`))
 		if err != nil {
 			got = err.Error()
 		} else {

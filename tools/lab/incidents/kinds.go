@@ -57,7 +57,7 @@ func kinds() []*incident {
 	of := func(name string) []string { return []string{name} }
 	all := []*incident{
 		{name: "server killed", servers: of("main/killed"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
-		{name: "key refused (401)", servers: of("main/refused"), fault: fault{show: "status_401"}, alert: "EndpointDown", cause: "credentials", within: prompt},
+		{name: "401, no key is configured", servers: of("main/refused"), fault: fault{show: "status_401"}, alert: "EndpointDown", cause: "key_missing", within: prompt},
 		{name: "answers cut after two tokens", servers: of("main/cut"), fault: fault{show: "end_before_finish"}, alert: "EndpointDown", cause: "answers_broken", within: prompt},
 		{name: "hangs before its headers", servers: of("main/hangs"), fault: fault{show: "stall_before_headers"}, alert: "EndpointDown", cause: "hung", within: prompt + time.Minute},
 		{name: "TTFT of all answers over the objective", servers: of("main/late"), fault: fault{delay: 7 * time.Second}, alert: "TTFTHigh", within: 5 * time.Minute},
@@ -73,7 +73,7 @@ func kinds() []*incident {
 		{name: "another endpoint, 2 min later", servers: of("main/later"), fault: gone, begins: 2 * time.Minute, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "another machine of three, 10 min later", servers: many("second", 3), fault: gone, begins: 10 * time.Minute, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "same name in cluster a: killed", servers: of("a/same"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
-		{name: "same name in cluster b: 401", servers: of("b/same"), fault: fault{show: "status_401"}, alert: "EndpointDown", cause: "credentials", within: prompt},
+		{name: "same name in cluster b: 401", servers: of("b/same"), fault: fault{show: "status_401"}, alert: "EndpointDown", cause: "key_missing", within: prompt},
 		{name: "killed, and its exporter restarts after 5 min", servers: of("b/restarts"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "two exporters, both see the outage", servers: of("pair/both"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "two exporters, one sees no answer", servers: of("pair/one@far"), fault: gone, quiet: true, ticket: "ProbersDisagree"},

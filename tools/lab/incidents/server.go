@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -92,6 +93,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if f.model != "" {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		// It takes both names, as servers do that load whatever there is.
+		body = bytes.ReplaceAll(body, quoted(f.model), quoted(s.endpoint))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		w = renamed{w, s.endpoint, f.model}
 	}
 	s.next.ServeHTTP(w, r)
@@ -105,11 +113,13 @@ type renamed struct {
 
 // Write implements io.Writer.
 func (w renamed) Write(p []byte) (int, error) {
-	if _, err := w.ResponseWriter.Write(bytes.ReplaceAll(p, []byte(`"`+w.from+`"`), []byte(`"`+w.to+`"`))); err != nil {
+	if _, err := w.ResponseWriter.Write(bytes.ReplaceAll(p, quoted(w.from), quoted(w.to))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
+
+func quoted(name string) []byte { return []byte(`"` + name + `"`) }
 
 // Unwrap is for http.ResponseController.
 func (w renamed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
