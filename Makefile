@@ -44,6 +44,7 @@ test: ## every test, with the race detector; minutes
 
 simulations: ## what has a number of repetitions, in full and without the race detector
 	$(GO) test -vet=off ./config ./internal/health ./internal/series ./internal/workload/drift
+	cd tools/lab && $(GO) test ./alertsim
 	$(GO) test -vet=off -run TestConversationsAgainstTheSimulator ./internal/fleet
 
 # 20 hostile endpoints among 200 stay for 75 s; INFERENCE_EXPORTER_HOSTILE_DURATION=10m for longer.
@@ -77,9 +78,9 @@ vuln: ## known vulnerabilities; needs the database on the network
 rules: ## the alert rules and their tests, by promtool; builds it the first time, which takes minutes
 	tools/prometheus/check.sh
 
-boards: ## what dashboards and rules ask for, and how often alerts are wrong, by Prometheus' query engine
+boards: ## what dashboards and rules ask for, and whom an incident notifies how often, by Prometheus' own code
 	tools/prometheus/build.sh promtool
-	cd tools/lab && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./dashgen ./alertsim/... ./incidents ./peers ./process ./real
+	cd tools/lab && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./dashgen ./alertsim/incidents ./incidents ./peers ./process ./real
 
 proof: ## every query of dashboards and rules against a real Prometheus that scrapes the exporter; builds it the first time
 	tools/lab/prove/check.sh

@@ -1,24 +1,25 @@
-// Command alertsim replays simulated probes through the paging alerts of this
-// project and prints how often they page for nothing and how soon they page
-// for an incident. The same seed gives the same tables.
+// Command alertsim judges simulated probes by the exporter's own code, and prints how often
+// an endpoint pages for nothing and how soon it pages for an incident. The same seed gives the
+// same tables.
 package main
 
 import (
 	"cmp"
-	"context"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"maps"
-	"math"
+	"math/rand/v2"
 	"os"
-	"os/signal"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/inference-exporter/inference_exporter/internal/health"
 )
 
 // size is how much is simulated.
@@ -28,138 +29,179 @@ type size struct {
 	incidents int // endpoints with each incident
 	seed      uint64
 	only      string // part of the names of the rows; "" is all
-	alerts    string // part of the names of the alerts; "" is all
-}
-
-// rows leaves out what is not wanted.
-func rows[T any](of size, all []T, name func(T) string) []T {
-	return slices.DeleteFunc(all, func(row T) bool { return !strings.Contains(name(row), of.only) })
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	var of size
-	flag.IntVar(&of.days, "days", 30, "days of a steady state")
-	flag.IntVar(&of.steady, "steady", 6, "endpoints in each steady state")
-	flag.IntVar(&of.incidents, "incidents", 50, "endpoints with each incident")
+	flag.IntVar(&of.days, "days", 90, "days of a steady state")
+	flag.IntVar(&of.steady, "steady", 20, "endpoints in each steady state")
+	flag.IntVar(&of.incidents, "incidents", 201, "endpoints with each incident")
 	flag.Uint64Var(&of.seed, "seed", 1, "seed of all random numbers")
 	flag.StringVar(&of.only, "only", "", "simulate only the rows whose names contain this text")
-	flag.StringVar(&of.alerts, "alerts", "", "evaluate only the alerts whose names contain this text")
-	details := flag.Bool("details", false, "list which alerts paged")
+	details := flag.Bool("details", false, "list which kinds of incident paged")
 	flag.Parse()
-	if err := run(ctx, os.Stdout, of, *details); err != nil {
+	if err := run(os.Stdout, of, *details); err != nil {
 		fmt.Fprintln(os.Stderr, "alertsim:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, w io.Writer, of size, details bool) error {
-	byInterval := make([][]rule, len(intervals))
-	for i, interval := range intervals {
-		rules, err := rulesFor(interval)
-		if err != nil {
-			return err
-		}
-		byInterval[i] = paging(slices.DeleteFunc(rules, func(r rule) bool { return r.alert && !strings.Contains(r.name, of.alerts) }))
-	}
-	quiet := table{corner: "steady state: false pages per endpoint in 90 days (and in its first three)"}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, n := range rows(of, noises(), func(n noise) string { return n.name }) {
-		quiet.rows = append(quiet.rows, n.name)
-		cells := make([]cell, len(intervals))
-		quiet.cells = append(quiet.cells, cells)
-		for i, interval := range intervals {
-			g.Go(func() error {
-				length := time.Duration(of.days) * day
-				pages, err := falsePages(ctx, byInterval[i], n, interval, length, of.steady, of.seed)
-				cells[i] = falseCell(pages, length, of.steady)
-				return err
-			})
-		}
-	}
+func run(w io.Writer, of size, details bool) error {
+	quiet := table{corner: "steady state: false pages of an endpoint in 90 days (in its first three)"}
 	loud := table{corner: "incident: minutes to the first page, median (90th percentile)"}
-	for _, in := range rows(of, incidents(), func(in incident) string { return in.name }) {
-		loud.rows = append(loud.rows, in.name)
-		cells := make([]cell, len(intervals))
-		loud.cells = append(loud.cells, cells)
-		for i, interval := range intervals {
-			g.Go(func() error {
-				first, err := timesToPage(ctx, byInterval[i], in, interval, of.incidents, of.seed)
-				cells[i] = pageCell(first, of.incidents)
-				return err
-			})
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, s := range states() {
+		if !strings.Contains(s.name, of.only) {
+			continue
 		}
+		quiet.add(&g, s.name, func(interval time.Duration) cell {
+			length := time.Duration(of.days) * day
+			return falseCell(falsePages(s, interval, length, of.steady, of.seed), length, of.steady)
+		})
+	}
+	for _, in := range incidents() {
+		if !strings.Contains(in.name, of.only) {
+			continue
+		}
+		loud.add(&g, in.name, func(interval time.Duration) cell {
+			return pageCell(firstPages(in, interval, of.incidents, of.seed), of.incidents)
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
 	for _, t := range []table{quiet, loud} {
-		if err := t.write(w); err != nil {
-			return err
-		}
-		if !details {
-			continue
-		}
-		if err := t.writeDetails(w); err != nil {
+		if err := t.write(w, details); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// cell is what came of one simulation: a line or two of a table.
-type cell struct {
-	text   string
-	detail string
+// begin is when every simulation begins: a Monday.
+func begin() time.Time { return time.Unix(1_767_571_200, 0) }
+
+// random returns a source of its own for a part of the simulation, so that parts give the same
+// in whatever order they run.
+func random(seed uint64, part ...any) *rand.Rand {
+	h := fnv.New64a()
+	fmt.Fprint(h, part...)
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// learning is how long rules look back to know whether noise has a memory.
-const learning = 3 * day
+// newcomer returns an endpoint that is probed from a time near the beginning on.
+func newcomer(r *rand.Rand, interval time.Duration) (e *endpoint, first time.Time) {
+	first = begin().Add(time.Duration(r.Int64N(int64(interval))))
+	return newEndpoint(interval, begin(), begin().Add(time.Duration(r.Int64N(int64(scrapeInterval))))), first
+}
 
-// falseCell shows how many pages an endpoint that is known for three days causes in 90
-// days, how many it caused in those three, and which alerts they all were.
-func falseCell(pages []page, length time.Duration, endpoints int) cell {
-	byAlert := map[string]int{}
-	early := 0
-	for _, p := range pages {
-		byAlert[p.alert]++
-		if p.at < epoch+learning.Milliseconds() {
-			early++
+// falsePages simulates endpoints in a steady state for a time, and returns all pages.
+func falsePages(s state, interval, length time.Duration, endpoints int, seed uint64) (pages []page) {
+	for i := range endpoints {
+		r := random(seed, s.name, interval, i)
+		e, first := newcomer(r, interval)
+		restart := begin().Add(day / 2)
+		newSource(r, func(time.Time) behavior { return s.behavior }).schedule(interval, first, begin().Add(length), func(p *probe) bool {
+			if s.restarts && p.start.After(restart) {
+				e.restart()
+				restart = restart.Add(day)
+			}
+			e.observe(p)
+			return true
+		})
+		pages = append(pages, e.pages...)
+	}
+	return pages
+}
+
+const (
+	// calm is how long an endpoint is well before an incident, and patience how long an
+	// incident is watched.
+	calm, patience = 6 * time.Hour, 8 * time.Hour
+	// spread is the time within which incidents begin, each at another moment of the probes.
+	spread = 4 * time.Minute
+)
+
+// firstPage is the first page of an incident.
+type firstPage struct {
+	after time.Duration
+	kind  health.Kind
+}
+
+// firstPages simulates an incident at endpoints and returns how long it took until each
+// paged, the quickest first. One without a page within patience is absent; one that pages
+// already before does not count again.
+func firstPages(in incident, interval time.Duration, endpoints int, seed uint64) (all []firstPage) {
+	for i := range endpoints {
+		r := random(seed, in.name, interval, i)
+		e, first := newcomer(r, interval)
+		onset := begin().Add(calm + time.Duration(r.Int64N(int64(spread))))
+		newSource(r, func(at time.Time) behavior {
+			if at.Before(onset) {
+				return in.before
+			}
+			return in.after(at.Sub(onset))
+		}).schedule(interval, first, onset.Add(patience), func(p *probe) bool {
+			e.observe(p)
+			return len(e.pages) == 0 || e.pages[len(e.pages)-1].at.Before(onset)
+		})
+		if n := len(e.pages); n > 0 && e.pages[n-1].at.After(onset) {
+			all = append(all, firstPage{e.pages[n-1].at.Sub(onset), e.pages[n-1].kind})
 		}
 	}
-	text := "-" // too short a time to know
-	if length > learning {
-		days := (length - learning).Hours() / 24 * float64(endpoints)
-		text = fmt.Sprintf("%.1f", float64(len(pages)-early)/days*90)
-	}
-	return cell{
-		text:   fmt.Sprintf("%s (%.1f)", text, float64(early)/float64(endpoints)),
-		detail: tally(byAlert),
-	}
+	slices.SortFunc(all, func(a, b firstPage) int { return cmp.Compare(a.after, b.after) })
+	return all
 }
 
-// pageCell shows the median and the 90th percentile of the time to the first
-// page, in minutes, or the share of incidents with a page where it is less.
-func pageCell(first []firstPage, endpoints int) cell {
-	byAlert := map[string]int{}
-	for _, f := range first {
-		byAlert[f.alert]++
+// quantile returns the q-th smallest part of n times, of which those that are not listed
+// never came. It reports whether it did.
+func quantile(sorted []firstPage, n int, q float64) (time.Duration, bool) {
+	i := int(q * float64(n-1))
+	if i >= len(sorted) {
+		return 0, false
 	}
-	c := cell{detail: tally(byAlert)}
+	return sorted[i].after, true
+}
+
+// cell is what came of one simulation.
+type cell struct{ text, detail string }
+
+// early is how long an endpoint is a new one.
+const early = 3 * day
+
+// falseCell shows how many pages an endpoint causes in 90 days, how many of them in its
+// first three, and which they all were.
+func falseCell(pages []page, length time.Duration, endpoints int) cell {
+	kinds := map[health.Kind]int{}
+	young := 0
+	for _, p := range pages {
+		kinds[p.kind]++
+		if p.at.Before(begin().Add(early)) {
+			young++
+		}
+	}
+	n := float64(endpoints)
+	return cell{fmt.Sprintf("%.2f (%.2f)", float64(len(pages))/n*(90*day).Hours()/length.Hours(), float64(young)/n), tally(kinds)}
+}
+
+// pageCell shows the median and the 90th percentile of the time to the first page, or the share
+// of incidents with a page where it is less.
+func pageCell(first []firstPage, endpoints int) cell {
+	kinds := map[health.Kind]int{}
+	for _, f := range first {
+		kinds[f.kind]++
+	}
+	share := fmt.Sprintf("%.3g %% page", 100*float64(len(first))/float64(endpoints))
 	median, ok := quantile(first, endpoints, 0.5)
 	if !ok {
-		c.text = fmt.Sprintf("%.0f %% paged", 100*float64(len(first))/float64(endpoints))
-		return c
+		return cell{share, tally(kinds)}
 	}
-	c.text = minutes(median)
+	text := share
 	if most, ok := quantile(first, endpoints, 0.9); ok {
-		c.text += " (" + minutes(most) + ")"
-	} else {
-		c.text += fmt.Sprintf(" (%.0f %% paged)", 100*float64(len(first))/float64(endpoints))
+		text = minutes(most)
 	}
-	return c
+	return cell{minutes(median) + " (" + text + ")", tally(kinds)}
 }
 
 // minutes gives a duration with a decimal where it is short.
@@ -167,35 +209,49 @@ func minutes(d time.Duration) string {
 	if m := d.Minutes(); m < 10 {
 		return fmt.Sprintf("%.1f", m)
 	}
-	return fmt.Sprintf("%.0f", math.Round(d.Minutes()))
+	return fmt.Sprintf("%.0f", d.Minutes())
 }
 
-// tally lists alerts with their numbers, the most frequent first.
-func tally(byAlert map[string]int) string {
-	names := slices.SortedFunc(maps.Keys(byAlert), func(a, b string) int {
-		return cmp.Or(cmp.Compare(byAlert[b], byAlert[a]), cmp.Compare(a, b))
+// tally lists kinds with their numbers, the most frequent first.
+func tally(kinds map[health.Kind]int) string {
+	all := slices.SortedFunc(maps.Keys(kinds), func(a, b health.Kind) int {
+		return cmp.Or(cmp.Compare(kinds[b], kinds[a]), cmp.Compare(a, b))
 	})
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %d", name, byAlert[name])
+	texts := make([]string, len(all))
+	for i, kind := range all {
+		texts[i] = fmt.Sprintf("%s %d", kind, kinds[kind])
 	}
-	return strings.Join(names, ", ")
+	return strings.Join(texts, ", ")
 }
 
-// table is a Markdown table with a row for each state or incident and a column
-// for each probe interval.
+// table is a Markdown table with a row for each state or incident and a column for each
+// interval between probes.
 type table struct {
 	corner string
 	rows   []string
 	cells  [][]cell // by row and interval
 }
 
-func (t table) write(w io.Writer) error {
+// add adds a row, whose cells a group computes.
+func (t *table) add(g *errgroup.Group, name string, of func(interval time.Duration) cell) {
+	cells := make([]cell, len(intervals()))
+	t.rows, t.cells = append(t.rows, name), append(t.cells, cells)
+	for i, interval := range intervals() {
+		g.Go(func() error {
+			cells[i] = of(interval)
+			return nil
+		})
+	}
+}
+
+// write writes the table, and which kinds of incident made its figures.
+func (t *table) write(w io.Writer, details bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s |", t.corner)
-	for _, i := range intervals {
+	for _, i := range intervals() {
 		fmt.Fprintf(&b, " %s |", shortDuration(i))
 	}
-	fmt.Fprintf(&b, "\n| --- |%s\n", strings.Repeat(" --- |", len(intervals)))
+	fmt.Fprintf(&b, "\n| --- |%s\n", strings.Repeat(" --- |", len(intervals())))
 	for r, name := range t.rows {
 		fmt.Fprintf(&b, "| %s |", name)
 		for _, c := range t.cells[r] {
@@ -204,25 +260,21 @@ func (t table) write(w io.Writer) error {
 		b.WriteString("\n")
 	}
 	b.WriteString("\n")
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// writeDetails lists which alerts made the figures of the table.
-func (t table) writeDetails(w io.Writer) error {
-	var b strings.Builder
 	for r, name := range t.rows {
 		for i, c := range t.cells[r] {
-			if c.detail != "" {
-				fmt.Fprintf(&b, "- %s, %s: %s\n", name, shortDuration(intervals[i]), c.detail)
+			if details && c.detail != "" {
+				fmt.Fprintf(&b, "- %s, %s: %s\n", name, shortDuration(intervals()[i]), c.detail)
 			}
 		}
 	}
-	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// shortDuration is as in "15 s" and "5 min".
 func shortDuration(d time.Duration) string {
+	if d > time.Minute {
+		return fmt.Sprintf("%g min", d.Minutes())
+	}
 	return fmt.Sprintf("%g s", d.Seconds())
 }

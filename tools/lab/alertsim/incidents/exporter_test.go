@@ -45,6 +45,7 @@ func startExporter(t *testing.T, cfg *config.Config, n network) *exporter {
 	var group errgroup.Group
 	group.Go(func() error { return o.Probing.Run(ctx) })
 	group.Go(func() error { return o.Scraping.Run(ctx) })
+	group.Go(func() error { return e.fleet.WatchCauses(ctx) })
 	e.stop = func() {
 		cancel()
 		_ = group.Wait()
