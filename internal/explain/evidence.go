@@ -58,6 +58,9 @@ type Condition struct {
 	Failed, Of, Spells int
 }
 
+// isFailing reports whether the state is about probes that failed since it began.
+func (c *Condition) isFailing() bool { return c.State != health.Up && c.State != health.Slow }
+
 // Probe is what one probe came to.
 type Probe struct {
 	*result.Result

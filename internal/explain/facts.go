@@ -36,7 +36,7 @@ func newFacts(e *Evidence) *facts {
 		switch {
 		case !p.Failed():
 			f.good = append(f.good, p)
-		case e.State != health.Up && e.State != health.Slow && p.end().After(e.Since.Add(-slack)):
+		case e.isFailing() && p.end().After(e.Since.Add(-slack)):
 			f.failed = append(f.failed, p)
 		}
 	}

@@ -54,10 +54,11 @@ type Series struct {
 	Steps func() []Step
 }
 
-// latest returns the probes of the series that explain its state, the oldest first.
-func (s *Series) latest() []*Probe {
+// latest returns the probes of the series that explain its state, the oldest first: the latest ones, and those that failed
+// since an instant.
+func (s *Series) latest(failed time.Time) []*Probe {
 	var all []*Probe
-	for _, k := range s.Log.Recent(recentProbes) {
+	for _, k := range s.Log.Recent(recentProbes, failed) {
 		p := &Probe{Result: k.Result(), Module: s.Title, Reason: k.Reason()}
 		if p.Err != nil {
 			p.Error = safetext.Line(p.Err.Error(), maxErrorBytes)
@@ -118,12 +119,16 @@ func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gatewa
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	latest := make([][]*Probe, len(all))
+	failed := e.At
+	if e.isFailing() {
+		failed = e.Since.Add(-slack)
+	}
 	for i, r := range all {
-		latest[i] = r.latest()
+		latest[i] = r.latest(failed)
 	}
 	began := e.nowBegan(latest)
 	var from time.Time // of the latencies of now: what was answered before it failed is past
-	if e.State != health.Up && e.State != health.Slow {
+	if e.isFailing() {
 		from = began
 	}
 	for i, r := range all {
@@ -182,7 +187,7 @@ func (e *Evidence) AddFindings(module string, all *workload.Findings) {
 func StateOfProbes(all []*Series, began time.Time) health.State {
 	probes, failed, slow := 0, 0, false
 	for _, r := range all {
-		latest := r.latest()
+		latest := r.latest(began)
 		probes += len(latest)
 		for _, p := range latest {
 			if p.Failed() {

@@ -1,11 +1,16 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
@@ -40,5 +45,34 @@ func TestFactorOfAGateway(t *testing.T) {
 		if got := factorsOf(cfg.Endpoints[i]); got[0] != (explain.Factor{Kind: "gateway", Value: want}) {
 			t.Errorf("got %+v, want the gateway %s", got, want)
 		}
+	}
+}
+
+// What a tenth of the probes fail with is named from when the objective is missed until the clean run after the last of
+// them, also where the latest probes all succeeded.
+func TestPartialFailuresAreExplained(t *testing.T) {
+	missed := 0
+	for seed := range uint64(5) {
+		l := workLab(t, seldom+"endpoints: [{name: e, url: 'http://127.0.0.1:9', modules: [m]}]")
+		task, random := l.endpoint("e").tasks[0], rand.New(rand.NewPCG(seed, 1))
+		begin := time.Now().Add(-150 * time.Minute)
+		for i := range 480 { // every 15 s, the first half of them well
+			r := served(begin.Add(time.Duration(i)*15*time.Second), time.Second/5)
+			if i > 240 && random.Float64() < 0.1 {
+				r.Outcome, r.Status, r.Err = result.HTTPError, 500, errors.New("status 500: EngineCore encountered an issue")
+			}
+			task.take(r, false, false)
+			if !l.endpoint("e").health.Status().Missed.Has(series.Availability) {
+				continue
+			}
+			missed++
+			document, _ := l.Explain("e")
+			if document.State == string(health.Up) || document.Findings[0].Cause != explain.ServerError {
+				t.Fatalf("seed %d: probe %d: %+v", seed, i, document)
+			}
+		}
+	}
+	if missed < 500 {
+		t.Errorf("the objective was missed for %d probes", missed)
 	}
 }

@@ -2,8 +2,11 @@ package fleet
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +15,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // A share of corrupted answers that rises is logged once, is evidence while it lasts, and is
@@ -62,3 +67,50 @@ func TestCorruptionIsReported(t *testing.T) {
 	observe(400)
 	expect("over", 2, 0)
 }
+
+// Answers of one token 64 times are found within five of them and are never usual, whenever they begin: also as the
+// first answers of all, and while it is still learned what is usual. The endpoint then is not healthy.
+func TestGarbageIsFoundAndNeverUsual(t *testing.T) {
+	t.Parallel()
+	s := simulator.New(testlab.Swift()).Handler()
+	for _, c := range []struct {
+		token         string
+		before, after int
+	}{{"!", 0, 5}, {" the", 20, 320}} {
+		var garbage atomic.Bool
+		url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if garbage.Load() && r.Method == http.MethodPost {
+				r.URL.Path = "/fault/repeated_token" + r.URL.Path
+				w = instead{w, c.token}
+			}
+			s.ServeHTTP(w, r)
+		}))
+		l := workLab(t, fmt.Sprintf("modules: {m: {input_tokens: 16, output_tokens: 64}}\nendpoints: [{name: e, url: %q, api: openai-chat, modules: [m], servers: {find: false}}]", url))
+		l.times(c.before, "e")
+		garbage.Store(true)
+		const raised, usual = "inference_probe_integrity_raised", "inference_probe_integrity_usual_ratio"
+		l.until(5, "e", "finding", func(p metricsPage) bool { return p.Sum(raised, "finding", "repeated_token") == 1 })
+		p := l.times(c.after, "e")
+		if p.Sum(raised, "finding", "repeated_token") != 1 || p.Sum(usual) != 0 {
+			t.Errorf("%q after %d good ones: raised %v, usual %v", c.token, c.before, p.Sum(raised, "finding", "repeated_token"), p.Sum(usual))
+		}
+		if r, _ := l.Explain("e"); r.State != string(health.Up) || r.Findings[0].Cause != explain.AnswersBroken {
+			t.Errorf("%q after %d good ones: explained by %+v", c.token, c.before, r)
+		}
+	}
+}
+
+// instead writes another token where the simulator writes an exclamation mark.
+type instead struct {
+	http.ResponseWriter
+	token string
+}
+
+func (i instead) Write(b []byte) (int, error) {
+	if _, err := i.ResponseWriter.Write(bytes.ReplaceAll(b, []byte(`"content":"!"`), fmt.Appendf(nil, `"content":%q`, i.token))); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func (i instead) Unwrap() http.ResponseWriter { return i.ResponseWriter }

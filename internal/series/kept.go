@@ -393,12 +393,15 @@ func (l *Log) newest() (Kept, bool) {
 	return l.kept[len(l.kept)-1], true
 }
 
-// Recent returns those of the latest n probes that are kept, the oldest first, without those
-// that bursts of the exporter's own disturbed.
-func (l *Log) Recent(n int) []Kept {
+// Recent returns the latest n probes, and of those before them the failures since an instant, as far as they are kept,
+// the oldest first, without those that bursts of the exporter's own disturbed.
+func (l *Log) Recent(n int, failed time.Time) []Kept {
 	points := l.Points(n)
 	if len(points) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(l.Kept(), func(k Kept) bool { return k.disturbed || k.Start().Before(points[0].At) })
+	return slices.DeleteFunc(l.Kept(), func(k Kept) bool {
+		old := k.Start().Before(points[0].At)
+		return k.disturbed || old && (k.failure == nil || k.Start().Before(failed))
+	})
 }

@@ -58,9 +58,13 @@ func TestKeptNumber(t *testing.T) {
 			t.Errorf("probe %d: %v %v, want %v %v", i, k.Start(), k.Outcome(), want, outcome)
 		}
 	}
-	// What explains a state is of the latest alone.
-	if got := l.Recent(12); len(got) != 12 || got[0].Outcome() != result.Success {
+	// What explains a state is of the latest, and of the failures since it began.
+	failure := got[0].Start()
+	if got := l.Recent(12, failure.Add(1)); len(got) != 12 || got[0].Outcome() != result.Success {
 		t.Errorf("%d recent probes", len(got))
+	}
+	if got := l.Recent(12, failure); len(got) != 13 || got[0].Outcome() != result.Empty || got[1].Outcome() != result.Success {
+		t.Errorf("%d recent probes with the failure", len(got))
 	}
 }
 

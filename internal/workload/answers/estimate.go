@@ -105,8 +105,17 @@ func (g *Estimate) observe(r *result.Result) {
 			g.signs[i].Usual.Answers = float64(min(g.before+g.answers-1, maxAnswers))
 		}
 	}
+	garbage := slices.Contains(r.Integrity, result.SignOneToken)
 	for i, finding := range result.Signs() {
-		g.signs[i].observe(slices.Contains(r.Integrity, finding), r.Start, finding != result.SignOneToken)
+		found, of := slices.Contains(r.Integrity, finding), &g.signs[i]
+		switch {
+		case finding == result.SignOneToken:
+			of.observe(found, r.Start, false)
+		case !garbage: // which says nothing of what else is usual
+			of.observe(found, r.Start, true)
+		case found:
+			of.count++
+		}
 	}
 }
 

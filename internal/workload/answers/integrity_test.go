@@ -283,6 +283,28 @@ func TestOneTokenIsNotLearned(t *testing.T) {
 	}
 }
 
+// Answers of one token repeat themselves, which is not learned from them: of answers that are not garbage a loop is as
+// unusual as before.
+func TestGarbageTeachesNothing(t *testing.T) {
+	const index = 1 // of repetition
+	var g Estimate
+	observe := func(n int, signs ...result.Sign) {
+		for range n {
+			g.observe(&result.Result{Inspected: true, Integrity: signs, Start: lab.Noon()})
+		}
+	}
+	observe(95)
+	observe(500, result.SignRepetition, result.SignOneToken)
+	observe(400)
+	if s := found(&g).Signs[index]; s.Count != 500 || s.IsRaised() || *s.Usual != 0 {
+		t.Errorf("after garbage: %+v", s)
+	}
+	observe(5, result.SignRepetition)
+	if s := found(&g).Signs[index]; !s.IsRaised() {
+		t.Errorf("five loops do not raise it: %+v", s)
+	}
+}
+
 // Before enough answers were seen nothing is usual, and nothing raised.
 func TestIntegrityLearns(t *testing.T) {
 	var g Estimate
