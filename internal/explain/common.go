@@ -181,8 +181,11 @@ func sharedBy(factor Factor, peers []*Peer) []*Shared {
 }
 
 // refuted reports whether one of the endpoints of a machine was well after those that fail began to: it is not the
-// machine.
+// machine, unless all of them were well now and then as well.
 func refuted(peers, failing []*Peer) bool {
+	if !slices.ContainsFunc(failing, func(p *Peer) bool { return !p.Well.After(p.Since) }) {
+		return false
+	}
 	last := failing[len(failing)-1].Since
 	return slices.ContainsFunc(peers, func(p *Peer) bool { return p.Cause == Healthy && p.Well.After(last) })
 }

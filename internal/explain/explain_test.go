@@ -596,6 +596,10 @@ func TestInCommon(t *testing.T) {
 		{"four of five behind a gateway, the fifth of which is well since", []Peer{
 			peer("a", Request, "gateway=g"), peer("b", Request, "gateway=g"), peer("c", Request, "gateway=g"), peer("d", Request, "gateway=g"), well(peer("e", Healthy, "gateway=g"), time.Minute),
 		}, ""},
+		{"four of five on a host that fail now and then", []Peer{
+			well(peer("a", ServerError, "host=h"), time.Minute), well(peer("b", ServerError, "host=h"), time.Minute), well(peer("c", ServerError, "host=h"), time.Minute),
+			well(peer("d", ServerError, "host=h"), time.Minute), well(peer("e", Healthy, "host=h"), time.Minute),
+		}, "host h: a b c d"},
 		{"four of five on a host, the fifth not asked since", []Peer{
 			peer("a", Hung, "host=h"), peer("b", Hung, "host=h"), peer("c", Hung, "host=h"), peer("d", Hung, "host=h"), well(peer("e", Healthy, "host=h"), -time.Minute),
 		}, "host h: a b c d"},

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -38,6 +37,11 @@ func (e *endpoint) condition() (*health.Status, explain.Condition) {
 	return s, explain.Condition{State: s.Unmuted, Since: s.UnmutedSince, Failed: s.Failed, Of: s.Probes, Spells: s.Spells}
 }
 
+// suspected is condition while the latest results look like something that may be chance.
+func suspected(i *health.Incident) explain.Condition {
+	return explain.Condition{State: i.State, Since: i.Begin, Failed: i.Bad, Of: i.Probes}
+}
+
 // evidence returns what is known of an endpoint, but for what other endpoints show.
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
 	known := &explain.Evidence{At: now, Condition: c, Engine: e.identity.get().Engine, Others: e.changes()}
@@ -61,7 +65,7 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 	status, c := e.condition()
 	now := time.Now()
 	if s := status.Suspect; s != nil {
-		c = explain.Condition{State: s.State, Since: s.Begin, Failed: s.Bad, Of: s.Probes}
+		c = suspected(s)
 	}
 	found := f.causes.Load()
 	if now.Sub(found.at).Abs() > causesAge {
@@ -80,13 +84,23 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 
 // findCauses finds the causes of all endpoints that are not up, and what they have in common.
 func (f *Fleet) findCauses(now time.Time) *causes {
+	found := f.compare(now, false)
+	f.causes.Store(found)
+	return found
+}
+
+// compare finds the causes of all endpoints that are not up or, with suspects, may soon be that, and what they have in common.
+func (f *Fleet) compare(now time.Time, suspects bool) *causes {
 	gpus := f.GPUs()
 	var peers []explain.Peer
 	found := &causes{at: now, top: map[string]explain.Cause{}, alone: map[string]explain.Cause{}}
 	all := f.active.Load().endpoints
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		e := all[name]
-		_, c := e.condition()
+		s, c := e.condition()
+		if suspects && s.Suspect != nil {
+			c = suspected(s.Suspect)
+		}
 		p := explain.Peer{Endpoint: name, Cause: explain.Healthy, Since: c.Since, Well: e.memory.LastWell(), Factors: factorsOf(e.cfg)}
 		if c.State != health.Up {
 			p.Cause = explain.Explain(e.evidence(c, now, gpus))[0].Cause
@@ -104,7 +118,6 @@ func (f *Fleet) findCauses(now time.Time) *causes {
 	for name := range found.shared {
 		found.top[name] = explain.SharedCause
 	}
-	f.causes.Store(found)
 	return found
 }
 
@@ -130,7 +143,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			found := f.findCauses(time.Now())
-			f.setScopes(found)
+			f.setScopes()
 			gpus := f.GPUs()
 			for name, e := range f.active.Load().endpoints {
 				e.page.SetCause(found.top[name])
@@ -147,7 +160,13 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 // factorsOf returns what an endpoint may have in common with others.
 func factorsOf(e *config.Endpoint) []explain.Factor {
 	host := e.URL.Hostname()
-	all := []explain.Factor{{Kind: "gateway", Value: cmp.Or(e.Gateway, e.URL.Host)}, {Kind: "host", Value: host}}
+	all := []explain.Factor{{Kind: "host", Value: host}}
+	switch {
+	case e.Gateway != "":
+		all = append(all, explain.Factor{Kind: "gateway", Value: e.Gateway})
+	case e.URL.Host != host: // what listens on a port may be several endpoints
+		all = append(all, explain.Factor{Kind: "host", Value: e.URL.Host})
+	}
 	if e.Hardware != nil {
 		for _, uuid := range e.Hardware.UUIDs {
 			all = append(all, explain.Factor{Kind: "gpu", Value: uuid})

@@ -38,12 +38,12 @@ func TestMemoryOutlastsAReload(t *testing.T) {
 	probes(0, true, "/v1, modules: [rag]")
 }
 
-// Endpoints have their gateway in common by its name, and those without one the host.
+// Endpoints have their gateway in common by its name, and those without one the port.
 func TestFactorOfAGateway(t *testing.T) {
 	cfg := parse(t, "gateways: {router: {urls: [\"http://router:9090\"]}}\nendpoints: [{url: \"http://a:8000\", gateway: router}, {url: \"http://b:8000\"}]")
-	for i, want := range []string{"router", "b:8000"} {
-		if got := factorsOf(cfg.Endpoints[i]); got[0] != (explain.Factor{Kind: "gateway", Value: want}) {
-			t.Errorf("got %+v, want the gateway %s", got, want)
+	for i, want := range []string{"[host a gateway router]", "[host b host b:8000]"} {
+		if got := fmt.Sprint(factorsOf(cfg.Endpoints[i])); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

@@ -2,13 +2,13 @@ package fleet
 
 import (
 	"slices"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 )
 
-// setScopes completes the incidents that have begun to page with what their endpoints have in common, by what all endpoints
-// fail with now. It is used by one goroutine.
-func (f *Fleet) setScopes(now *causes) {
+// setScopes completes the incidents that have begun to page with what their endpoints share with others. It is used by one goroutine.
+func (f *Fleet) setScopes() {
 	var young []*endpoint
 	open := map[string]bool{} // the scopes of incidents that page
 	for _, e := range f.active.Load().endpoints {
@@ -20,6 +20,10 @@ func (f *Fleet) setScopes(now *causes) {
 			open[p.Scope] = true
 		}
 	}
+	if len(young) == 0 {
+		return
+	}
+	now := f.compare(time.Now(), true) // the first of several that fail is certain when others look like it
 	for _, e := range young {
 		e.health.SetScope(e.scope(open, now))
 	}

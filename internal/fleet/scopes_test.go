@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -19,7 +20,8 @@ import (
 // probed is when an endpoint of a course is probed next, and how it answers.
 type probed struct {
 	interval, next time.Duration
-	from, until    time.Duration // of its outage
+	from, until    time.Duration // of its outage, in which a share of the probes fails
+	share          float64
 	failed         bool
 	confirms       int // that are left
 }
@@ -30,11 +32,12 @@ type course struct {
 	endpoints map[string]*probed
 	after     time.Duration
 	pages     map[string][]string // what paged, by endpoint
+	random    *rand.Rand
 }
 
 // newCourse adds an endpoint for each of "NAME HOST:PORT".
 func newCourse(l *lab, addresses ...string) *course {
-	c := &course{lab: l, endpoints: map[string]*probed{}, pages: map[string][]string{}}
+	c := &course{lab: l, endpoints: map[string]*probed{}, pages: map[string][]string{}, random: rand.New(rand.NewPCG(1, 2))}
 	var text []string
 	for i, address := range addresses {
 		name, host, _ := strings.Cut(address, " ")
@@ -42,8 +45,11 @@ func newCourse(l *lab, addresses ...string) *course {
 		c.endpoints[name] = &probed{interval: interval, next: interval * time.Duration(i*7%11) / 11}
 		text = append(text, fmt.Sprintf("{name: %s, url: \"http://%s\"}", name, host))
 	}
-	l.mustApply(strings.Join(text, ", "))
+	if err := l.Apply(planOf(parse(l.t, "modules: {interactive: {slo: {objective: 0.99}}}\nendpoints: ["+strings.Join(text, ", ")+"]"))); err != nil {
+		l.t.Fatal(err)
+	}
 	go func() { _ = l.WatchCauses(l.t.Context()) }()
+	time.Sleep(time.Second / 2) // probes and looks are never at once
 	return c
 }
 
@@ -51,7 +57,7 @@ func newCourse(l *lab, addresses ...string) *course {
 func (c *course) fail(prefix string, from, until time.Duration) {
 	for name, p := range c.endpoints {
 		if strings.HasPrefix(name, prefix) {
-			p.from, p.until = from, until
+			p.from, p.until, p.share = from, until, 1
 		}
 	}
 }
@@ -59,8 +65,8 @@ func (c *course) fail(prefix string, from, until time.Duration) {
 // run goes on until so long after the begin. A failure after a success is confirmed twice, until one succeeds.
 func (c *course) run(until time.Duration) {
 	for ; c.after < until; c.after += time.Second {
-		for name, p := range c.endpoints {
-			if c.after >= p.next {
+		for _, name := range slices.Sorted(maps.Keys(c.endpoints)) {
+			if p := c.endpoints[name]; c.after >= p.next {
 				c.probe(name, p)
 			}
 		}
@@ -76,7 +82,7 @@ func (c *course) run(until time.Duration) {
 }
 
 func (c *course) probe(name string, p *probed) {
-	failed := c.after >= p.from && c.after < p.until
+	failed := c.after >= p.from && c.after < p.until && c.random.Float64() < p.share
 	c.take(name, failed)
 	if failed && !p.failed {
 		p.confirms = 3
@@ -136,6 +142,24 @@ func TestScopes(t *testing.T) {
 		}
 		c.run(130 * time.Minute)
 		c.expect(want)
+	})
+}
+
+// Of a host half of whose probes fail, the first endpoint that is certain to has the scope of those that look like it.
+func TestScopeOfPartialFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourse(newLab(t), append(addresses("a", "10.0.0.1", 5), addresses("b", "10.0.0.2", 4)...)...)
+		for i := range 5 {
+			p := c.endpoints[fmt.Sprint("a", i)]
+			p.from, p.until, p.share, p.interval = 20*time.Minute, time.Hour, 0.5, time.Duration(15+2*i)*time.Second
+		}
+		c.run(70 * time.Minute)
+		for i := range 5 {
+			pages := c.pages[fmt.Sprint("a", i)]
+			if len(pages) == 0 || pages[0] != "failing, host 10.0.0.1" || slices.ContainsFunc(pages, func(p string) bool { return !strings.HasSuffix(p, ", host 10.0.0.1") }) {
+				t.Errorf("a%d pages as %q", i, pages)
+			}
+		}
 	})
 }
 

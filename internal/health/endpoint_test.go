@@ -391,6 +391,9 @@ func TestAskedToWait(t *testing.T) {
 		s.Skip(result.SkipBackoff, "")
 		l.expect(Down, "06:00:30")
 	}
+	if p := l.status().Paging; p == nil || p.Kind != KindDown {
+		t.Errorf("%+v pages after 10 minutes", p)
+	}
 	l.expectCounts(1, 1)
 	l.pass(30 * time.Second)
 	l.run(s, 30*time.Second, "sss")

@@ -234,3 +234,39 @@ func TestKindOnlyGetsWorse(t *testing.T) {
 		t.Error("an endpoint that is up pages")
 	}
 }
+
+// A module that fails beside another one pages as failing. An outage of both, of which one had a request in flight, pages no
+// sooner than that of one.
+func TestModulesPage(t *testing.T) {
+	l := newLab(t)
+	o := SeriesOptions{Interval: 15 * time.Second, Timeout: 10 * time.Second, Objectives: &series.Objectives{Share: 0.99}}
+	a := l.series(result.SeriesID{Module: "a", Prefix: "cold"}, o)
+	b := l.series(result.SeriesID{Module: "b", Prefix: "cold"}, o)
+	l.run(a, 15*time.Second, "ss")
+	for i := range 6 { // for 90 s
+		l.pass(15 * time.Second)
+		l.probe(a, result.ConnectError)
+		if i == 0 {
+			l.probe(b, result.Success)
+		} else {
+			l.probe(b, result.ConnectError)
+		}
+	}
+	for range 40 {
+		l.pass(15 * time.Second)
+		l.probe(a, result.Success)
+		l.probe(b, result.Success)
+		if p := l.status().Paging; p != nil {
+			t.Fatalf("%+v pages after 90 seconds", p)
+		}
+	}
+	l.at("06:30:00")
+	for i := range 9 {
+		l.probe(a, result.Success)
+		l.probe(b, result.ConnectError)
+		if p := l.status().Paging; (p != nil) != (i == 8) || p != nil && (p.Kind != KindFailing || !p.Start.Equal(l.now.Add(-2*time.Minute))) {
+			t.Errorf("after %d failures %+v pages", i+1, p)
+		}
+		l.pass(15 * time.Second)
+	}
+}

@@ -11,12 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // Whatever the results are: a state is never of the future; an incident keeps its begin
 // until it ends, but for one that joins those before it; down, or flapping after two times at least, is two failures in a row at the end, and no series that succeeded
-// last, or four and none that did so since another fails; up is a success at least; and after 40 successes of each series, and twice as
-// long as it was well in between, it is up.
+// last, or four and none that did so since another fails; up is a success at least; what pages keeps its begin, gets no better and is not up; and after
+// 40 successes of each series, twice as long as it was well in between and 5 minutes, it is up.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := begin()
@@ -24,7 +25,7 @@ func TestInvariants(t *testing.T) {
 		var all []*Series
 		latest := map[*Series]bool{} // whether the latest result was good
 		for i := range rapid.IntRange(1, 3).Draw(t, "series") {
-			all = append(all, e.OpenSeries(result.SeriesID{Endpoint: "e", Module: fmt.Sprint(i), Prefix: "cold"}, SeriesOptions{}))
+			all = append(all, e.OpenSeries(result.SeriesID{Endpoint: "e", Module: fmt.Sprint(i), Prefix: "cold"}, SeriesOptions{Objectives: &series.Objectives{Share: 0.99}}))
 		}
 		since := map[*Series]time.Time{} // when the failures in a row began, or the success
 		streak, succeeded := 0, false
@@ -71,6 +72,10 @@ func TestInvariants(t *testing.T) {
 					t.Fatalf("%s with %d of %d series failing, %d outdated, and %d failures in a row", s.State, failing, len(latest), outdated, streak)
 				case s.State == Flapping && s.Spells < 2:
 					t.Fatalf("flapping after %d spells", s.Spells)
+				case s.Paging != nil && (s.State == Up || s.Paging.Start.After(now)):
+					t.Fatalf("%s, and %+v pages at %s", s.State, s.Paging, now)
+				case s.Paging != nil && before.Paging != nil && (before.Paging.Kind.isWorse(s.Paging.Kind) || !before.Paging.Start.Equal(s.Paging.Start)):
+					t.Fatalf("%+v was %+v", s.Paging, before.Paging)
 				case s.State == Up && !succeeded:
 					t.Fatal("up without a success")
 				case isIncident(s.State) && (s.Failed < 1 || s.Failed > s.Probes):
@@ -79,7 +84,7 @@ func TestInvariants(t *testing.T) {
 				before = s
 			},
 		})
-		for wait := 2 * now.Sub(begin()); wait > -maxCleanRun*time.Second; wait -= time.Second {
+		for wait := 2 * now.Sub(begin()); wait > -clusterGap; wait -= time.Second {
 			for _, s := range all {
 				good(s)
 			}
