@@ -15,6 +15,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,9 +33,9 @@ import (
 // as JSON, and reloads take: one that changes nothing and one that changes every
 // endpoint, whose processor time includes that of the probes beside it.
 func BenchmarkFleet(b *testing.B) {
-	endpoints := 10_000
+	endpoints, interval, settles := 10_000, "30s", 10*time.Second
 	if testing.Short() {
-		endpoints = 1000
+		endpoints, interval, settles = 100, "1s", 0
 	}
 	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
 		"--decode-step=1ms", "--decode-step-per-sequence=-1ns", "--prefill-rate=10000000")
@@ -44,7 +45,7 @@ func BenchmarkFleet(b *testing.B) {
 	configure := func(more string) {
 		b.Helper()
 		text := `
-global: {interval: 30s, limits: {in_flight: 256, in_flight_per_host: 256}}
+global: {interval: ` + interval + `, limits: {in_flight: 256, in_flight_per_host: 256}}
 modules: {interactive: {input_tokens: 64, output_tokens: 8}}
 discovery:
   - {file_sd_configs: [{files: [targets.json]}], model: simulated-8b` + more + "}\n"
@@ -67,7 +68,7 @@ discovery:
 		before := processorTime(b, daemon.Pid)
 		b.ReportMetric(seconds(b, http.MethodPost, base+"/-/reload"), "s/reload-all")
 		b.ReportMetric(processorTime(b, daemon.Pid)-before, "CPU-s/reload-all")
-		time.Sleep(10 * time.Second) // what the reload took is returned meanwhile
+		time.Sleep(settles) // what the reload took is returned meanwhile
 		b.ReportMetric(residentMemory(b, daemon.Pid), "MB-RSS-in-the-end")
 	}
 	b.ReportMetric(0, "ns/op")
@@ -160,12 +161,15 @@ func residentMemory(b *testing.B, pid int) float64 {
 // each with several results in every latency family, scraped each second: with
 // the probes alone, and with a reading of a vLLM server's page for each too.
 func BenchmarkMemory(b *testing.B) {
-	const endpoints = 1000
+	endpoints, interval := 1000, "5s"
+	if testing.Short() {
+		endpoints, interval = 50, "1s"
+	}
 	_, server := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", "--replicas=8", "--slots=64",
 		"--decode-step=5ms", "--decode-step-per-sequence=-1ns", "--prefill-rate=1000000")
 	_, page := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0")
 	var file bytes.Buffer
-	fmt.Fprintln(&file, "global: {interval: 5s, limits: {in_flight: 128, in_flight_per_host: 128}}")
+	fmt.Fprintf(&file, "global: {interval: %s, limits: {in_flight: 128, in_flight_per_host: 128}}\n", interval)
 	fmt.Fprintln(&file, "modules: {interactive: {input_tokens: 64, output_tokens: 8}}\nendpoints:")
 	for i := range endpoints {
 		fmt.Fprintf(&file, "  - {name: endpoint-%04d, url: %q, labels: {team: search}, servers: {urls: [%q]}}\n",
@@ -180,7 +184,7 @@ func BenchmarkMemory(b *testing.B) {
 			address := unusedAddress(b)
 			launchBuilt(b, "serve", "--config.file="+name, "--web.listen-address="+address, "--log.level=error", pages)
 			for b.Loop() {
-				b.ReportMetric(memoryWhenProbed(b, "http://"+address+"/metrics", 3*endpoints), "MB-RSS")
+				b.ReportMetric(memoryWhenProbed(b, "http://"+address+"/metrics", uint64(3*endpoints)), "MB-RSS")
 			}
 			b.ReportMetric(0, "ns/op")
 		})
@@ -249,19 +253,34 @@ func processorTime(b *testing.B, pid int) float64 {
 // used, which were 4 to 9 MB more.
 func launchBuilt(b *testing.B, args ...string) *os.Process {
 	b.Helper()
-	program := filepath.Join(b.TempDir(), "inference_exporter")
-	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", program, "../..")
-	if u, err := user.Current(); err == nil {
-		build.Env = append(os.Environ(), "HOME="+u.HomeDir) // where the build cache is
-	}
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("build the program: %v\n%s", err, out)
+	program, err := built()
+	if err != nil {
+		b.Fatal(err)
 	}
 	dropFromPageCache(b, program)
 	cmd := exec.Command(program, args...)
 	runUntilEnd(b, cmd)
 	return cmd.Process
 }
+
+// built builds the program when it is asked first and returns its path, in a directory that is
+// removed at the end of this process.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "inference_exporter")
+	if err != nil {
+		return "", err
+	}
+	atEnd = func() { _ = os.RemoveAll(dir) }
+	program := filepath.Join(dir, "inference_exporter")
+	build := exec.Command("go", "build", "-buildvcs=false", "-trimpath", "-o", program, "../..")
+	if u, err := user.Current(); err == nil {
+		build.Env = append(os.Environ(), "HOME="+u.HomeDir) // where the build cache is
+	}
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	return program, nil
+})
 
 // dropFromPageCache has the kernel write a file to the disk and forget its pages, see
 // posix_fadvise(2).

@@ -183,6 +183,9 @@ const runAsProgram = "INFERENCE_EXPORTER_TEST_PROGRAM"
 // hanging is the value with which its part that serves never ends.
 const hanging = "hanging"
 
+// atEnd removes what is left when all tests and benchmarks have ended.
+var atEnd = func() {}
+
 func TestMain(m *testing.M) {
 	// No test keeps a state but in a directory of its own. The go command, which some
 	// run, finds its modules without a home.
@@ -201,6 +204,7 @@ func TestMain(m *testing.M) {
 		os.Exit(Main(o))
 	}
 	code := m.Run()
+	atEnd()
 	if err := leaks(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

@@ -132,7 +132,10 @@ func heap() float64 {
 // BenchmarkReload is how long a reload of 10,000 endpoints takes that changes all of them, from
 // the text of the configuration on.
 func BenchmarkReload(b *testing.B) {
-	const n = 10_000
+	n := 10_000
+	if testing.Short() {
+		n = 100
+	}
 	f := fleetOf(b, n)
 	defer f.Close()
 	texts := []string{configOf(n, "slo: {ttft: 5s}"), configOf(n, "slo: {ttft: 6s}")}

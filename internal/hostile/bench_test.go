@@ -80,11 +80,15 @@ func hostileEndpoints(b *testing.B) string {
 func benchTTFT(b *testing.B, configuration string) [2]float64 {
 	b.Helper()
 	p := start(b, "", configuration)
+	lasts := 20 * time.Second
+	if testing.Short() {
+		lasts = 3 * time.Second
+	}
 	var all []float64
 	for b.Loop() {
 		all = nil
 		latest := map[string]float64{}
-		for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(400 * time.Millisecond) {
+		for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(400 * time.Millisecond) {
 			all = append(all, p.newTTFTs(latest)...)
 		}
 	}

@@ -40,6 +40,14 @@ func benchBoard(n, probes int, configs []*config.Endpoint) (*watched, []*judged,
 	return b, all, &now
 }
 
+// many is how many endpoints the benchmarks of a large fleet have: 10,000, and with -short what shows that they run.
+func many() int {
+	if testing.Short() {
+		return 500
+	}
+	return 10_000
+}
+
 func benchConfigs(n int) []*config.Endpoint {
 	all := make([]*config.Endpoint, n)
 	for i := range all {
@@ -51,7 +59,11 @@ func benchConfigs(n int) []*config.Endpoint {
 // BenchmarkMemory is what a board holds after more than four hours of probes
 // every 30 s, all rows made.
 func BenchmarkMemory(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
+	sizes := []int{1000, 10_000}
+	if testing.Short() {
+		sizes = []int{100}
+	}
+	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			configs := benchConfigs(n)
 			for b.Loop() {
@@ -80,7 +92,8 @@ func heap() float64 {
 
 // BenchmarkObserve is what a probe waits for.
 func BenchmarkObserve(b *testing.B) {
-	_, all, now := benchBoard(1000, 500, benchConfigs(1000))
+	n := min(many(), 1000)
+	_, all, now := benchBoard(n, 500, benchConfigs(n))
 	results := []*result.Result{answer(*now, 64), failure(*now, result.TimeoutFirstToken)}
 	for i, name := range []string{"success", "failure"} {
 		b.Run(name, func(b *testing.B) {
@@ -118,7 +131,7 @@ func BenchmarkObserve(b *testing.B) {
 
 // BenchmarkFleet is the page of 10,000 endpoints: all rows rebuilt, and none.
 func BenchmarkFleet(b *testing.B) {
-	board, all, now := benchBoard(10_000, 40, benchConfigs(10_000))
+	board, all, now := benchBoard(many(), 40, benchConfigs(many()))
 	b.Run("all changed", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
@@ -139,7 +152,7 @@ func BenchmarkFleet(b *testing.B) {
 
 // BenchmarkChanges is a second of 10,000 endpoints that are probed every 30 s.
 func BenchmarkChanges(b *testing.B) {
-	board, all, now := benchBoard(10_000, 40, benchConfigs(10_000))
+	board, all, now := benchBoard(many(), 40, benchConfigs(many()))
 	version, next := board.Fleet().Version, 0
 	for b.Loop() {
 		b.StopTimer()

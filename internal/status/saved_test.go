@@ -230,7 +230,7 @@ func FuzzRestore(f *testing.F) {
 // BenchmarkSave is what the histories of 10,000 endpoints take, full as they are: the
 // time to encode them and their size without compression.
 func BenchmarkSave(b *testing.B) {
-	const n = 10_000
+	n := many()
 	_, all, _ := benchBoard(n, series.MaxPoints, benchConfigs(n))
 	for b.Loop() {
 		bytes := 0
@@ -239,6 +239,6 @@ func BenchmarkSave(b *testing.B) {
 			p.Save(&s)
 			bytes += len(text(b, s))
 		}
-		b.ReportMetric(float64(bytes)/n, "B/endpoint")
+		b.ReportMetric(float64(bytes)/float64(n), "B/endpoint")
 	}
 }

@@ -25,7 +25,11 @@ import (
 // as a share of one core. The clients are in the process too, so that the
 // server's own share is smaller; what the status costs is not in it.
 func BenchmarkWatchers(b *testing.B) {
-	const watchers, period = 100, 10 * time.Second
+	const watchers = 100
+	period := 10 * time.Second
+	if testing.Short() {
+		period = time.Second
+	}
 	o := options("/metrics")
 	o.Status = newBusyStatus(10_000, 333)
 	s, err := New(o)
