@@ -360,11 +360,11 @@ func endpointFailures() []Panel {
 // endpointFlaws are answers that were refused, cut or odd.
 func endpointFlaws() []Panel {
 	share := func(name string) string {
-		return sumRate("module", "15m", name, ofProbes) + " / (" + sumRate("module", "15m", "inference_probe_results_total", ofProbes, `outcome="success"`) + " > 0) > 0"
+		return sumRate("module", "15m", name, ofProbes) + " / (" + sumRate("module", "15m", "inference_probe_results_total", ofProbes, `outcome="success"`) + " > 0)"
 	}
 	outcome := func(o string) string {
 		return sumRate("module", "15m", "inference_probe_results_total", ofProbes, `outcome="`+o+`"`) + " / (" +
-			sumRate("module", "15m", "inference_probe_results_total", ofProbes, `outcome!="canceled"`) + " > 0) > 0"
+			sumRate("module", "15m", "inference_probe_results_total", ofProbes, `outcome!="canceled"`) + " > 0)"
 	}
 	return []Panel{
 		{
