@@ -125,7 +125,7 @@ func emitVariable(v Variable) dashboard.VariableModel {
 
 // instant reports whether a panel shows only the latest values.
 func (p *Panel) instant() bool {
-	return p.Viz == Table || p.Viz == Stat && !p.Spark || p.Viz == BarGauge
+	return p.Viz == Table || p.Viz == Stat && !p.Spark
 }
 
 // absent is the state of a figure with its course where there is no value now:

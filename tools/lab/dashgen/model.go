@@ -7,7 +7,6 @@ type Viz string
 const (
 	TimeSeries    Viz = "timeseries"
 	Stat          Viz = "stat"
-	BarGauge      Viz = "bargauge"
 	Table         Viz = "table"
 	Heatmap       Viz = "heatmap"
 	StateTimeline Viz = "state-timeline"

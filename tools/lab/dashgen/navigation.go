@@ -189,8 +189,3 @@ func toBoard(from, to Board) Link {
 func gpuFromRow() Link {
 	return Link{"GPU", "/d/" + uidGPU + "?${datasource:queryparam}&${__url_time_range}&var-job=${__data.fields.job}&var-instance=${__data.fields.instance}&var-gpu=${__data.fields.gpu}"}
 }
-
-// runbookFromRow links a row of a table of alerts to the alert's runbook.
-func runbookFromRow() Link {
-	return Link{"Runbook", runbooks + "${__data.fields.alertname}.md"}
-}

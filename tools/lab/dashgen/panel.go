@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/grafana/grafana-foundation-sdk/go/heatmap"
@@ -193,13 +192,6 @@ func options(p Panel) any {
 			o.GraphMode = common.BigValueGraphModeArea
 		}
 		return o
-	case BarGauge:
-		return bargauge.Options{
-			DisplayMode: common.BarGaugeDisplayModeBasic, ValueMode: common.BarGaugeValueModeColor, NamePlacement: common.BarGaugeNamePlacementAuto,
-			ShowUnfilled: true, Sizing: common.BarGaugeSizingAuto, MinVizWidth: 8, MinVizHeight: 16, MaxVizHeight: 300,
-			ReduceOptions: latest(), Orientation: common.VizOrientationHorizontal,
-			Legend: common.VizLegendOptions{DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, Calcs: []string{}},
-		}
 	case Table:
 		o := table.Options{ShowHeader: true, CellHeight: ptr(common.TableCellHeightSm)}
 		for _, s := range p.Sort {

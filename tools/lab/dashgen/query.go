@@ -82,13 +82,6 @@ func perServer(by, expr string) string {
 	return fmt.Sprintf("sum by (%s) (max by (endpoint, model, server) (%s))", by, expr)
 }
 
-// badRatio names the recorded shares of bad probes over a window, of each module.
-// Queries aggregate them and take the highest unless they say why not: the worst
-// module.
-func badRatio(window string, matchers ...string) string {
-	return ofRecorded.of("module:inference_probe_slo_bad:ratio_rate"+window, matchers...)
-}
-
 // lowest is below every value: the start of a colour that has no lower end.
 const lowest = -1e12
 
