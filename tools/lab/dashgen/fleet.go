@@ -25,7 +25,7 @@ func fleet() Board {
 func fleetNow() []Panel {
 	ran := "sum(increase(" + ofProbes.of("inference_probe_results_total") + "[15m]))"
 	// A compact page has no counter of skipped probes before the first one.
-	share := ran + " / (" + ran + " + (sum(increase(" + ofProbes.of("inference_probe_skipped_total") + "[15m])) or 0 * " + ran + "))"
+	skipped := "(sum(increase(" + ofProbes.of("inference_probe_skipped_total") + "[15m])) / " + ran + " or 0 * " + ran + ")"
 	some := func(color string) []Step { return []Step{{1, color}} }
 	return []Panel{
 		{
@@ -46,7 +46,7 @@ func fleetNow() []Panel {
 			Title: "Prober coverage", Viz: Stat, Unit: "percentunit", Width: 3, Height: 8,
 			What: "Probes that ran, of those that were due in the last 15 minutes, times the share of the endpoints whose exporter Prometheus reads: what a dead exporter should probe is not covered.", By: ByRules,
 			Worry: "it is under 80 %: the other panels then rest on too few probes. The board Prober shows which exporter is down, and why probes did not run.", Alerts: []string{"InferenceExporterDown", "InferenceScheduleLag", "InferenceProbeStale"},
-			Queries: []Query{{Expr: share + " * (" + readShare() + ") or " + share, Legend: "coverage"}},
+			Queries: []Query{{Expr: "1 / (1 + " + skipped + ") * (" + readShare() + " or vector(1)) >= 0", Legend: "coverage"}},
 			NoValue: "no probe was due",
 			Steps:   []Step{{0, "red"}, {0.8, "yellow"}, {0.95, "green"}}, Min: ptr(0.0),
 			Links: []Link{{"Prober", "/d/" + uidSelf + "?" + kept}},

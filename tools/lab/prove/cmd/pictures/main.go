@@ -39,7 +39,7 @@ func pictures() []picture {
 	main := map[string]string{"job": ".*", "model": ".*", "endpoint": stand.Main}
 	return []picture{
 		{"fleet", fleet, []string{
-			"State over time", "Endpoints by probable cause",
+			"State over time", "Endpoints that miss an objective",
 		}},
 		{"endpoint", main, []string{
 			"State over time", "TTFT of the probes",
