@@ -46,7 +46,7 @@ func stateOfProber(of scope) string {
 	var all []string
 	for _, s := range endpointStates {
 		if s.Text != notProbed {
-			all = append(all, s.Value+" * "+lately(of.of("inference_endpoint_state", `state="`+s.Text+`"`)))
+			all = append(all, s.Value+" * ("+lately(of.of("inference_endpoint_state", `state="`+s.Text+`"`))+" == 1)")
 		}
 	}
 	return "max by (job, instance, endpoint) (" + strings.Join(all, " or ") + ")"

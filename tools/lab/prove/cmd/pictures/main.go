@@ -43,7 +43,7 @@ func pictures() []picture {
 		}},
 		{"endpoint", main, []string{
 			"State over time", "TTFT of the probes",
-			"TTFT in parts", "Phases of a probe",
+			"TTFT outside and inside", "Phases of a probe",
 			"TPOT", "Output speed",
 			"Failures by outcome", "What is proven of the p99 of TTFT",
 		}},
