@@ -81,7 +81,11 @@ func benchStore(n int) *Probes {
 
 // BenchmarkWrite measures a page of the store in each format.
 func BenchmarkWrite(b *testing.B) {
-	for _, n := range []int{1000, 10000} {
+	sizes := []int{1000, 10_000}
+	if testing.Short() {
+		sizes = []int{100}
+	}
+	for _, n := range sizes {
 		page := NewExposition(prometheus.NewRegistry(), benchStore(n))
 		for _, format := range []expfmt.Format{expfmt.FmtText, expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim} {
 			b.Run(fmt.Sprintf("%s/%d", formatName(format), n), func(b *testing.B) {

@@ -62,11 +62,12 @@ func BenchmarkStepsSave(b *testing.B) {
 // found in ten times 90 days without one, by the noise.
 func BenchmarkSteps(b *testing.B) {
 	worlds, seeds := 20, uint64(10)
-	if testing.Short() {
-		worlds, seeds = 1, 1
-	}
 	remembering := func(memory float64) climate { c := harsh(0.25); c.memory = memory; return c }
-	for _, c := range []climate{harsh(0.1), harsh(0.15), harsh(0.18), harsh(0.2), harsh(0.25), harsh(0.3), remembering(0.6), remembering(0.9)} {
+	climates := []climate{harsh(0.1), harsh(0.15), harsh(0.18), harsh(0.2), harsh(0.25), harsh(0.3), remembering(0.6), remembering(0.9)}
+	if testing.Short() {
+		worlds, seeds, climates = 1, 1, climates[:1]
+	}
+	for _, c := range climates {
 		b.Run(fmt.Sprintf("sigma=%v/memory=%v", c.sigma, c.memory), func(b *testing.B) {
 			for b.Loop() {
 				d, falsely := date(b, c, 1.2, worlds, 50), 0

@@ -19,7 +19,11 @@ import (
 // of bare writes of the same size from one goroutine, which is what the kernel
 // and the clients cost, and the ratio of both.
 func BenchmarkServe(b *testing.B) {
-	for _, streams := range []int{100, 500} {
+	sizes := []int{100, 500}
+	if testing.Short() {
+		sizes = []int{20}
+	}
+	for _, streams := range sizes {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
 			const tokens = 100
 			var served, bare time.Duration
