@@ -3,11 +3,9 @@ package app
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -239,37 +237,4 @@ func (d *drawn) compare() (compared int) {
 		}
 	}
 	return compared
-}
-
-// The board's p99 is the gauge.
-func TestBoardShowsTheGauge(t *testing.T) {
-	text, err := os.ReadFile("../../dashboards/endpoint.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var board any
-	if err := json.Unmarshal(text, &board); err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	var walk func(any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			if expr, ok := v["expr"].(string); ok && strings.Contains(expr, `stat="p99"`) {
-				found = append(found, expr)
-			}
-			for _, child := range v {
-				walk(child)
-			}
-		case []any:
-			for _, child := range v {
-				walk(child)
-			}
-		}
-	}
-	walk(board)
-	if len(found) != 1 || !strings.HasPrefix(found[0], "max by (module, prefix, input_tokens, output_tokens) (inference_probe_ttft_window_seconds{") {
-		t.Errorf("the board shows %q", found)
-	}
 }
