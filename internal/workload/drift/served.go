@@ -12,7 +12,7 @@ import (
 const (
 	// servedLearn is how many answers are looked at to know the names that are usual. With more than maxUsual of them none
 	// is, and it goes on learning.
-	servedLearn, maxUsual = 20, 8
+	servedLearn, maxUsual = 10, 8
 	// maxNames bounds the names that are known at a time.
 	maxNames = 16
 	// servedPatience is how many answers in a row must be those of another model, and servedFor for how long: replicas that

@@ -233,7 +233,7 @@ func TestFailuresNameNoModel(t *testing.T) {
 }
 
 func TestServedThatCannotBeRestored(t *testing.T) {
-	const good = `"all":[{"name":"a","first":"2026-11-23T12:00:00Z","last":"2026-11-23T12:01:00Z","usual":true}],"looked":20`
+	const good = `"all":[{"name":"a","first":"2026-11-23T12:00:00Z","last":"2026-11-23T12:01:00Z","usual":true}],"looked":10`
 	f := func(text string, want bool) {
 		t.Helper()
 		var saved SavedServed
@@ -250,8 +250,8 @@ func TestServedThatCannotBeRestored(t *testing.T) {
 	f(good+`,"change":{"source":"model","since":"2026-11-23T12:00:00Z","from":"a","to":"b"}`, true)
 	f(good+`,"change":{"source":"model","since":"2026-11-23T14:00:00Z","from":"a","to":"b"}`, false)
 	f(good+`,"change":{"source":"logprob","since":"2026-11-23T12:00:00Z","to":"b"}`, false)
-	f(`"all":[{"name":"a","first":"2026-11-23T12:00:00Z","last":"2026-11-23T14:00:00Z","usual":true}],"looked":20`, false)
-	f(`"all":[{"name":"","first":"2026-11-23T12:00:00Z","last":"2026-11-23T12:00:00Z","usual":true}],"looked":20`, false)
-	f(`"all":[{"name":"a","first":"2026-11-23T12:00:00Z","last":"2026-11-23T12:00:00Z"}],"looked":20`, false)
-	f(`"all":[{"name":"a","first":"2026-11-23T12:00:00Z","last":"2026-11-23T12:00:00Z","usual":true}],"looked":21`, false)
+	f(`"all":[{"name":"a","first":"2026-11-23T12:00:00Z","last":"2026-11-23T14:00:00Z","usual":true}],"looked":10`, false)
+	f(`"all":[{"name":"","first":"2026-11-23T12:00:00Z","last":"2026-11-23T12:00:00Z","usual":true}],"looked":10`, false)
+	f(`"all":[{"name":"a","first":"2026-11-23T12:00:00Z","last":"2026-11-23T12:00:00Z"}],"looked":10`, false)
+	f(`"all":[{"name":"a","first":"2026-11-23T12:00:00Z","last":"2026-11-23T12:00:00Z","usual":true}],"looked":11`, false)
 }

@@ -66,7 +66,7 @@ func kinds() []*incident {
 		{name: "flapping, 2 min down and 2 min up", servers: of("main/flaps"), fault: gone, turn: 2 * time.Minute, alert: "EndpointDown", cause: "process_gone", within: 8 * time.Minute},
 		{name: `answers of "!" only`, servers: of("main/exclaims"), fault: fault{show: "repeated_token"}, within: 5 * time.Minute},
 		{name: "answers of one word over and over", servers: of("main/repeats"), fault: fault{show: "repetition"}, within: 5 * time.Minute},
-		{name: "another model answers", servers: of("main/renamed"), fault: fault{model: "another"}, alert: "ModelChanged", within: prompt},
+		{name: "another model answers", servers: of("main/renamed"), fault: fault{model: "another"}, alert: "ModelChanged", within: 5 * time.Minute},
 		{name: "90 s without answers", servers: of("main/blip"), fault: gone, begins: 3 * time.Minute, lasts: 90 * time.Second, quiet: true},
 		{name: "machine of ten lost", servers: many("ten", 10), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "machine of three lost", servers: many("first", 3), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
