@@ -104,9 +104,8 @@ func TestAnotherModelIsReportedUntilTheUsualOneIsBack(t *testing.T) {
 func TestTheModelOfRepliesIsWatched(t *testing.T) {
 	l := newServedLab(t)
 	l.wantNone("at first", l.replies(100, "a-2025-01-01"))
-	began := l.now.Add(15 * time.Second)
 	l.wantNone("replies without a name", l.answers(100, "alias"))
-	began = l.now.Add(15 * time.Second)
+	began := l.now.Add(15 * time.Second)
 	l.want("another", l.replies(13, "a-2026-01-01"), began, "a-2025-01-01", "a-2026-01-01")
 	l.want("replies without a name", l.answers(100, "alias"), began, "a-2025-01-01", "a-2026-01-01")
 	l.wantNone("back", l.replies(5, "a-2025-01-01"))
