@@ -111,6 +111,9 @@ func (f *Fleet) compare(now time.Time, suspects bool) *causes {
 			if c.State == health.Waiting || c.State == health.Stale && p.Well.IsZero() {
 				p.Cause = "" // never probed: it does not fail
 			}
+			if suspects && p.Cause == explain.Unknown {
+				p.Cause = explain.Cause(c.State) // what several are at once may have one cause, whichever it is
+			}
 		}
 		peers = append(peers, p)
 	}

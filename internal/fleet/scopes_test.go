@@ -22,6 +22,7 @@ type probed struct {
 	interval, next time.Duration
 	from, until    time.Duration // of its outage, in which a share of the probes fails
 	share          float64
+	late           bool // instead of failing
 	failed         bool
 	confirms       int // that are left
 }
@@ -45,7 +46,7 @@ func newCourse(l *lab, addresses ...string) *course {
 		c.endpoints[name] = &probed{interval: interval, next: interval * time.Duration(i*7%11) / 11}
 		text = append(text, fmt.Sprintf("{name: %s, url: \"http://%s\"}", name, host))
 	}
-	if err := l.Apply(planOf(parse(l.t, "modules: {interactive: {slo: {objective: 0.99}}}\nendpoints: ["+strings.Join(text, ", ")+"]"))); err != nil {
+	if err := l.Apply(planOf(parse(l.t, "modules: {interactive: {slo: {objective: 0.99, ttft: 1s}}}\nendpoints: ["+strings.Join(text, ", ")+"]"))); err != nil {
 		l.t.Fatal(err)
 	}
 	go func() { _ = l.WatchCauses(l.t.Context()) }()
@@ -99,7 +100,10 @@ func (c *course) take(name string, failed bool) {
 	t := c.endpoint(name).tasks[0]
 	r := &result.Result{Start: time.Now(), Outcome: result.Success, Timing: result.Timing{TTFT: 100 * time.Millisecond, TPOT: result.Absent, Duration: time.Second}}
 	r.Prefix = string(t.Prefix)
-	if failed {
+	switch {
+	case failed && c.endpoints[name].late:
+		r.Timing.TTFT, r.Timing.Duration = 2*time.Second, 2*time.Second
+	case failed:
 		r.Outcome, r.Timing.TTFT = result.ConnectError, result.Absent
 		r.Err = &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}, Err: syscall.ECONNREFUSED}
 	}
@@ -160,6 +164,22 @@ func TestScopeOfPartialFailures(t *testing.T) {
 				t.Errorf("a%d pages as %q", i, pages)
 			}
 		}
+	})
+}
+
+// The endpoints of a machine that is slow for no known reason page with it as their scope.
+func TestScopeOfSlowness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourse(newLab(t), append(addresses("a", "10.0.0.1", 4), addresses("b", "10.0.0.2", 4)...)...)
+		c.fail("a", 20*time.Minute, time.Hour)
+		want := map[string]string{}
+		for i := range 4 {
+			p := c.endpoints[fmt.Sprint("a", i)]
+			p.late, p.interval = true, 15*time.Second
+			want[fmt.Sprint("a", i)] = "ttft, host 10.0.0.1"
+		}
+		c.run(50 * time.Minute)
+		c.expect(want)
 	})
 }
 
