@@ -38,7 +38,7 @@ func targets() []target {
 
 const (
 	// calm is how long all is well before the incidents, and lasting for how long they last.
-	calm, lasting = 3 * time.Minute, 16 * time.Minute
+	calm, lasting = 2 * time.Minute, 12 * time.Minute
 	// prompt is when the first page of an outage is due.
 	prompt = 3 * time.Minute
 	// restart is when the exporter of cluster b is started again.
@@ -71,7 +71,7 @@ func kinds() []*incident {
 		{name: "machine of ten lost", servers: many("ten", 10), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "machine of three lost", servers: many("first", 3), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "another endpoint, 2 min later", servers: of("main/later"), fault: gone, begins: 2 * time.Minute, alert: "EndpointDown", cause: "process_gone", within: prompt},
-		{name: "another machine of three, 10 min later", servers: many("second", 3), fault: gone, begins: 10 * time.Minute, alert: "EndpointDown", cause: "process_gone", within: prompt},
+		{name: "another machine of three, 8 min later", servers: many("second", 3), fault: gone, begins: 8 * time.Minute, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "same name in cluster a: killed", servers: of("a/same"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "same name in cluster b: 401", servers: of("b/same"), fault: fault{show: "status_401"}, alert: "EndpointDown", cause: "key_missing", within: prompt},
 		{name: "killed, and its exporter restarts after 5 min", servers: of("b/restarts"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},

@@ -65,9 +65,7 @@ func run(ctx context.Context, p programs) error {
 		return err
 	}
 	incidents := kinds()
-	if err := s.cause(ctx, incidents); err != nil {
-		return err
-	}
+	stopped := s.cause(ctx, incidents) // what is known by then is worth a look
 	notes := s.notes.all()
 	for _, in := range incidents {
 		for _, a := range in.news(notes)[:min(1, len(in.news(notes)))] {
@@ -76,11 +74,11 @@ func run(ctx context.Context, p programs) error {
 	}
 	fmt.Printf("\n%s", table(incidents, notes))
 	fmt.Printf("in %.1f minutes, load %s\n", time.Since(began).Minutes(), load())
-	var misses []error
+	misses := []error{stopped}
 	for _, miss := range judge(incidents, notes) {
 		misses = append(misses, errors.New(miss))
 	}
-	if len(misses) > 0 {
+	if len(misses) > 1 {
 		s.keepLogs()
 	}
 	return errors.Join(misses...)
