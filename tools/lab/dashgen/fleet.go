@@ -189,7 +189,7 @@ func fleetCauses() []Panel {
 			Title: "Endpoints that miss an objective", Viz: TimeSeries, Width: 8, Height: 8, Stacked: true,
 			What: "Endpoints whose failed or late probes are more than chance explains, by objective.", By: ByExporter,
 			Worry:   "many miss the same one at once: it is what they share.",
-			Queries: []Query{{Expr: "sum by (slo) (min by (endpoint, slo) (" + ofState.of("inference_endpoint_objective_missed") + ") and on (endpoint) " + ofEndpoint.of("inference_endpoint_info") + ") > 0", Legend: "{{slo}}"}},
+			Queries: []Query{{Expr: "sum by (slo) (min by (endpoint, slo) (" + lately(ofState.of("inference_endpoint_objective_missed")) + ") and on (endpoint) " + lately(ofEndpoint.of("inference_endpoint_info")) + ") > 0", Legend: "{{slo}}"}},
 			Min:     ptr(0.0), NoValue: "none is missed, or none is configured",
 		},
 		{
