@@ -161,9 +161,9 @@ func once(names []string) string {
 // labelList matches a list of labels of an aggregation or of a join.
 var labelList = regexp.MustCompile(`\b(?:by|on|group_left|group_right|without) ?\([a-zA-Z0-9_, ]*\)`)
 
-// Marshal renders groups as a rule file that begins with limits, one comment each; see Limits.
-func Marshal(groups []Group, limits ...string) ([]byte, error) {
-	return render(limits, map[string][]Group{"groups": groups})
+// Marshal renders groups as a rule file.
+func Marshal(groups []Group) ([]byte, error) {
+	return render(map[string][]Group{"groups": groups})
 }
 
 // duration renders d as Prometheus reads it.

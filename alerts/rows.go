@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -87,6 +88,13 @@ func readRows(o Options, set string) *source {
 			panic(fmt.Sprintf("alerts: rows/%s.yml: %s", name, err))
 		}
 	}
+	// What a query in an annotation needs to be of the endpoint of the alert: same, a format, is filled in with these.
+	names := once(slices.Concat([]string{"endpoint"}, o.Keep, o.Labels))
+	var same, these []string
+	for _, name := range strings.Split(names, ", ") {
+		same, these = append(same, name+"=%q"), append(these, "$labels."+name)
+	}
+	s.Let["same"], s.Let["these"] = strings.Join(same, ","), strings.Join(these, " ")
 	s.Let["fewest_for_median"] = strconv.Itoa(fewestForMedian)
 	s.Let["skip_window"] = duration(o.skipWindow())
 	s.Lists["median_windows"] = o.medianWindows()
@@ -178,12 +186,15 @@ func (s *source) made(groups []groupRows) []Group {
 	return all
 }
 
+// recent records the endpoints that are or were down, or muted.
+const recent = "endpoint:inference_endpoint_incident:max15m"
+
 // alert returns an alert rule. Those on endpoints leave out muted ones: what records
-// outages has done so already.
+// incidents has done so already.
 func (s *source) alert(r row) Rule {
 	rule := r.Rule
-	if strings.Contains(rule.Expr, "by ("+about) && !strings.Contains(rule.Expr, "up{"+scrapes+"}") {
-		rule.Expr = "(\n" + rule.Expr + "\n)\n" + s.Let["unless_muted"]
+	if strings.Contains(rule.Expr, "by ("+about) && !strings.Contains(rule.Expr, "up{"+scrapes+"}") && !strings.Contains(rule.Expr, recent) {
+		rule.Expr += "\nunless on (" + about + ") (inference_endpoint_muted == 1)"
 	}
 	rule.Labels = map[string]string{"severity": r.Severity, "category": r.Category}
 	maps.Copy(rule.Labels, r.Labels)

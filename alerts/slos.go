@@ -93,14 +93,13 @@ func inFormat(b *bytes.Buffer, format string, data any) error {
 }
 
 // Alertmanager returns a configuration of Alertmanager for the alerts: routes and
-// inhibitions, with receivers that are to be filled in. Inhibitions are what the rules
-// cannot say by themselves: a page leaves out what it explains by its expression; what is
-// left is for working hours, and alerts on exporters and GPUs.
+// inhibitions, with receivers that are to be filled in.
 func Alertmanager(o Options) ([]byte, error) {
 	var b bytes.Buffer
 	err := inFormat(&b, "alertmanager", map[string]string{
 		"Group":    once(slices.Concat([]string{"endpoint", "gateway"}, o.Keep, []string{"instance"})),
 		"Endpoint": once(append([]string{"endpoint"}, o.Keep...)),
+		"Scope":    once(append([]string{"scope"}, o.Keep...)),
 	})
 	return b.Bytes(), err
 }
@@ -153,17 +152,17 @@ func SLOs(format string, slos []SLO) ([]byte, error) {
 }
 
 // Mimir renders groups as a file for mimirtool and cortextool, in a namespace of their own.
-func Mimir(groups []Group, limits ...string) ([]byte, error) {
-	return render(limits, struct {
+func Mimir(groups []Group) ([]byte, error) {
+	return render(struct {
 		Namespace string  `yaml:"namespace"`
 		Groups    []Group `yaml:"groups"`
 	}{"inference_exporter", groups})
 }
 
-// render renders a document of YAML below comments.
-func render(comments []string, document any) ([]byte, error) {
+// render renders a document of YAML below a comment.
+func render(document any) ([]byte, error) {
 	var b bytes.Buffer
-	comment(&b, comments...)
+	comment(&b)
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	if err := enc.Encode(document); err != nil {

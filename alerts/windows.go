@@ -50,38 +50,3 @@ func (o Options) skipWindow() time.Duration {
 	}
 	return window
 }
-
-// The intervals above which a module, probed by one exporter, has fewer than two probes in the short windows of the fast burns, 5m and 30m.
-const (
-	longestForBurn1h = 5 * time.Minute / 2
-	longestForBurn6h = 30 * time.Minute / 2
-)
-
-// Limits returns what the rules cannot detect with these options, each as a line
-// of text: which modules are probed too seldom for which alerts.
-func Limits(o Options) []string {
-	var limits []string
-	for _, l := range []struct {
-		longest time.Duration
-		text    string
-	}{
-		{longestForBurn1h, "Interval above 150s, %s: they have fewer than two probes in 5m, so that only budgets over 6h and more page for them."},
-		{longestForBurn6h, "Interval above 15m, %s: budgets over 6h go by one or two probes in 30m, and above 36m never see the ten bad ones that they ask for."},
-	} {
-		if names := o.slowerThan(l.longest); len(names) > 0 {
-			limits = append(limits, fmt.Sprintf(l.text, strings.Join(names, ", ")))
-		}
-	}
-	return limits
-}
-
-// slowerThan returns the names of the modules with an interval above limit, in order.
-func (o Options) slowerThan(limit time.Duration) []string {
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(o.Modules)) {
-		if o.Modules[name] > limit {
-			names = append(names, fmt.Sprintf("%q (%s)", name, duration(o.Modules[name])))
-		}
-	}
-	return names
-}

@@ -238,9 +238,9 @@ func (c *rulesCommand) text() ([]byte, error) {
 	case "alertmanager":
 		return alerts.Alertmanager(options)
 	case "mimir":
-		return alerts.Mimir(groups(), alerts.Limits(options)...)
+		return alerts.Mimir(groups())
 	}
-	return alerts.Marshal(groups(), alerts.Limits(options)...)
+	return alerts.Marshal(groups())
 }
 
 // ruleOptions returns what rules take from a configuration: the labels of all

@@ -56,7 +56,6 @@ func TestRulesInOtherFormats(t *testing.T) {
 	f("pyrra", "kind: ServiceLevelObjective", 7)
 	f("openslo", "kind: SLO", 7)
 	f("mimir", "\nnamespace: inference_exporter\n", 1)
-	f("mimir", `"long" (5m)`, 1) // which the rules cannot detect
 	none := writeFile(t, "none.yml", "discovery: [{static_configs: [{targets: [a]}]}]\n")
 	for _, format := range alerts.SLOFormats() {
 		refuse := func(pattern string, args ...string) {

@@ -43,7 +43,7 @@ func matchExporterBusy(f *facts) *match {
 		m.share = minShare // it makes latencies wrong, and no probe fail
 	}
 	if late := atLeastHalf(f.Probes, func(p *Probe) bool { return p.StartLag > maxStartLag }); late > 0 {
-		m.runbook, m.title = "InferenceScheduleLag", "the exporter starts probes late"
+		m.runbook, m.title = "InferenceMeasurementSuspect", "the exporter starts probes late"
 		return m.add(fmt.Sprintf("%d of the latest %s started a second late or more", late, plural(len(f.Probes), "probe")))
 	}
 	if imprecise := atLeastHalf(f.good, func(p *Probe) bool { return p.Imprecise }); imprecise > 0 {
@@ -75,8 +75,8 @@ func matchProbesThrottled(f *facts) *match {
 		title, runbook string
 	}{
 		{result.SkipBudget, "the budget of the exporter is used up", "InferenceProbeBudgetExhausted"},
-		{result.SkipLimit, "the limit of probes in flight is used up", "InferenceScheduleLag"},
-		{result.SkipOverrun, "a probe has not ended, and holds up the next", "InferenceScheduleLag"},
+		{result.SkipLimit, "the limit of probes in flight is used up", "InferenceExporterLacksResources"},
+		{result.SkipOverrun, "a probe has not ended, and holds up the next", "InferenceProbeStale"},
 		{result.SkipContext, "the module asks for more than the model's context", "InferenceProbeStale"},
 	} {
 		if n := f.skips(r.reason); n > 0 {
@@ -99,7 +99,7 @@ func unknown(f *facts) Finding {
 	r := Finding{
 		Cause: Unknown, Title: title, Evidence: f.known(), Against: []string{},
 		Do:      []string{do, "Look at the servers' logs, and at what changed when it began."},
-		Runbook: "InferenceProbeFailing",
+		Runbook: "InferenceEndpointFailing",
 	}
 	switch {
 	case f.mixed:

@@ -105,12 +105,12 @@ func matchGateway(f *facts) *match {
 			return noUpstream(p) || status(http.StatusRequestTimeout)(p) || p.Outcome == result.ProtocolError && f.Succeeded
 		})
 		if m != nil {
-			m.runbook = "InferenceProbeFailing"
+			m.runbook = "InferenceEndpointFailing"
 			return m.add(f.gatewayLines()...).withServers(f)
 		}
 	}
 	if m := f.failures(outcomes(result.TimeoutFirstToken, result.TimeoutStall)); m != nil && f.idle() && f.Servers.Stuck == 0 {
-		m.title, m.runbook = "what is between does not pass requests or answers on", "InferenceProbeFailing"
+		m.title, m.runbook = "what is between does not pass requests or answers on", "InferenceEndpointFailing"
 		return m.add("the servers' pages show no running and no waiting request meanwhile").add(f.gatewayLines()...)
 	}
 	return f.delayBetween()
@@ -161,7 +161,7 @@ func matchQueueFull(f *facts) *match {
 			return p.Outcome == result.Overloaded && !f.loading(p) || p.Outcome == result.RateLimited && f.refusesByLoad()
 		})
 		if m != nil && m.share >= minShare {
-			m.runbook = "InferenceProbeFailing"
+			m.runbook = "InferenceEndpointFailing"
 			return m.add(f.queue()...)
 		}
 	}

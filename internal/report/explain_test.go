@@ -18,7 +18,7 @@ func TestExplain(t *testing.T) {
 		Findings: []explain.Finding{
 			{
 				Cause: explain.QueueFull, Title: "requests wait in the queue of the servers", Evidence: []string{"waiting requests: 14, usually 0", "TTFT: 2 s\x1b[31m"},
-				Against: []string{"a queue that was as long"}, Do: []string{"Who sends more than usual?", "Add replicas."}, Runbook: "InferenceQueueGrowing",
+				Against: []string{"a queue that was as long"}, Do: []string{"Who sends more than usual?", "Add replicas."}, Runbook: "InferenceQueueSaturated",
 			},
 			{Cause: explain.Buffered, Title: "answers arrive in one piece", Evidence: []string{"3 of 5"}, Against: []string{"x"}, Do: []string{"y"}, Runbook: "Z"},
 		},
@@ -31,7 +31,7 @@ requests wait in the queue of the servers (queue_full)
   do           Who sends more than usual?
                Add replicas.
   refuted by   a queue that was as long
-  runbook      docs/runbooks/InferenceQueueGrowing.md
+  runbook      docs/runbooks/InferenceQueueSaturated.md
 
 also: answers arrive in one piece (buffered)
   evidence     3 of 5

@@ -17,15 +17,15 @@ export function runbook(name, text = `Runbook: ${name}`) {
 }
 
 // The runbooks of states, for want of a known cause.
-const ofState = { down: 'InferenceEndpointDown', flapping: 'InferenceProbeFailing', degraded: 'InferenceProbeFailing', stale: 'InferenceProbeStale' };
+const ofState = { down: 'InferenceEndpointDown', flapping: 'InferenceEndpointFailing', degraded: 'InferenceEndpointFailing', stale: 'InferenceProbeStale' };
 
 // runbookOf names the runbook of a state: of a slow one that of the objective, of a
 // muted one that of the state without the mute.
 export function runbookOf({ state, muted, slo, ttft_seconds: ttft, tpot_seconds: tpot }) {
   const real = muted?.state ?? state;
   if (real !== 'slow') return ofState[real];
-  if (ttft > slo?.ttft_seconds) return 'InferenceTTFTDegradedNow';
-  if (tpot > slo?.tpot_seconds) return 'InferenceTPOTDegradedNow';
+  if (ttft > slo?.ttft_seconds) return 'InferenceTTFTHigh';
+  if (tpot > slo?.tpot_seconds) return 'InferenceTPOTHigh';
   return 'InferenceLatencyRegression';
 }
 

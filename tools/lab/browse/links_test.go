@@ -89,7 +89,7 @@ func TestRunbooksOfTheFleet(t *testing.T) {
 	s := serveWith(t, func(c *fake.Content) { c.Links.Runbooks = "https://runbooks.example/" }, fake.Fleet()...)
 	p := open(t, s.URL, "/", laptop)
 	p.await("document.querySelector('.fleet tbody tr')")
-	want := []string{"InferenceEndpointDown", "InferenceProbeFailing", "InferenceTTFTDegradedNow"} // judge, code/70b, hosted
+	want := []string{"InferenceEndpointDown", "InferenceEndpointFailing", "InferenceTTFTHigh"} // judge, code/70b, hosted
 	for i := range want {
 		want[i] = "https://runbooks.example/" + want[i] + ".md"
 	}

@@ -98,7 +98,7 @@ func capacityNow() []Panel {
 		ranking(Panel{
 			Title: "Error budget left, 30 days, by model", Unit: "percentunit", Width: 12, Height: 8,
 			What: "Mean over the endpoints of a model of what is left of the error budget of 30 days, for each objective; the twenty worst." + budgetLag, By: ByRules,
-			Worry: "a model is under a quarter.", Alerts: []string{"InferenceAvailabilitySlowBurn", "InferenceTTFTSlowBurn"},
+			Worry: "a model is under a quarter.", Alerts: []string{"InferenceErrorBudgetSlowBurn"},
 			Queries: []Query{{Expr: "bottomk(20, avg by (model, slo) (" + budgetLeft() + "))"}},
 			Steps:   budgetSteps(), Min: ptr(0.0), NoValue: noProber,
 		}, "Left", Column{Label: "model", Title: "Model"}, Column{Label: "slo", Title: "Objective", Width: 130}),
@@ -112,7 +112,7 @@ func capacityTrend() []Panel {
 		{
 			Title: "Peak concurrency each hour, 7 days", Viz: TimeSeries, Unit: "none", Width: 24, Height: 8, TimeFrom: "7d",
 			What: "The most requests that ran at once in each hour on all servers of a model, over the last 7 days.", By: ByServer,
-			Worry: "the peaks of the day grow from week to week.", Alerts: []string{"InferenceQueueGrowing"},
+			Worry: "the peaks of the day grow from week to week.", Alerts: []string{"InferenceQueueSaturated"},
 			Queries: []Query{
 				{Expr: "sum by (model) (max_over_time(" + ofRecorded.of(running) + "[1h]))", Legend: "{{model}}"},
 				{Expr: "sum by (model) (max_over_time(" + ofRecorded.of(running) + "[1h] offset 1w))", Legend: "a week before {{model}}", Reference: true},
@@ -179,7 +179,7 @@ func capacityKnee() []Panel {
 		endpointRanking(Panel{
 			Title: "Load against the knee", Unit: "percentunit", Width: 12, Height: 8,
 			What: "Tokens a second that the servers generate now, of those that the smallest burst got that missed the objectives, or 100 % where they are more; the twenty nearest to it. Endpoints that carry all bursts have no knee and are not here.", By: ByBoth,
-			Worry: "it is near 100 %: users are at the load at which probes were too slow.", Alerts: []string{"InferenceBurstKneeFell", "InferenceQueueGrowing"},
+			Worry: "it is near 100 %: users are at the load at which probes were too slow.", Alerts: []string{"InferenceBurstKneeFell", "InferenceQueueSaturated"},
 			Queries: []Query{{
 				Expr: "topk(20, clamp_max(" + generated("5m") +
 					" / max by (endpoint, model) (" + ofEndpoint.of("inference_probe_burst_knee_tokens_per_second") + "), 1))",

@@ -50,7 +50,7 @@ func capacityProviders() []Panel {
 		{
 			Title: "Failed probes by provider", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Share of the probes of an hour that failed." + perProbe, By: ByRules,
-			Worry: "one provider fails while another one of the same model does not.", Alerts: []string{"InferenceProbeFailing"},
+			Worry: "one provider fails while another one of the same model does not.", Alerts: []string{"InferenceEndpointFailing"},
 			Queries: []Query{{Expr: failed("1h"), Legend: legend}},
 			Min:     ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: noProber,
 		},

@@ -23,7 +23,7 @@ func TestQueriesThatAreRefused(t *testing.T) {
 		{`module:inference_probe_slo_bad:ratio_rate7h`, "neither exported nor recorded"},
 		{`{job="x"}`, "neither exported nor recorded"},
 		{`inference_probe_success{server="a"}`, `no label "server"`},
-		{`module:inference_probe_slo_bad:ratio_rate5m{job=~"$job"}`, `no label "job"`},
+		{`module:inference_probe_slo_bad:ratio_rate1h{job=~"$job"}`, `no label "job"`},
 		{`rate(inference_probe_results_total{outcome="sucess"}[5m])`, `never has the value "sucess"`},
 		{`rate(inference_probe_results_total{outcome!~"success|cancelled"}[5m])`, `never has the value "cancelled"`},
 		{`inference_probe_ttft_window_seconds{stat="p95"}`, `never has the value "p95"`},

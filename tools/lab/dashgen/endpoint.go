@@ -114,7 +114,7 @@ func endpointNow() []Panel {
 		{
 			Title: "Failed probes, last 30 minutes", Viz: Stat, Unit: "percentunit", Width: 5, Height: 4, Spark: true,
 			What: "Share of the probes of 30 minutes that failed, now and over the chosen range." + perProbe, By: ByProbe,
-			Worry: "it is not 0; the row Failures has how they ended.", Alerts: []string{"InferenceProbeFailing"},
+			Worry: "it is not 0; the row Failures has how they ended.", Alerts: []string{"InferenceEndpointFailing"},
 			Queries: []Query{{Expr: failed("30m"), Legend: "failed"}},
 			Min:     ptr(0.0), NoValue: "no probe ended in this time",
 		},
@@ -266,7 +266,7 @@ func endpointWhole() []Panel {
 		{
 			Title: "The server's own account", Viz: TimeSeries, Unit: "s", Width: 24, Height: 7, Stacked: true,
 			What: "Mean time of the probes in the server's queue, in prefill and in decode, as the replies report it.", By: ByServer,
-			Worry: "queue grows: the server is saturated.", Alerts: []string{"InferenceQueueGrowing"},
+			Worry: "queue grows: the server is saturated.", Alerts: []string{"InferenceQueueSaturated"},
 			Queries: []Query{{Expr: classicMean("phase", "5m", "inference_probe_server_time_seconds", ofProbes), Legend: "{{phase}}"}}, Named: phaseColors,
 			Min: ptr(0.0), NoValue: "the replies do not report it",
 		},
@@ -343,14 +343,14 @@ func endpointFailures() []Panel {
 		{
 			Title: "Failures by outcome", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8, Stacked: true,
 			What: "Failed probes a minute, by how they ended. The table of outcomes is in docs/metrics.md.", By: ByProbe,
-			Worry: "any outcome lasts.", Alerts: []string{"InferenceProbeFailing", "InferenceEndpointDown"},
+			Worry: "any outcome lasts.", Alerts: []string{"InferenceEndpointFailing", "InferenceEndpointDown"},
 			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`) + " > 0", Legend: "{{outcome}}"}},
 			Named:   outcomeColors, Min: ptr(0.0), NoValue: noneOfProbes,
 		},
 		{
 			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8, Stacked: true,
 			What: "Probes a minute that were due and did not run: the one before still ran (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget was spent (budget), the prompt has no room in the context (context_length), the server has several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret, file or credential that the requests need is missing or cannot be used (secret_missing), or the exporter lacks descriptors, memory or ports (resources).", By: ByExporter,
-			Worry: "it lasts: what is not probed is not watched.", Alerts: []string{"InferenceScheduleLag", "InferenceProbeStale", "InferenceProbeBudgetExhausted", "InferenceExporterLacksResources"},
+			Worry: "it lasts: what is not probed is not watched.", Alerts: []string{"InferenceExporterLacksResources", "InferenceProbeStale", "InferenceProbeBudgetExhausted"},
 			Queries: []Query{{Expr: "60 * " + sumRate("reason", "$__rate_interval", "inference_probe_skipped_total", ofEndpoint) + " > 0", Legend: "{{reason}}"}},
 			Min:     ptr(0.0), NoValue: "none, if probes were due",
 		},
@@ -370,7 +370,7 @@ func endpointFlaws() []Panel {
 		{
 			Title: "Limited, overloaded, cut, empty", Viz: TimeSeries, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Share of the probes of 15 minutes that were refused with 429 or 503, or whose answer was cut or empty.", By: ByProbe,
-			Worry: "truncated or empty are not 0: users get broken answers.", Alerts: []string{"InferenceAnswersCut", "InferenceProbeFailing"},
+			Worry: "truncated or empty are not 0: users get broken answers.", Alerts: []string{"InferenceEndpointFailing"},
 			Queries: []Query{
 				{Expr: outcome("rate_limited"), Legend: "rate limited {{module}}"},
 				{Expr: outcome("overloaded"), Legend: "overloaded {{module}}"},
@@ -397,7 +397,7 @@ func endpointFlaws() []Panel {
 		{
 			Title: "Quota left", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
 			What: "Requests and tokens that the account may still use, as the replies report it.", By: ByServer,
-			Worry: "it is close to 0: the next answers are 429.", Alerts: []string{"InferenceProbeFailing"},
+			Worry: "it is close to 0: the next answers are 429.", Alerts: []string{"InferenceEndpointFailing"},
 			Queries: []Query{{Expr: "min by (resource) (" + ofEndpoint.of("inference_probe_rate_limit_remaining") + ")", Legend: "{{resource}}"}},
 			Min:     ptr(0.0), NoValue: "the replies do not report it",
 		},

@@ -52,7 +52,7 @@ func endpointPrompts() []Panel {
 		{
 			Title: "Fixed part of TTFT", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "The part of the time to first token that does not depend on the prompt: network, queue and the first step of decoding. The dashed lines are bounds with 95 % confidence.", By: ByProbe,
-			Worry: "it grows while the prefill rate stays: requests wait before they are read.", Alerts: []string{"InferenceLatencyRegression", "InferenceQueueGrowing"},
+			Worry: "it grows while the prefill rate stays: requests wait before they are read.", Alerts: []string{"InferenceLatencyRegression", "InferenceQueueSaturated"},
 			Queries: bounds("inference_probe_ttft_fixed_seconds"), Min: ptr(0.0), NoValue: "one length only, too few probes, or no straight line",
 		},
 		{

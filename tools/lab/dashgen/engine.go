@@ -48,7 +48,7 @@ func engineNow() Panel {
 	return Panel{
 		Title: "Now", Viz: Stat, Width: 24, Height: 4, Spark: true,
 		What: "Servers whose page is read and those whose page is not; requests that run and that wait on all of them; how long a new one would wait; the KV cache of the fullest server; and the requests a minute that end with an error. Behind each figure is its course; a dash says that no page of the servers has it now.", By: ByServer,
-		Worry: "one is not read, requests wait for longer than a moment, or any end with an error.", Alerts: []string{"InferenceReplicaLost", "InferenceQueueGrowing", "InferenceKVCacheSaturated"},
+		Worry: "one is not read, requests wait for longer than a moment, or any end with an error.", Alerts: []string{"InferenceReplicaLost", "InferenceQueueSaturated", "InferenceKVCacheSaturated"},
 		Queries: []Query{
 			{Expr: "sum(" + each("inference_server_up") + ")", Legend: "servers read"},
 			{Expr: "sum(" + each("inference_server_up") + " == bool 0)", Legend: "not read", Steps: []Step{{1, "red"}}},
@@ -106,7 +106,7 @@ func engineSaturation() []Panel {
 		{
 			Title: "Requests running and waiting", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
 			What: "Requests that each server works on, and that wait in its queue.", By: ByServer,
-			Worry: "requests wait for longer than a moment: TTFT grows before anything fails.", Alerts: []string{"InferenceQueueGrowing", "InferenceQueueSaturated"},
+			Worry: "requests wait for longer than a moment: TTFT grows before anything fails.", Alerts: []string{"InferenceQueueSaturated"},
 			Queries: []Query{
 				{Expr: running, Legend: "running " + replica},
 				{Expr: each("inference_server_requests_waiting"), Legend: "waiting " + replica},
@@ -116,7 +116,7 @@ func engineSaturation() []Panel {
 		{
 			Title: "Expected wait", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8,
 			What: "Requests that wait, by the requests that end each second: how long a new request would wait. The dashed line is the objective of TTFT.", By: ByServer,
-			Worry: "it is more than half of the objective.", Alerts: []string{"InferenceQueueGrowing"},
+			Worry: "it is more than half of the objective.", Alerts: []string{"InferenceQueueSaturated"},
 			Queries: []Query{
 				{Expr: expectedWait(), Legend: "wait {{model}}"},
 				{Expr: "min(" + ofEndpoint.of("inference_slo_threshold_seconds", `slo="ttft"`) + ")", Legend: "objective of TTFT", Limit: true},
@@ -204,7 +204,7 @@ func engineLatency() []Panel {
 		{
 			Title: "Queue, prefill, decode", Viz: TimeSeries, Unit: "s", Width: 24, Height: 8, Stacked: true,
 			What: "Mean time of requests in the queue, in prefill and in decode, over 5 minutes.", By: ByServer,
-			Worry: "queue grows: saturated. prefill: longer prompts or fewer hits. decode: longer answers or larger batches.", Alerts: []string{"InferenceQueueGrowing"},
+			Worry: "queue grows: saturated. prefill: longer prompts or fewer hits. decode: longer answers or larger batches.", Alerts: []string{"InferenceQueueSaturated"},
 			Queries: []Query{
 				{Expr: classicMean("model", "5m", "inference_server_queue_seconds", ofEndpoint), Legend: "queue {{model}}", Color: "orange"},
 				{Expr: classicMean("model", "5m", "inference_server_prefill_seconds", ofEndpoint), Legend: "prefill {{model}}", Color: "light-orange"},
@@ -221,7 +221,7 @@ func engineLatency() []Panel {
 // engineLatencyParts is what the latency of all requests consists of.
 func engineLatencyParts() []Panel {
 	return slices.Concat(
-		engineQuantiles("Time in the queue", "inference_server_queue_seconds", "Time that requests spent in the queue.", "p50 has a line: everyone waits.", "InferenceQueueGrowing"),
+		engineQuantiles("Time in the queue", "inference_server_queue_seconds", "Time that requests spent in the queue.", "p50 has a line: everyone waits.", "InferenceQueueSaturated"),
 		engineQuantiles("Time between tokens", "inference_server_inter_token_seconds", "Time between two tokens of all requests.", "p99 is far above p50: prefills stall the decoding of others.", "InferenceDecodeSpeedCollapse"),
 		engineQuantiles("Duration of all requests", "inference_server_request_duration_seconds", "Duration of all requests, queue included.", "it grows and tokens for each request do not."),
 	)
@@ -247,7 +247,7 @@ func engineThroughput() []Panel {
 		{
 			Title: "Requests a second", Viz: TimeSeries, Unit: "reqps", Width: 8, Height: 8, Stacked: true,
 			What: "Requests that ended, by how: at a stop token, at the limit of tokens, given up by the client, with an error.", By: ByServer,
-			Worry: "abort or error grow: clients give up, or the engine fails.", Alerts: []string{"InferenceProbeFailing"},
+			Worry: "abort or error grow: clients give up, or the engine fails.", Alerts: []string{"InferenceEndpointFailing"},
 			Queries: []Query{{Expr: "sum by (finish) (max by (endpoint, model, server, finish) (rate(" + ofEndpoint.of("inference_server_requests_total") + "[5m])))", Legend: "{{finish}}"}},
 			Named:   finishColors, Min: ptr(0.0), NoValue: noPage,
 		},

@@ -65,7 +65,7 @@ func engineGateways() []Panel {
 		{
 			Title: "TTFT as the gateway sees it", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Mean time to first token over 5 minutes as the gateway measures it, and the time before a backend was asked.", By: ByGateway,
-			Worry: "the queue is most of it: add replicas.", Alerts: []string{"InferenceTTFTDegradedNow"},
+			Worry: "the queue is most of it: add replicas.", Alerts: []string{"InferenceTTFTHigh"},
 			Queries: []Query{
 				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_ttft_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_ttft_seconds_count") + " > 0)"), Legend: "TTFT {{gateway}}"},
 				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_queue_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_queue_seconds_count") + " > 0)"), Legend: "queue {{gateway}}"},

@@ -45,7 +45,7 @@ func fleetNow() []Panel {
 		{
 			Title: "Prober coverage", Viz: Stat, Unit: "percentunit", Width: 3, Height: 8,
 			What: "Probes that ran, of those that were due in the last 15 minutes, times the share of the endpoints whose exporter Prometheus reads: what a dead exporter should probe is not covered.", By: ByRules,
-			Worry: "it is under 80 %: the other panels then rest on too few probes. The board Prober shows which exporter is down, and why probes did not run.", Alerts: []string{"InferenceExporterDown", "InferenceScheduleLag", "InferenceProbeStale"},
+			Worry: "it is under 80 %: the other panels then rest on too few probes. The board Prober shows which exporter is down, and why probes did not run.", Alerts: []string{"InferenceExporterDown", "InferenceExporterLacksResources", "InferenceProbeStale"},
 			Queries: []Query{{Expr: "1 / (1 + " + skipped + ") * (" + readShare() + " or vector(1)) >= 0", Legend: "coverage"}},
 			NoValue: "no probe was due",
 			Steps:   []Step{{0, "red"}, {0.8, "yellow"}, {0.95, "green"}}, Min: ptr(0.0),
@@ -136,7 +136,7 @@ func fleetTable() Panel {
 	return Panel{
 		Title: "Endpoints in detail", Viz: Table, Width: 24, Height: 10,
 		What: "The figures of the last hour, those with most failures first. Failed and Late: the share of probes that failed, and that missed a latency objective, of the worst module and objective. TTFT: the highest median over modules and prompt lengths. p99 ≥ and p99 ≤: the bounds between which the p99 of TTFT lies, each with 95 % confidence; the upper one needs 299 probes. Queue and KV used: requests waiting and share of the KV cache in use, as the servers report. Right: the share of right answers, of the worst module that checks them.",
-		By:   ByBoth, Worry: "one endpoint is far from the others that serve the same model. A dash is unknown, not good.", Alerts: []string{"InferenceProbeFailing"},
+		By:   ByBoth, Worry: "one endpoint is far from the others that serve the same model. A dash is unknown, not good.", Alerts: []string{"InferenceEndpointFailing"},
 		Queries: []Query{
 			{Expr: endpointState()},
 			{Expr: bad(`slo="availability"`)},
@@ -227,7 +227,7 @@ func fleetDisagreement() []Panel {
 		{
 			Title: "Failed probes by endpoint and prober", Viz: Table, Unit: "percentunit", Width: 8, Height: 8,
 			What: "Share of failed probes in the last hour, one row for each endpoint and one column for each prober. A high column is one prober or its network; a high row is the endpoint.",
-			By:   ByProbe, Worry: "a row is high in every column.", Alerts: []string{"InferenceProbeFailing"},
+			By:   ByProbe, Worry: "a row is high in every column.", Alerts: []string{"InferenceEndpointFailing"},
 			Queries: []Query{{Expr: failedByProber("endpoint, instance", "1h")}},
 			Matrix:  &Matrix{Row: "endpoint", Column: "instance"}, NoValue: "no probe ended in this hour",
 		},

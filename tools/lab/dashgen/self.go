@@ -101,21 +101,21 @@ func selfSchedule() []Panel {
 		{
 			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8, Stacked: true,
 			What: "Probes a minute that were due and did not run: the one before still ran (overrun), a server asked to wait (backoff), or too many were in flight (limit).", By: ByExporter,
-			Worry: "limit lasts: raise limits.in_flight, or spread the endpoints over more exporters.", Alerts: []string{"InferenceScheduleLag"},
+			Worry: "limit lasts: raise limits.in_flight, or spread the endpoints over more exporters.", Alerts: []string{"InferenceExporterLacksResources"},
 			Queries: []Query{{Expr: "60 * " + sumRate("instance, reason", "5m", "inference_exporter_missed_runs_total", ofMachine) + " > 0", Legend: "{{reason}} {{instance}}"}},
 			Min:     ptr(0.0), NoValue: noneOfProbes,
 		},
 		{
 			Title: "Probes in flight", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
 			What: "Probes that run at this moment.", By: ByExporter,
-			Worry: "it is at limits.in_flight: probes wait for a place.", Alerts: []string{"InferenceScheduleLag"},
+			Worry: "it is at limits.in_flight: probes wait for a place.", Alerts: []string{"InferenceExporterLacksResources"},
 			Queries: []Query{{Expr: "max by (instance) (max_over_time(" + ofMachine.of("inference_exporter_probes_in_flight") + "[$__rate_interval]))", Legend: "{{instance}}"}},
 			Min:     ptr(0.0), NoValue: noExporter,
 		},
 		{
 			Title: "Schedule lag", Viz: Heatmap, Unit: "s", Width: 8, Height: 8,
 			What: "Time from when a probe was due to when it began.", By: ByExporter,
-			Worry: "there are seconds: the machine is too small or too busy.", Alerts: []string{"InferenceScheduleLag"},
+			Worry: "there are seconds: the machine is too small or too busy.", Alerts: []string{"InferenceExporterLacksResources"},
 			Queries: []Query{{Expr: distribution("inference_exporter_schedule_lag_seconds", ofMachine), Legend: "{{le}}"}},
 			NoValue: noExporter,
 		},
@@ -164,7 +164,7 @@ func selfAccuracy() []Panel {
 		{
 			Title: "Names, connections, handshakes", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Mean time of the probes for resolving names, connecting and the TLS handshake, for each exporter.", By: ByProbe,
-			Worry: "it grows for all endpoints of one exporter: its network or resolver is at fault.", Alerts: []string{"InferenceProbeFailing"},
+			Worry: "it grows for all endpoints of one exporter: its network or resolver is at fault.", Alerts: []string{"InferenceEndpointFailing"},
 			Queries: []Query{{Expr: classicMean("instance, phase", "5m", "inference_probe_phase_seconds", ofMachine, `concurrency=""`, `phase=~"dns|connect|tls"`), Legend: "{{phase}} {{instance}}"}},
 			Min:     ptr(0.0), NoValue: noExporter,
 		},

@@ -11,28 +11,17 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/alerts"
 )
 
 // alertLabels returns the labels that each alerting rule gives to its alerts.
 func alertLabels(t *testing.T) []map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../../../alerts/alerts.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Groups []struct {
-			Rules []struct {
-				Alert  string            `yaml:"alert"`
-				Labels map[string]string `yaml:"labels"`
-			} `yaml:"rules"`
-		} `yaml:"groups"`
-	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	o := alerts.Default()
+	o.Sets = alerts.Sets()
 	var all []map[string]string
-	for _, g := range file.Groups {
+	for _, g := range alerts.Alerts(o) {
 		for _, r := range g.Rules {
 			if r.Alert == "" {
 				continue
@@ -76,8 +65,8 @@ type route struct {
 	Routes  []route
 }
 
-// TestStackGroups checks that alerts of one endpoint, one gateway or one exporter are one
-// notification, and of two are two: these labels alone separate groups, and none that
+// TestStackGroups checks that incidents of one scope are one notification, and so are other alerts of one endpoint,
+// one gateway or one exporter, and of two are two: these labels alone separate groups, and none that
 // differs between modules, objectives, windows or backends.
 func TestStackGroups(t *testing.T) {
 	text, err := os.ReadFile(inStack("alertmanager.yml"))
@@ -93,7 +82,7 @@ func TestStackGroups(t *testing.T) {
 		t.Errorf("alerts are grouped by %q, want %q", file.Route.GroupBy, want)
 	}
 	for all := file.Route.Routes; len(all) > 0; all = all[1:] {
-		if by := all[0].GroupBy; by != nil && !slices.Equal(by, want) {
+		if by := all[0].GroupBy; by != nil && !slices.Equal(by, []string{"scope"}) {
 			t.Errorf("alerts of a route are grouped by %q", by)
 		}
 		all = append(all, all[0].Routes...)
@@ -169,24 +158,27 @@ func TestStackInhibitions(t *testing.T) {
 		source, target map[string]string
 		want           bool
 	}{
-		"down, failing":           {alert("EndpointDown/critical", "endpoint", "a"), alert("ProbeFailing/warning", "endpoint", "a", "outcome", "dns_error"), true},
-		"down, other is failing":  {alert("EndpointDown/critical", "endpoint", "a"), alert("ProbeFailing/warning", "endpoint", "b", "outcome", "dns_error"), false},
-		"down, slow":              {alert("EndpointDown/critical", "endpoint", "a"), alert("TTFTDegradedNow/critical", "endpoint", "a"), false},
-		"slow, down":              {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("EndpointDown/critical", "endpoint", "a"), false},
-		"fast, slow":              {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("TTFTSlowBurn/warning", "endpoint", "a", "slo", "ttft"), true},
-		"fast, slow of another":   {alert("TTFTDegradedNow/critical", "endpoint", "a"), alert("TTFTSlowBurn/warning", "endpoint", "b", "slo", "ttft"), false},
-		"full, grows":             {alert("QueueSaturated/warning", "endpoint", "a"), alert("QueueGrowing/warning", "endpoint", "a"), true},
-		"many down, one down":     {alert("ManyEndpointsDown/critical"), alert("EndpointDown/critical", "endpoint", "a"), false},
+		"down, slow":              {alert("EndpointDown/critical", "endpoint", "a"), alert("TTFTHigh/critical", "endpoint", "a"), true},
+		"down, other is slow":     {alert("EndpointDown/critical", "endpoint", "a"), alert("TTFTHigh/critical", "endpoint", "b"), false},
+		"down, budget":            {alert("EndpointDown/critical", "endpoint", "a"), alert("ErrorBudgetSlowBurn/warning", "endpoint", "a", "slo", "ttft"), true},
+		"down, queue":             {alert("EndpointDown/critical", "endpoint", "a"), alert("QueueSaturated/warning", "endpoint", "a"), true},
+		"down, probers":           {alert("EndpointDown/critical", "endpoint", "a"), alert("ProbersDisagree/warning", "endpoint", "a"), false},
+		"down, hung":              {alert("EndpointDown/critical", "endpoint", "a"), alert("ServerHung/critical", "endpoint", "a"), true},
+		"down, its certificate":   {alert("EndpointDown/critical", "endpoint", "a"), alert("CertificateExpiring/critical", "endpoint", "a"), false},
+		"slow, down":              {alert("TTFTHigh/critical", "endpoint", "a"), alert("EndpointDown/critical", "endpoint", "a"), false},
+		"slow, budget":            {alert("TTFTHigh/critical", "endpoint", "a"), alert("ErrorBudgetSlowBurn/warning", "endpoint", "a", "slo", "ttft"), true},
+		"slow, budget of another": {alert("TTFTHigh/critical", "endpoint", "a"), alert("ErrorBudgetSlowBurn/warning", "endpoint", "b", "slo", "ttft"), false},
+		"slow, queue":             {alert("TTFTHigh/critical", "endpoint", "a"), alert("QueueSaturated/warning", "endpoint", "a"), false},
 		"all lost, some lost":     {alert("AllReplicasLost/critical", "endpoint", "a"), alert("ReplicaLost/warning", "endpoint", "a"), true},
 		"slower, lost":            {alert("ReplicaLossSlowsSurvivors/warning", "endpoint", "a"), alert("ReplicaLost/warning", "endpoint", "a"), true},
 		"critical, its warning":   {alert("CertificateExpiring/critical", "endpoint", "a"), alert("CertificateExpiring/warning", "endpoint", "a"), true},
-		"critical, other warning": {alert("CertificateExpiring/critical", "endpoint", "a"), alert("QueueGrowing/warning", "endpoint", "a"), false},
-		"exporter, its lag":       {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ScheduleLag/warning", "job", "j", "instance", "i"), true},
-		"exporter, other's lag":   {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ScheduleLag/warning", "job", "j", "instance", "k"), false},
+		"critical, other warning": {alert("CertificateExpiring/critical", "endpoint", "a"), alert("QueueSaturated/warning", "endpoint", "a"), false},
+		"exporter, its lag":       {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ExporterLacksResources/warning", "job", "j", "instance", "i"), true},
+		"exporter, other's lag":   {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ExporterLacksResources/warning", "job", "j", "instance", "k"), false},
 		"exporter, its GPU":       {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("GPULost/critical", "job", "j", "instance", "i"), true},
 		"exporter, endpoint":      {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("EndpointDown/critical", "endpoint", "a"), false},
 		"exporter, itself":        {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("ExporterDown/critical", "job", "j", "instance", "i"), false},
-		"no exporter, one's lag":  {alert("ExporterDown/critical"), alert("ScheduleLag/warning", "job", "j", "instance", "i"), false},
+		"no exporter, one's lag":  {alert("ExporterDown/critical"), alert("ExporterLacksResources/warning", "job", "j", "instance", "i"), false},
 		"exporter, watchdog":      {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("Watchdog/none"), false},
 		"driver, throttled":       {alert("GPUDriverStuck/critical", "job", "j", "instance", "i"), alert("GPUThrottled/warning", "job", "j", "instance", "i"), true},
 		"driver, XID":             {alert("GPUDriverStuck/critical", "job", "j", "instance", "i"), alert("GPUXID/critical", "job", "j", "instance", "i"), false},

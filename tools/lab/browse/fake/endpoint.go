@@ -281,7 +281,7 @@ func Explain(name string) (*explain.Report, bool) {
 		},
 		{
 			Cause: explain.QueueFull, Title: "more requests than the servers take", Evidence: []string{"210 requests wait"},
-			Against: []string{}, Do: []string{"Add replicas."}, Runbook: "InferenceQueueGrowing",
+			Against: []string{}, Do: []string{"Add replicas."}, Runbook: "InferenceQueueSaturated",
 		},
 	}}, true
 }
