@@ -62,13 +62,10 @@ func validateLabels(r *report, p path, labels map[string]string) {
 	}
 }
 
-// mergeLabels adds own to shared; own ones win. The result may be one of both.
+// mergeLabels adds own to shared; own ones win.
 func mergeLabels(shared, own map[string]string) map[string]string {
-	switch {
-	case len(own) == 0:
+	if len(own) == 0 {
 		return shared
-	case len(shared) == 0:
-		return own
 	}
 	out := make(map[string]string, len(shared)+len(own))
 	maps.Copy(out, shared)
