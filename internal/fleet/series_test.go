@@ -3,13 +3,9 @@ package fleet
 import (
 	"math"
 	"math/rand/v2"
-	"os"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
-
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -68,8 +64,8 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m]}]`)
 }
 
 // The 99th percentile of TTFT is the same everywhere: the histogram's within the width of
-// a bucket, and those of the window, of the row, of the points in the chart, and of the
-// board exactly. What ran beside a burst of our own, what the prober does not vouch for,
+// a bucket, and those of the window, of the row and of the points in the chart
+// exactly. What ran beside a burst of our own, what the prober does not vouch for,
 // and confirmations of failures, all slow here, are in none of them, and counted apart.
 func TestPercentilesAgree(t *testing.T) {
 	l := workLab(t, `
@@ -105,7 +101,6 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", modules: [m, burst], slo: {ttft
 		"row":              *d.Row.Window.P99,
 		"series":           *d.Series[0].Window.P99,
 		"points in charts": p99OfPoints(d.Series[0].History.TTFT),
-		"board":            p99OfBoard(t, p),
 	} {
 		if got != want {
 			t.Errorf("p99 of the %s is %v, want %v", name, got, want)
@@ -161,25 +156,4 @@ func p99Bucket(t *testing.T, p metricsPage) (lower, upper float64) {
 	}
 	t.Fatal("no histogram")
 	return 0, 0
-}
-
-// p99OfBoard evaluates the query of the shipped board: the maximum of a gauge.
-func p99OfBoard(t *testing.T, p metricsPage) float64 {
-	t.Helper()
-	board, err := os.ReadFile("../../dashboards/endpoint.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	query := regexp.MustCompile(`"max by \([a-z_, ]+\) \((inference_probe_ttft_window_seconds)\{[^}]*concurrency=\\"\\",stat=\\"p99\\"\}\)"`)
-	found := query.FindSubmatch(board)
-	if found == nil {
-		t.Fatal("the board of an endpoint has no query of the p99 of TTFT that this test knows")
-	}
-	most := 0.0
-	for _, m := range p[string(found[1])].GetMetric() {
-		if testlab.HasLabels(m, []string{"stat", "p99"}) && !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == "concurrency" }) {
-			most = max(most, m.GetGauge().GetValue())
-		}
-	}
-	return most
 }

@@ -127,7 +127,7 @@ endpoints:
   - {name: e, url: %[1]s, modules: [lenient, strict, late]}
   - {name: paused, url: "%[1]s/fault/pause_midstream/v1", api: openai-chat, model: simulated-8b, modules: [paused]}
   - {name: buffered, url: "%[1]s/fault/buffered/v1", api: openai-chat, model: simulated-8b, modules: [lenient]}`, w.URL))
-	p := l.until(20, "e", "three streams with every module", func(p metricsPage) bool {
+	p := l.until(200, "e", "three streams with every module", func(p metricsPage) bool {
 		for _, module := range []string{"lenient", "strict", "late"} {
 			if p.Sum("inference_probe_slo_eligible_total", "endpoint", "e", "module", module, "slo", "fluidity") < 3 {
 				return false
