@@ -64,15 +64,11 @@ type groupRows struct {
 type source struct {
 	options Options
 
-	Boards map[string]string `yaml:"boards"`
-	Let    vars              `yaml:"let"`
-	Lists  map[string][]vars `yaml:"lists"`
-	Joined map[string]struct {
-		Each each   `yaml:"each"`
-		Text string `yaml:"text"`
-	} `yaml:"joined"`
-	Recording []groupRows `yaml:"recording"`
-	Alerts    []groupRows `yaml:"alerts"`
+	Boards    map[string]string `yaml:"boards"`
+	Let       vars              `yaml:"let"`
+	Lists     map[string][]vars `yaml:"lists"`
+	Recording []groupRows       `yaml:"recording"`
+	Alerts    []groupRows       `yaml:"alerts"`
 }
 
 // readRows reads the rows of a set and adds what depends on options. It panics where the files are
@@ -98,13 +94,6 @@ func readRows(o Options, set string) *source {
 	s.Let["fewest_for_median"] = strconv.Itoa(fewestForMedian)
 	s.Let["skip_window"] = duration(o.skipWindow())
 	s.Lists["median_windows"] = o.medianWindows()
-	for name, j := range s.Joined {
-		var texts []string
-		for _, v := range s.of(j.Each) {
-			texts = append(texts, s.expand(j.Text, v))
-		}
-		s.Let[name] = strings.Join(texts, "\nor\n")
-	}
 	return s
 }
 
