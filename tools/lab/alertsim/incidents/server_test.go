@@ -45,6 +45,16 @@ type fault struct {
 	waiting    float64        // requests in the queue of each server
 	kvCache    float64        // share in use
 	preempted  float64        // requests a second
+
+	// When it is so after the onset of the incident: from a time on, for a time (0 is to the end), and
+	// in turns with times of the same length in which all is well (0 is no turns).
+	from, lasts, turn time.Duration
+}
+
+// shows reports whether the fault is there so long after the onset.
+func (f *fault) shows(after time.Duration) bool {
+	after -= f.from
+	return after >= 0 && (f.lasts == 0 || after < f.lasts) && (f.turn == 0 || after/f.turn%2 == 0)
 }
 
 // server is an endpoint with the servers behind it.
