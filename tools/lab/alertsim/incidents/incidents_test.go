@@ -131,7 +131,8 @@ func incidents() []incident {
 	all := []incident{
 		{name: "endpoint refuses", faults: of(refused), pages: 1, within: prompt},
 		{name: "refuses in its third minute", faults: of(refused), calm: 3 * time.Minute, pages: 1, within: prompt},
-		{name: "hangs before headers", faults: of(fault{outcome: result.TimeoutFirstToken, after: 30 * time.Second, hangs: true}), pages: 1, within: prompt},
+		// Each failure takes half a minute to show.
+		{name: "hangs before headers", faults: of(fault{outcome: result.TimeoutFirstToken, after: 30 * time.Second, hangs: true}), pages: 1, within: prompt + 30*time.Second},
 		{name: "hangs in the stream", faults: of(fault{outcome: result.TimeoutStall, after: 15 * time.Second, tokens: true, hangs: true}), pages: 1, within: prompt},
 		{name: "401", faults: of(fault{outcome: result.Unauthorized, after: 20 * time.Millisecond}), pages: 1, within: prompt},
 		{name: "429, Retry-After 600", faults: of(fault{outcome: result.RateLimited, after: 20 * time.Millisecond, retryAfter: 10 * time.Minute}), pages: 1},
