@@ -65,8 +65,8 @@ const (
 	// SignRepetition is a text that runs in a loop, or that says for the most part
 	// what it has said before.
 	SignRepetition Sign = "repetition"
-	// SignOneToken is a text of one word or character from its first on to its end, which is how
-	// logits look that are no numbers: "!!!!!!" or " the the the". No model usually answers so.
+	// SignOneToken is a text of one word or character over and over to its end, but for a few at its start, which is
+	// how logits look that are no numbers: "!!!!!!" or " the the the". No model usually answers so.
 	SignOneToken Sign = "repeated_token"
 	// SignControl is a character that no text has: a control character, the
 	// replacement of one that was lost, or one of private use.

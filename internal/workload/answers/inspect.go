@@ -66,18 +66,24 @@ func withoutCode(text string) string {
 	}
 }
 
-// minTokens is how often a word or a character comes in a text that has no other.
-const minTokens = 16
+// How often a word or a character comes at the end of a text, for the text to be nothing else: minTokens where it has no
+// other, and minLoop where it is at least 7 of 8 of it.
+const (
+	minTokens = 16
+	minLoop   = 32
+)
 
-// isOneToken reports whether a text is one word or one character over and over.
+// isOneToken reports whether a text is one word or one character over and over, but for a few at its start.
 func isOneToken(text string) bool {
-	text = strings.TrimSpace(text)
-	first, size := utf8.DecodeRuneInString(text)
-	if strings.Count(text, text[:size]) >= minTokens && strings.Trim(text, string(first)) == "" {
-		return true
+	return isOneOf(strings.Fields(text)) || isOneOf([]rune(strings.TrimSpace(text)))
+}
+
+func isOneOf[T comparable](tokens []T) bool {
+	run := 0
+	for run < len(tokens) && tokens[len(tokens)-1-run] == tokens[len(tokens)-1] {
+		run++
 	}
-	words := strings.Fields(text)
-	return len(words) >= minTokens && !slices.ContainsFunc(words[1:], func(word string) bool { return word != words[0] })
+	return run >= minTokens && run == len(tokens) || run >= minLoop && 8*run >= 7*len(tokens)
 }
 
 // A text repeats most of itself when more than maxRepeated of its sequences of gram words have come before, of

@@ -198,16 +198,20 @@ func BenchmarkInspect(b *testing.B) {
 
 func TestOneToken(t *testing.T) {
 	for text, want := range map[string]bool{
-		strings.Repeat("!", 64):        true,
-		strings.Repeat("!!!!", 16):     true,
-		strings.Repeat(" the", 64):     true,
-		strings.Repeat("Ġ", 20):        true,
-		strings.Repeat("\n", 64):       false, // white space alone is an empty answer
-		strings.Repeat("!", 15):        false,
-		"ha ha ha ha":                  false,
-		"No" + strings.Repeat("!", 64): false,
-		strings.Repeat("a b ", 32):     false,
-		"":                             false,
+		strings.Repeat("!", 64):                                        true,
+		strings.Repeat("!!!!", 16):                                     true,
+		strings.Repeat(" the", 64):                                     true,
+		strings.Repeat("Ġ", 20):                                        true,
+		strings.Repeat("\n", 64):                                       false, // white space alone is an empty answer
+		strings.Repeat("!", 15):                                        false,
+		"ha ha ha ha":                                                  false,
+		"No" + strings.Repeat("!", 64):                                 true,
+		"No" + strings.Repeat("!", 30):                                 false,
+		"Well, here is" + strings.Repeat(" the", 62):                   true,
+		strings.Repeat("word ", 40) + "and others that are not a loop": false,
+		"A title of some words\n" + strings.Repeat("=", 64):            false,
+		strings.Repeat("a b ", 32):                                     false,
+		"":                                                             false,
 	} {
 		if got := slices.Contains(Inspect(workload.Answer{Text: text, Finish: "stop"}, 0), result.SignOneToken); got != want {
 			t.Errorf("%.20q: %t, want %t", text, got, want)
