@@ -59,7 +59,8 @@ func kinds() []*incident {
 		{name: "server killed", servers: of("main/killed"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "401, no key is configured", servers: of("main/refused"), fault: fault{show: "status_401"}, alert: "EndpointDown", cause: "key_missing", within: prompt},
 		{name: "answers cut after two tokens", servers: of("main/cut"), fault: fault{show: "end_before_finish"}, alert: "EndpointDown", cause: "answers_broken", within: prompt},
-		{name: "hangs before its headers", servers: of("main/hangs"), fault: fault{show: "stall_before_headers"}, alert: "EndpointDown", cause: "hung", within: prompt + time.Minute},
+		// The front end hangs, and the page of the engine says that it is idle.
+		{name: "hangs before its headers", servers: of("main/hangs"), fault: fault{show: "stall_before_headers"}, alert: "EndpointDown", cause: "gateway_fault", within: prompt + time.Minute},
 		{name: "TTFT of all answers over the objective", servers: of("main/late"), fault: fault{delay: 7 * time.Second}, alert: "TTFTHigh", within: 5 * time.Minute},
 		{name: "30 % errors", servers: of("main/errors-30"), fault: fault{show: "status_500", share: 0.3}, alert: "EndpointFailing", cause: "server_error", within: 10 * time.Minute},
 		{name: "10 % errors", servers: of("main/errors-10"), fault: fault{show: "status_500", share: 0.1}, alert: "EndpointFailing", cause: "server_error", within: lasting},
