@@ -38,10 +38,9 @@ demo: ## the daemon against simulated servers
 	$(GO) run . demo $(ARGS)
 
 # A program with the race detector sleeps for a second at its end, unless it is told otherwise. The packages that wait longest
-# begin first, so that all others run meanwhile, and their tests wait four at a time on two processors. "make lint" vets, and
-# "make simulations" repeats what -short shortens.
+# begin first, so that all others run meanwhile. "make lint" vets, and "make simulations" repeats what -short shortens.
 test: ## every test, with the race detector; minutes
-	GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -timeout 10m -parallel $$((2 * $$(getconf _NPROCESSORS_ONLN))) \
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -short -vet=off -timeout 10m \
 		./internal/app ./internal/fleet $$($(GO) list ./... | grep -v -e /internal/app$$ -e /internal/fleet$$)
 
 simulations: ## what has a number of repetitions, in full and without the race detector
