@@ -281,10 +281,9 @@ func (e *Endpoint) fail(s *Series, r *result.Result, verdict bool) {
 	e.streak++
 	s.failedNow = true
 	e.cause = s.cause + " (" + s.title + ")"
-	missing := verdict && s.module.promised
 	if i := e.failing; i != nil {
 		i.add(s.start, true)
-		i.Missing = i.Missing || missing
+		i.miss(verdict, verdict && s.module.promised)
 		if e.streak == 1 {
 			i.Row = s.start
 		}
@@ -297,12 +296,13 @@ func (e *Endpoint) fail(s *Series, r *result.Result, verdict bool) {
 		e.logger().Info("probe failed", "module", s.title, "outcome", string(r.Outcome), "err", r.Err)
 	}
 	e.row.add(s.start, true)
-	e.failures.certain, e.failures.missing = verdict, missing
+	e.failures.certain, e.failures.promised = verdict, verdict && s.module.promised
 }
 
 // beginFailing begins an incident of failures that are no chance.
 func (e *Endpoint) beginFailing(i *Incident) {
-	i.Missed, i.Missing, i.Row = 1<<series.Availability, e.failures.missing, i.Latest
+	i.miss(e.failures.certain, e.failures.promised)
+	i.Row = i.Latest
 	if e.row != nil {
 		i.Row = e.row.Begin
 	}

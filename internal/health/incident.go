@@ -47,9 +47,9 @@ type Incident struct {
 	Calm   time.Duration `json:"calm,omitempty"`
 	After  int           `json:"after,omitempty"`
 	// Missed are the objectives that were missed by more than chance explains, of availability 99 % where none is
-	// configured. Missing reports whether an availability objective that is configured was.
-	Missed  series.Set `json:"missed,omitempty"`
-	Missing bool       `json:"missing,omitempty"`
+	// configured. Promised reports whether an availability objective that is configured was.
+	Missed   series.Set `json:"missed,omitempty"`
+	Promised bool       `json:"promised,omitempty"`
 	// Module is that of the first bad probe, and Text what was wrong with it; of a mute
 	// its reason. It may quote a server: bounded, without secrets.
 	Module string `json:"module,omitempty"`
@@ -72,12 +72,20 @@ func (i *Incident) add(start time.Time, bad bool) {
 	i.Run++
 }
 
+// miss takes whether the failures are a verdict, and one by an objective that is configured.
+func (i *Incident) miss(verdict, promised bool) {
+	if verdict {
+		i.Missed |= 1 << series.Availability
+	}
+	i.Promised = i.Promised || promised
+}
+
 // suspicion is an incident of bad probes that may be chance.
 type suspicion struct {
 	Incident *Incident `json:"incident,omitempty"` // nil is none
 	Last     time.Time `json:"last,omitzero"`      // when the latest bad probe started
 	certain  bool      // they are no chance
-	missing  bool      // and miss an availability objective that is configured
+	promised bool      // and miss an availability objective that is configured
 }
 
 // add takes a bad probe. It begins with first where the one before was over a gap ago.
@@ -338,7 +346,7 @@ func (i Incident) with(next *Incident) Incident {
 	if next.Spells > 0 {
 		i.Down, i.Back, i.Away = next.Down, next.Back, next.Away
 	}
-	i.Latest, i.Row, i.Flaps, i.Missing = next.Latest, next.Row, i.Flaps || next.Flaps, i.Missing || next.Missing
+	i.Latest, i.Row, i.Flaps, i.Promised = next.Latest, next.Row, i.Flaps || next.Flaps, i.Promised || next.Promised
 	i.Longest = max(i.Longest, next.Longest)
 	i.Joined += next.Joined + 1
 	i.Missed |= next.Missed

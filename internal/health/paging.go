@@ -74,7 +74,7 @@ func (e *Endpoint) certain() (Kind, time.Time) {
 		switch {
 		case e.down && i.Latest.Sub(i.Row) >= pageAfter, i.Flaps && !paged:
 			return KindDown, i.Begin
-		case e.down || !i.Missing: // a server that restarts fails as well
+		case e.down || !i.Promised: // a server that restarts fails as well
 		case paged:
 			return KindFailing, i.Begin
 		case i.Latest.Sub(e.clusterBegin()) >= pageAfter:

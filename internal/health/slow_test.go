@@ -1,6 +1,7 @@
 package health
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -198,4 +199,19 @@ func TestOtherObjectives(t *testing.T) {
 	l.expect(Up, "06:05:00")
 	l.answers(s, 900, 900, 900)
 	l.expect(Up, "06:05:00")
+}
+
+// Two failures in a row are an outage, and may be chance by the objective; many are not.
+func TestMissedByMoreThanChance(t *testing.T) {
+	l := newLab(t)
+	s := l.one()
+	l.run(s, 30*time.Second, strings.Repeat(".", 100)+"FF")
+	if got := l.status(); got.State != Down || got.Missed != 0 {
+		t.Errorf("%s, missed %b", got.State, got.Missed)
+	}
+	l.pass(30 * time.Second)
+	l.run(s, 30*time.Second, strings.Repeat("F", 10))
+	if got := l.status(); got.State != Down || got.Missed != 1<<series.Availability {
+		t.Errorf("%s, missed %b", got.State, got.Missed)
+	}
 }
