@@ -26,7 +26,7 @@ func engineBoard() Board {
 			{Title: "Throughput", Panels: engineThroughput()},
 			{Title: "Parts of the latency", Collapsed: true, Panels: engineLatencyParts()},
 			{Title: "What is asked, and how servers are set up", Collapsed: true, Panels: engineRequests()},
-			{Title: "Steps of the engine, caches and disaggregation", Collapsed: true, Panels: engineInside()},
+			{Title: "Steps of the engine, caches and disaggregation", Collapsed: true, Panels: append(engineInside(), engineMemory()...)},
 			{Title: "The gateway in front", Collapsed: true, Panels: engineGateways()},
 			{Title: "The pages and what is under the servers", Collapsed: true, Panels: enginePages()},
 		},

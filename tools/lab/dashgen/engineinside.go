@@ -1,7 +1,6 @@
 package main
 
-// engineInside is what engines report of the inside of their steps, their memory and
-// the KV cache that moves.
+// engineInside is what engines report of the inside of their steps, and of the KV cache that moves.
 func engineInside() []Panel {
 	mean := func(name string) string {
 		return serverRate("server", "5m", name+"_sum") + " / (" + serverRate("server", "5m", name+"_count") + " > 0)"
@@ -52,6 +51,12 @@ func engineInside() []Panel {
 			},
 			Min: ptr(0.0), NoValue: "the engine counts none of them",
 		},
+	}
+}
+
+// engineMemory is what engines report of their memory and its bandwidth, and of caches beyond it.
+func engineMemory() []Panel {
+	return []Panel{
 		{
 			Title: "Hits of caches beyond the GPU", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Share of the prompt tokens looked for in the memory of the host, on disk or on another server that were there, over 30 minutes.", By: ByServer,

@@ -138,7 +138,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A server fails as it is told to, and is well again.
+// A server has the fault that it is given, and recovers.
 func TestServer(t *testing.T) {
 	s, err := startServer(target{cluster: "c", endpoint: "served", host: "127.0.0.1"}, 1)
 	if err != nil {
