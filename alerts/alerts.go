@@ -95,20 +95,18 @@ func Sets() []string { return []string{"servers", "gpu", "quality", "budgets"} }
 
 // Alerts returns the alert rules. They need those of Recording.
 func Alerts(o Options) []Group {
-	var all []Group
-	for _, set := range append([]string{defaultSet}, o.Sets...) {
-		s := readRows(o, set)
-		all = append(all, s.made(s.Alerts)...)
-	}
-	return all
+	return groupsOf(o, func(s *source) []groupRows { return s.Alerts })
 }
 
 // Recording returns the recording rules, for alerts and dashboards.
 func Recording(o Options) []Group {
-	var all []Group
+	return groupsOf(o, func(s *source) []groupRows { return s.Recording })
+}
+
+func groupsOf(o Options, rows func(*source) []groupRows) (all []Group) {
 	for _, set := range append([]string{defaultSet}, o.Sets...) {
 		s := readRows(o, set)
-		all = append(all, s.made(s.Recording)...)
+		all = append(all, s.made(rows(s))...)
 	}
 	return all
 }

@@ -77,7 +77,6 @@ func (e *Exposition) Write(w io.Writer, format expfmt.Format) error {
 	return nil
 }
 
-// writeStores writes the families of the stores.
 func (e *Exposition) writeStores(w io.Writer, format expfmt.Format, buf *[]byte) error {
 	out := output{w: w, short: e.compact.Load(), buf: (*buf)[:0]}
 	var enc encoder

@@ -22,7 +22,6 @@ const namePrefix = "inference_"
 // Type is the type of a metric family, in the words of the text format.
 type Type string
 
-// The types in use.
 const (
 	Counter   Type = "counter"
 	Gauge     Type = "gauge"
@@ -109,7 +108,6 @@ func Catalogue() []Family {
 	)
 }
 
-// descriptions returns those of families.
 func descriptions[V any](families []*familyOf[V]) (all []Family) {
 	for _, f := range families {
 		all = append(all, f.Family)
@@ -217,10 +215,6 @@ type lineParts struct {
 	sample, bucket, sum, count string   // names, each with its opening brace
 	le                         []string // bound labels with the closing brace, +Inf last
 }
-
-// isFor reports whether endpoints of a kind have the family. While the kind is
-// not known only the families of all kinds are shown.
-func (f *family) isFor(k api.Kind) bool { return f.Kinds == nil || slices.Contains(f.Kinds, k) }
 
 // newFamily renders the constant parts of a family. The last of its labels is its own if it has
 // values. The type may be left to the name.
@@ -397,7 +391,6 @@ func renderBlock(all []pair) (labelText, ownPlaces) {
 // valueEscaper writes the value of a label as both text formats want it.
 var valueEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
-// renderPair renders one label.
 func renderPair(p pair) labelText {
 	text, proto := appendPair(nil, nil, p)
 	return labelText{string(text), string(proto)}

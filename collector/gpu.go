@@ -38,8 +38,6 @@ func deviceLabels(own ...string) []string {
 	return append([]string{"vendor", "host", "uuid", "gpu"}, own...)
 }
 
-func migLabels() []string { return deviceLabels("mig_uuid", "gpu_instance_id", "mig_profile") }
-
 // gpuFamilies returns the families of GPUs in the order of the documentation.
 func gpuFamilies() []Family {
 	var readings, ofMIG []Family
@@ -61,7 +59,7 @@ func migFamily(kind gpu.Kind) Family {
 	}
 	return readingFamily(i, "mig_"+string(kind),
 		"As inference_gpu_"+string(kind)+", of a MIG device. MIG devices of the same GPU instance share the value; it is reported for the first of them only.",
-		migLabels())
+		deviceLabels("mig_uuid", "gpu_instance_id", "mig_profile"))
 }
 
 // readingFamily is the family of a kind of reading, whose label comes last.
@@ -171,7 +169,6 @@ func indexText(i int) string {
 	return strconv.Itoa(i)
 }
 
-// gpu sends what is known of one GPU.
 func (s *sender) gpu(of *gpu.Snapshot, d *gpu.DeviceSnapshot) {
 	base := []string{string(d.Vendor), d.Host, d.UUID, indexText(d.Index)}
 	s.send("gpu_device_up", number(d.Up), append(base, of.Source)...)

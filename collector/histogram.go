@@ -55,7 +55,6 @@ func newHistogram(bounds *[]float64) histogram {
 	return histogram{bounds: bounds, schema: nativeSchema}
 }
 
-// observe counts v.
 func (h *histogram) observe(v float64) {
 	if i := h.bucketOf(v); i < len(*h.bounds) {
 		h.counts.add(int32(i), 1)
@@ -156,10 +155,8 @@ const (
 // key returns the number that is counted by.
 func (t tallied) key() int32 { return int32(int64(t) >> countBits) }
 
-// count returns how often it was counted.
 func (t tallied) count() uint64 { return uint64(t) & (1<<countBits - 1) }
 
-// newTallied returns a count of a key.
 func newTallied(key int32, count uint64) tallied {
 	return tallied(int64(key)<<countBits) | tallied(count)
 }

@@ -35,7 +35,6 @@ func probeFamilies() []*probeFamily {
 // module that asks with several, and the number of requests those of bursts.
 func sizeLabels() []string { return []string{"input_tokens", "output_tokens", "concurrency"} }
 
-// unixSeconds returns t as a Unix time in seconds.
 func unixSeconds(t time.Time) float64 {
 	return float64(t.UnixNano()) / 1e9
 }

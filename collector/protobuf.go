@@ -269,7 +269,6 @@ func (e *protoEncoder) varint(field protowire.Number, v uint64) {
 	e.buf = protowire.AppendVarint(e.buf, v)
 }
 
-// double appends a float field.
 func (e *protoEncoder) double(field protowire.Number, v float64) {
 	e.buf = protowire.AppendTag(e.buf, field, protowire.Fixed64Type)
 	e.buf = protowire.AppendFixed64(e.buf, math.Float64bits(v))
@@ -295,7 +294,6 @@ func (e *protoEncoder) close(start int) {
 	protowire.AppendVarint(e.buf[:start-1], uint64(n))
 }
 
-// appendString appends a string field.
 func appendString(b []byte, field protowire.Number, v string) []byte {
 	b = protowire.AppendTag(b, field, protowire.BytesType)
 	return protowire.AppendString(b, v)

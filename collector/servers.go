@@ -200,7 +200,6 @@ func (s *Servers) write(e encoder) {
 	writeSeries(e, s.serverFamilies, servers)
 }
 
-// writeSeries writes families over the same series.
 func writeSeries[V any](e encoder, families []*familyOf[V], series []labelled[V]) {
 	for _, f := range families {
 		if e.out().err != nil {

@@ -239,7 +239,8 @@ func (s *Series) newBlock() *labelBlock {
 func (s *Series) encode(e encoder, f *probeFamily) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !f.isFor(s.values.kind) {
+	// While the kind is not known only the families of all kinds are shown.
+	if f.Kinds != nil && !slices.Contains(f.Kinds, s.values.kind) {
 		return
 	}
 	e.labels(s.block, s.values.created) // which the page may have of an earlier time
@@ -268,7 +269,6 @@ func (p *Probes) write(e encoder) {
 	writeSeries(e, p.found, latest(page.findings))
 }
 
-// page returns what a page shows.
 func (p *Probes) page() probesPage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -314,7 +314,6 @@ func (p *Probes) order() {
 	sortLabelled(o.findings)
 }
 
-// sortLabelled sorts by labels.
 func sortLabelled[V any](all []labelled[V]) {
 	slices.SortFunc(all, func(a, b labelled[V]) int { return compareLabels(a.block, b.block) })
 }

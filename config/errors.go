@@ -216,7 +216,6 @@ func (d *decoder) hideName(p path, i int, e pair, want reflect.Kind) {
 	}
 }
 
-// unknownKey reports a key that is not one of keys.
 func (d *decoder) unknownKey(e pair, p path, keys map[string][]int) {
 	at, known := p.key(e.key), slices.Sorted(maps.Keys(keys))
 	name, _, joined := strings.Cut(e.key, ":")
@@ -232,7 +231,6 @@ func (d *decoder) unknownKey(e pair, p path, keys map[string][]int) {
 	}
 }
 
-// shown returns p as messages show it.
 func (r *report) shown(p path) path {
 	for end := len(p); end > 0; end-- {
 		if end < len(p) && p[end] != '.' && p[end] != '[' {

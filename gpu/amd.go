@@ -73,15 +73,13 @@ func (s *amdgpu) scan(asking func(device, question string)) (scanned, error) {
 			s.residencies[c.UUID] = c.readAll(before[c.UUID])
 		}
 		for name, err := range c.failed {
-			found.problems[generic(name)] = &Error{Call: name, Code: fileCode(err), Detail: err.Error()}
+			// Without the number of its hwmon a file has one name on all cards.
+			found.problems[hwmonNumber.ReplaceAllString(name, "hwmon")] = &Error{Call: name, Code: fileCode(err), Detail: err.Error()}
 		}
 		found.devices = append(found.devices, c.DeviceSnapshot)
 	}
 	return found, nil
 }
-
-// generic returns the name of a file without the number of its hwmon.
-func generic(name string) string { return hwmonNumber.ReplaceAllString(name, "hwmon") }
 
 var hwmonNumber = regexp.MustCompile(`hwmon\d+`)
 

@@ -32,7 +32,8 @@ func ProductBandwidth(name string) (bytesPerSecond float64, ok bool) {
 		other := slices.ContainsFunc(words, func(w string) bool {
 			return !slices.Contains(need, w) && !slices.Contains(may, w)
 		})
-		if !other && containsAll(words, need) {
+		lacks := slices.ContainsFunc(need, func(w string) bool { return !slices.Contains(words, w) })
+		if !other && !lacks {
 			return p.Gigabytes * 1e9, true
 		}
 	}
@@ -58,10 +59,6 @@ func nameWords(name string) []string {
 	return slices.DeleteFunc(words, func(w string) bool {
 		return slices.Contains([]string{"nvidia", "amd", "instinct", "radeon", "oam", "tesla", "geforce", "quadro", "gpu", "tensor", "core"}, w)
 	})
-}
-
-func containsAll(words, all []string) bool {
-	return !slices.ContainsFunc(all, func(w string) bool { return !slices.Contains(words, w) })
 }
 
 // bandwidth returns the memory bandwidth of a GPU in bytes per second, and where it is from: configured, by UUID; of

@@ -149,7 +149,6 @@ func (d *device) judge(name string, why error) (refused bool, err error) {
 	return false, nil
 }
 
-// openDevice opens the GPU of an index.
 func openDevice(lib Library, index int, s *settings) (*device, error) {
 	s.poller.asked.set("GPU number "+strconv.Itoa(index), "opening")
 	handle, err := lib.Device(index)
@@ -285,7 +284,6 @@ func (d *device) learnSplit() error {
 	return nil
 }
 
-// sorted puts readings in the order of the table.
 func (t *tables) sorted(list []Reading) []Reading {
 	slices.SortStableFunc(list, func(a, b Reading) int { return t.rank[a.Kind] - t.rank[b.Kind] })
 	return list

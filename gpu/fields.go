@@ -79,7 +79,6 @@ func (d *device) readFields(what string, all []fieldReading, out *readings) erro
 	})
 }
 
-// wantedFields leaves out the fields that the device does not have.
 func (d *device) wantedFields(all []fieldReading) []*fieldReading {
 	wanted := make([]*fieldReading, 0, len(all))
 	for i := range all {

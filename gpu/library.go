@@ -106,7 +106,6 @@ type XID struct {
 // need the driver.
 type Code string
 
-// The codes.
 const (
 	CodeUninitialized    Code = "uninitialized"
 	CodeNotSupported     Code = "not_supported"

@@ -46,7 +46,6 @@ func (p *platform) read(out *readings) {
 	}
 }
 
-// readVGPUs reads the vGPUs that run on a GPU.
 func (d *device) readVGPUs() ([]VGPUSnapshot, error) {
 	if d.platform.virtualization != virtualizationHost {
 		return nil, nil

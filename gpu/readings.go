@@ -57,7 +57,6 @@ const (
 // MetricType is the type of the metric of a kind.
 type MetricType string
 
-// The types.
 const (
 	Counter MetricType = "counter" // grows until the driver is loaded again
 	Gauge   MetricType = "gauge"

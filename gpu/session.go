@@ -221,7 +221,6 @@ func (s *session) close() {
 	}
 }
 
-// stateOf returns the state that an error puts the poller into.
 func stateOf(err error) State {
 	if errors.Is(err, errNoDevices) {
 		return StateNoDevices

@@ -18,7 +18,6 @@ import (
 // Vendor is who made a GPU. The set is closed: it is a label value.
 type Vendor string
 
-// The vendors.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"
@@ -182,7 +181,6 @@ type ProcessReading struct {
 // State is the state of the poller. The set is closed: it is a label value.
 type State string
 
-// The states.
 const (
 	StateStarting      State = "starting"        // no poll has ended yet
 	StateUp            State = "up"              // readings are there

@@ -72,7 +72,6 @@ func (e *Endpoint) newAttempt(kept *conn) *attempt {
 	return a
 }
 
-// context returns ctx with the hooks of the attempt.
 func (a *attempt) context(ctx context.Context) context.Context {
 	a.ended = ctx.Err
 	ctx = context.WithValue(ctx, attemptKey{}, a)

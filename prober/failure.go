@@ -139,7 +139,6 @@ func bodyFailure(ctx context.Context, a *attempt, err error) error {
 	return fail(result.ProtocolError, "read the reply: %w", err)
 }
 
-// statusFailure is the failure of a reply with another status than 200.
 func statusFailure(resp *http.Response, body []byte, secrets *safetext.Secrets) error {
 	o := statusOutcome(resp.StatusCode)
 	if to := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && to != "" {
@@ -171,7 +170,6 @@ func hintOn(e *api.ServerError) string {
 	}
 }
 
-// statusOutcome returns the outcome of a reply with an error status.
 func statusOutcome(status int) result.Outcome {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:

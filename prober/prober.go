@@ -287,7 +287,6 @@ func (r *run) fail(err error) {
 	r.results = append(r.results, res)
 }
 
-// finish sets the outcome of r and its error.
 func finish(r *result.Result, err error, secrets *safetext.Secrets) {
 	r.Outcome, r.Err = outcomeOf(err), presentable(err, secrets)
 }

@@ -89,7 +89,6 @@ func (r *reply) read() error {
 	return err
 }
 
-// readHeader reads what the headers say beside the reply.
 func (r *reply) readHeader() {
 	r.result.RateLimit = api.RateLimitFrom(r.resp.Header)
 	if usage := r.served.protocol.Usage; usage != nil {

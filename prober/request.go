@@ -79,7 +79,6 @@ func (q *request) params() api.Params {
 	return p
 }
 
-// body builds the body of the request.
 func (q *request) body() ([]byte, error) {
 	body, err := q.served.protocol.AdjustedBody(q.params(), q.served.quirks)
 	if err != nil {
@@ -166,7 +165,6 @@ func (q *request) settle(a *attempt, line *timeline) {
 	}
 }
 
-// build builds the one HTTP request.
 func (q *request) build(ctx context.Context, body []byte) (*http.Request, error) {
 	e := q.prober.endpoint
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.served.url(e.cfg).String(), bytes.NewReader(body))

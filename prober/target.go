@@ -168,7 +168,6 @@ func Suits(apiName string, m *config.Module) error {
 	return err
 }
 
-// scoreVerdict checks that there is a score.
 func (r *reply) scoreVerdict() error {
 	switch {
 	case !r.done:

@@ -183,7 +183,6 @@ func (t *timeline) merged(i int) bool {
 	return lag < 0 || lag > lateRead
 }
 
-// published returns the events by the chosen clock.
 func (t *timeline) published(c result.Clock) []result.Event {
 	out := make([]result.Event, len(t.events))
 	for i := range t.events {

@@ -20,7 +20,6 @@ type limitError struct {
 
 func (e *limitError) Error() string { return fmt.Sprintf(e.format, e.limit) }
 
-// failure returns the failure that the limit makes.
 func (e *limitError) failure() error { return &failure{outcome: e.outcome, cause: e} }
 
 // errFinished ends a reply that is complete but whose server keeps the stream

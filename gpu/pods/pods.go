@@ -57,7 +57,6 @@ type Assignment struct {
 // State is the state of the connection to the kubelet. The set is closed.
 type State string
 
-// The states.
 const (
 	StateStarting    State = "starting"    // no question has ended yet
 	StateUp          State = "up"          // the kubelet answers

@@ -116,7 +116,6 @@ type side struct {
 	measure func(context.Context) (compare.Figures, error)
 }
 
-// newSide returns a side that is probed.
 func newSide(p *fleet.Prober, t result.Target) *side {
 	s := &side{report: probereport.NewSide(t.Endpoint, t.URL)}
 	s.measure = func(ctx context.Context) (compare.Figures, error) {

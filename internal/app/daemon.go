@@ -184,7 +184,9 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(saveTimeout, cancel) })()
 	err = group.Wait()
-	d.closeState(last)
+	if d.state != nil {
+		d.state.Close(last)
+	}
 	if err != nil {
 		return err
 	}

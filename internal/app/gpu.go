@@ -70,12 +70,6 @@ func (h *hardware) snapshots() gpu.Snapshots {
 	return all
 }
 
-func (h *hardware) setBandwidth(byUUID map[string]float64) {
-	for _, p := range h.sources {
-		p.SetBandwidth(byUUID)
-	}
-}
-
 func (h *hardware) parts() []func(context.Context) error {
 	var parts []func(context.Context) error
 	for _, p := range h.sources {

@@ -123,7 +123,9 @@ func (d *daemon) activate(cfg *config.Config) error {
 		d.probing.SetLimits(cfg.Global.Limits.InFlight, cfg.Global.Limits.InFlightPerHost)
 	}
 	if d.hardware != nil {
-		d.hardware.setBandwidth(fleet.Bandwidths(cfg))
+		for _, p := range d.hardware.sources {
+			p.SetBandwidth(fleet.Bandwidths(cfg))
+		}
 	}
 	return nil
 }

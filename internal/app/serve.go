@@ -170,7 +170,6 @@ func (s shard) check() error {
 	return nil
 }
 
-// of returns those of the endpoints that belong to the shard.
 func (s shard) of(all []*config.Endpoint) []*config.Endpoint {
 	if s.count <= 1 {
 		return all

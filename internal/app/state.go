@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,12 +61,5 @@ func (d *daemon) openState() {
 func (d *daemon) releaseState() {
 	if d.state != nil {
 		d.state.Release()
-	}
-}
-
-// closeState saves the state a last time, until ctx ends.
-func (d *daemon) closeState(ctx context.Context) {
-	if d.state != nil {
-		d.state.Close(ctx)
 	}
 }

@@ -56,36 +56,14 @@ func ReadNotes() (n Notes) {
 
 // helpTemplate is what --help and help print: kingpin's own has no examples, no text of a
 // command but its title, and mixes its flags with those of every command.
-const helpTemplate = `{{with .Context.SelectedCommand -}}
-usage: {{FormatCommandUsage $.App .}}
+//
+//go:embed help.tmpl
+var helpTemplate string
 
-{{printf "%s %s" .Help (note .Name).Text | Wrap 0}}
-{{- with .Args}}
-Arguments:
-{{. | ArgsToTwoColumns | FormatTwoColumns}}
-{{- end}}
-{{- with .Flags}}
-Flags:
-{{. | FlagsToTwoColumns | FormatTwoColumns}}
-{{- end}}
-{{- else -}}
-usage: {{.App.Name}} [<command>] [<flags>]
-
-{{.App.Help | Wrap 0}}
-Commands:
-{{commands | FormatTwoColumns}}
-{{- end}}
-Flags of every command:
-{{.App.Flags | FlagsToTwoColumns | FormatTwoColumns}}
-Examples:
-{{- with .Context.SelectedCommand}}{{range (note .Name).Examples}}
-  # {{.Purpose}}
-  {{.Line}}
-{{- end}}{{else}}{{range $name := firstSteps}}{{with index (note $name).Examples 0}}
-  # {{.Purpose}}
-  {{.Line}}
-{{- end}}{{end}}{{end}}
-`
+// manEnd is what the manual page ends with.
+//
+//go:embed man_end.tmpl
+var manEnd string
 
 // manTemplate returns kingpin's own manual page, with what it leaves out: the texts and examples of commands,
 // environment variables, exit codes and signals. It has no version, so that one file in docs/ can be compared with it.
@@ -103,15 +81,7 @@ func manTemplate() string {
 		"\\fR\n{{.Help}}", "\\fR\n{{.HelpWithEnvar}}",
 		".PP\n{{.Help}}", "{{.Help}}",
 		flags, notes,
-	).Replace(kingpin.ManPageTemplate) + `.SH "EXIT STATUS"
-{{range notes.ExitCodes}}.TP
-{{.Of}}
-{{.Meaning}}
-{{end}}.SH "SIGNALS"
-{{range notes.Signals}}.TP
-{{.Of}}
-{{.Meaning}}
-{{end}}`
+	).Replace(kingpin.ManPageTemplate) + manEnd
 }
 
 // SetHelp sets what --help and help print. To be called when every command has its flags:

@@ -195,7 +195,6 @@ func TryHelp(app *kingpin.Application, args []string) string {
 	return app.Name + " --help"
 }
 
-// unknownCommand returns the error of a word where a command should be.
 func unknownCommand(app *kingpin.Application, word string) error {
 	known := append(commandNames(app), "--version")
 	switch {
@@ -241,7 +240,6 @@ func unknownFlag(app *kingpin.Application, command *kingpin.CmdClause, named boo
 	return unknown(text, word, long, app.Name+" "+command.FullCommand()+" --help")
 }
 
-// flagWords returns the words by which flags are given.
 func flagWords(flags []*kingpin.FlagModel) (words []string) {
 	for _, f := range flags {
 		if f.Hidden {

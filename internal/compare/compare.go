@@ -12,7 +12,6 @@ import (
 // Quantity is what is compared. The set is closed: it is in the JSON of reports.
 type Quantity string
 
-// The quantities.
 const (
 	// TTFT is the time to the first token.
 	TTFT Quantity = "ttft"
@@ -69,7 +68,6 @@ func (o Options) margin(q Quantity) float64 {
 // Verdict is what a comparison, or one quantity of it, came to. The set is closed.
 type Verdict string
 
-// The verdicts.
 const (
 	// Pass is no regression: the change is below the margin.
 	Pass Verdict = "pass"

@@ -21,7 +21,6 @@ import (
 // Reason is why a target is no endpoint. The set is closed: it is a label value.
 type Reason string
 
-// The reasons.
 const (
 	// Invalid is a target of which no valid endpoint can be made.
 	Invalid Reason = "invalid"

@@ -57,7 +57,6 @@ type list struct {
 	targets, labelBytes int
 }
 
-// parse reads the text of a list, YAML or JSON.
 func (l *list) parse(text []byte, isYAML bool) ([]*targetgroup.Group, error) {
 	values := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("\n"))
 	if most := maxValues + maxValuesPerTarget*l.limits.DiscoveryTargets; values > most {
@@ -222,7 +221,6 @@ func (s *fileSource) wait(ctx context.Context, watcher *fsnotify.Watcher, tick <
 	}
 }
 
-// watch watches the folders of the files.
 func (s *fileSource) watch(watcher *fsnotify.Watcher) {
 	for _, p := range s.Files {
 		if err := watcher.Add(filepath.Dir(p)); err != nil {
@@ -283,7 +281,6 @@ func (s *fileSource) files() []string {
 	return all
 }
 
-// read reads a file.
 func (s *fileSource) read(name string) ([]*targetgroup.Group, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 // Cause is why an endpoint is not as it should be. The set is closed: it is a label value.
 type Cause string
 
-// The causes.
 const (
 	SharedCause     Cause = "shared_cause"      // several endpoints at once, with something in common
 	ExporterBusy    Cause = "exporter_busy"     // the exporter lacks resources and measures badly

@@ -88,18 +88,10 @@ func matchKeyMissing(f *facts) *match {
 	return f.failures(func(p *Probe) bool { return f.NoKey && unauthorized(p) })
 }
 
-func matchCredentials(f *facts) *match {
-	return f.failures(func(p *Probe) bool { return !f.NoKey && unauthorized(p) })
-}
-
 // refusesByLoad reports whether the server answers 429 where others answer 503.
 func (f *facts) refusesByLoad() bool {
 	waiting, _ := f.waiting()
 	return waiting > 0 || result.RefusesByLoad(f.Engine)
-}
-
-func matchQuota(f *facts) *match {
-	return f.failures(func(p *Probe) bool { return p.Outcome == result.RateLimited && !f.refusesByLoad() })
 }
 
 func matchRequest(f *facts) *match {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/inference-exporter/inference_exporter/internal/asset"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Rule is a row of the table: what makes a cause, and what to say of it. rules.yml describes its fields.
@@ -38,8 +39,10 @@ var rules = sync.OnceValue(func() (all []Rule) {
 		DNS:             matchDNS,
 		Certificate:     matchCertificate,
 		KeyMissing:      matchKeyMissing,
-		Credentials:     matchCredentials,
-		Quota:           matchQuota,
+		Credentials:     func(f *facts) *match { return f.failures(func(p *Probe) bool { return !f.NoKey && unauthorized(p) }) },
+		Quota: func(f *facts) *match {
+			return f.failures(func(p *Probe) bool { return p.Outcome == result.RateLimited && !f.refusesByLoad() })
+		},
 		Request:         matchRequest,
 		GatewayLost:     matchGatewayLost,
 		ReplicaLost:     matchReplicaLost,

@@ -28,7 +28,6 @@ const (
 // Variant is what a library has.
 type Variant string
 
-// The variants.
 const (
 	Full  Variant = "FULL"  // all that the exporter calls
 	Old   Variant = "OLD"   // a driver of about 2020

@@ -16,7 +16,7 @@ import (
 
 // Checks returns the checks of a configuration that need to know what a fleet does with it.
 func Checks() []config.Check {
-	return []config.Check{checkEngines, checkGateways, checkHardware, checkGPUPages, checkModules, checkObjectives, checkBudgets}
+	return []config.Check{checkEngines, checkSoftware, checkHardware, checkModules, checkObjectives, checkBudgets}
 }
 
 // section describes an endpoint in the configuration, or is the template of discovered ones.
@@ -57,16 +57,12 @@ func checkEngines(cfg *config.Config) []*config.Error {
 	return mistakes
 }
 
-// checkGateways does the same for the mappings of gateways.
-func checkGateways(cfg *config.Config) []*config.Error {
-	known, mistakes := page.Check(page.Gateways, cfg.GatewayMappings)
-	return append(mistakes, unknownSoftware("gateways", "gateway software", cfg.Gateways, known)...)
-}
-
-// checkGPUPages finds pages of GPUs of an exporter that nobody knows.
-func checkGPUPages(cfg *config.Config) []*config.Error {
-	known, _ := page.Check(page.Accelerators, nil) // a test holds that there are no mistakes
-	return unknownSoftware("gpus.pages", "software", cfg.GPUs.Pages, known)
+// checkSoftware does the same for the mappings of gateways, and finds pages of GPUs of an exporter that nobody knows.
+func checkSoftware(cfg *config.Config) []*config.Error {
+	gateways, mistakes := page.Check(page.Gateways, cfg.GatewayMappings)
+	exporters, _ := page.Check(page.Accelerators, nil) // a test holds that there are no mistakes
+	return slices.Concat(mistakes, unknownSoftware("gateways", "gateway software", cfg.Gateways, gateways),
+		unknownSoftware("gpus.pages", "software", cfg.GPUs.Pages, exporters))
 }
 
 func unknownSoftware(section, what string, pages map[string]*config.MetricsPages, known []string) []*config.Error {

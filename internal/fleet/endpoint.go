@@ -286,7 +286,6 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 	e.traffic.spent(o.Result)
 }
 
-// read takes in a reading of the pages of the servers.
 func (e *endpoint) read(statuses []page.Status) {
 	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
 	e.showTTFTParts()

@@ -92,7 +92,7 @@ func New(o Options) *Fleet {
 	if f.Network == nil {
 		f.Network = network{f.dialer, f.Secrets}
 	}
-	f.probers = newKeptProbers(f.dialer)
+	f.probers = &keptProbers{dialer: f.dialer, probers: map[keptKey]*keptProber{}}
 	f.active.Store(new(snapshot))
 	f.causes.Store(new(causes))
 	return f

@@ -178,10 +178,6 @@ type keptProber struct {
 	prober *Prober
 }
 
-func newKeptProbers(d *prober.Dialer) *keptProbers {
-	return &keptProbers{dialer: d, probers: map[keptKey]*keptProber{}}
-}
-
 // probe probes t, a target at the configured endpoint e. The limit, 0 for that
 // of the module, includes the wait for other requests' probes of the same.
 func (k *keptProbers) probe(ctx context.Context, e *config.Endpoint, t Target, limit time.Duration) (Results, error) {

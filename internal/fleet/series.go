@@ -132,21 +132,16 @@ func (t *task) openSeries(first bool, past *past) rungSeries {
 // openMetrics puts the series on the page of metrics. The first of a target never misses its interval.
 func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 	o := collector.SeriesOptions{
-		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Verdicts: verdictsOf(t.Module), Calls: prober.KindOf(t.Module).Calls,
+		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Calls: prober.KindOf(t.Module).Calls,
 		Objectives: t.objectives(), Log: v.log,
+	}
+	if t.ChecksAnswers() {
+		o.Verdicts = prober.KindOf(t.Module).Verdicts
 	}
 	if first {
 		o.Interval, o.Timeout = time.Duration(t.Interval), time.Duration(t.Timeout)
 	}
 	v.metrics = p.Open(v.id(t.id()), o)
-}
-
-// verdictsOf lists the verdicts that the answers to a module may have; nil where they are not checked.
-func verdictsOf(m *config.Module) []result.Verdict {
-	if !m.ChecksAnswers() {
-		return nil
-	}
-	return prober.KindOf(m).Verdicts
 }
 
 // KindOf is what the answers of an endpoint to a module are, as far as the

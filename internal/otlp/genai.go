@@ -42,7 +42,6 @@ const (
 	numInstruments
 )
 
-// bounds returns the buckets of an instrument.
 func (i instrument) bounds() *[numBounds]float64 {
 	if i == tokenUsage {
 		return &tokenBounds

@@ -117,7 +117,6 @@ func (r *receiver) log(logger *slog.Logger, what string, err error, counted stri
 	r.failing = err != nil
 }
 
-// bodyOf returns the compressed body of a request with a message.
 func bodyOf(m proto.Message) ([]byte, error) {
 	data, err := proto.Marshal(m)
 	if err != nil {
@@ -158,7 +157,6 @@ func rejection(reply []byte, contentType string) error {
 	return nil
 }
 
-// readJSON reads a reply as JSON.
 func (e *rejectedError) readJSON(reply []byte) error {
 	var r struct {
 		PartialSuccess struct {

@@ -160,16 +160,12 @@ func ourOwn(t Target, r *result.Result) []*commonpb.KeyValue {
 	return as
 }
 
-// phaseEnds names the moment at which each phase ends.
-func phaseEnds() [result.NumPhases]string {
-	return [result.NumPhases]string{"dns done", "connected", "tls done", "request sent", "first byte", "first token", "last token", "reply ended"}
-}
-
 // eventsOf returns the moments of a probe in order: the end of each phase
 // that it reached, and the first token that a user sees.
 func eventsOf(r *result.Result) []*tracepb.Span_Event {
 	var events []*tracepb.Span_Event
-	names, reached := phaseEnds(), time.Duration(0)
+	ends := [result.NumPhases]string{"dns done", "connected", "tls done", "request sent", "first byte", "first token", "last token", "reply ended"}
+	reached := time.Duration(0)
 	for p, d := range r.Timing.Phases {
 		if d < 0 {
 			continue
@@ -178,7 +174,7 @@ func eventsOf(r *result.Result) []*tracepb.Span_Event {
 		if output := firstOutput(r); result.Phase(p) == result.PhaseDecode && output >= 0 {
 			events = append(events, &tracepb.Span_Event{Name: "first output", TimeUnixNano: at(r, output)})
 		}
-		events = append(events, &tracepb.Span_Event{Name: names[p], TimeUnixNano: at(r, reached), Attributes: []*commonpb.KeyValue{
+		events = append(events, &tracepb.Span_Event{Name: ends[p], TimeUnixNano: at(r, reached), Attributes: []*commonpb.KeyValue{
 			attributeOf(own+"phase", result.Phase(p).String()), attributeOf(own+"phase_seconds", d.Seconds()),
 		}})
 	}

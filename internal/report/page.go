@@ -116,7 +116,6 @@ func Fold(text string, width int) []string {
 
 type color string
 
-// The colours.
 const (
 	bold   color = "1"
 	red    color = "31"

@@ -176,7 +176,6 @@ func Spent(results []*Result, why *Skip) []*Result {
 // Reason is what is known of a failure beyond its outcome.
 type Reason string
 
-// The reasons.
 const (
 	Refused     Reason = "refused"      // the host refused the connection
 	Unreachable Reason = "unreachable"  // no route to the host

@@ -276,7 +276,6 @@ type FirstToken struct {
 // set is closed: it is a label value.
 type Affinity string
 
-// The affinities.
 const (
 	AffinitySession Affinity = "session" // a header with the same value in all turns
 	AffinityNone    Affinity = "none"    // no such header: the prompts alone begin alike

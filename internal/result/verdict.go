@@ -5,7 +5,6 @@ import "cmp"
 // Verdict is what an answer came to. The set is closed: it is a label value.
 type Verdict string
 
-// The verdicts.
 const (
 	VerdictCorrect Verdict = "correct" // an answer that is as expected
 	VerdictWrong   Verdict = "wrong"   // an answer in the right form that says something else
@@ -57,7 +56,6 @@ func (v Verdict) IsRight() bool { return v == VerdictCorrect || v == VerdictVali
 // user, whatever was asked. The set is closed: it is a label value.
 type Sign string
 
-// The signs.
 const (
 	// SignScript is a letter or word in a script that neither the prompt has nor
 	// code and names are written in, such as Thai in an English answer.

@@ -132,7 +132,6 @@ func (r *reply) Value() string {
 	return r.Arguments.String()
 }
 
-// take notes what an event adds.
 func (r *reply) take(e *event) {
 	r.Text, r.Tokens, r.Top = e.text, e.tokens, e.top
 	r.Total += e.tokens

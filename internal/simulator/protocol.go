@@ -142,7 +142,6 @@ func textsOf(v *fastjson.Value) (texts []string) {
 	return texts
 }
 
-// parse reads the body of a request.
 func (q *reading) parse(body []byte) (request, error) {
 	v, err := fastjson.ParseBytes(body)
 	if err != nil {

@@ -225,7 +225,6 @@ type State struct {
 // Usage is the part of the KV cache in use, 0 to 1.
 func (s State) Usage() float64 { return float64(s.BlocksInUse) / float64(s.Blocks) }
 
-// state returns the state as of now.
 func (r *replica) state() State {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -231,7 +231,6 @@ func newRand(seed1, seed2 uint64) *rand.Rand {
 	return rand.New(&lockedSource{pcg: rand.NewPCG(seed1, seed2)})
 }
 
-// hashText returns a hash of texts in their order.
 func hashText(texts ...string) uint64 {
 	h := fnv.New64a()
 	for _, t := range texts {

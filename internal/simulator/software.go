@@ -30,7 +30,6 @@ func read(file string, into any) {
 	asset.Decode(file, data, into)
 }
 
-// compile returns the templates of texts, by name.
 func compile(texts map[string]string) *template.Template {
 	t := template.New("").Funcs(template.FuncMap{
 		"sub":     func(a, b int) int { return max(0, a-b) },
@@ -108,7 +107,6 @@ type pageData struct {
 	What    string // of an observation
 }
 
-// servePages answers the pages of the server's software.
 func (s *Server) servePages(mux *http.ServeMux) {
 	switch path := s.software.Metrics; {
 	case s.metrics != nil:
@@ -221,7 +219,6 @@ func (p *livePage) observe(of string, replica int, what string, v float64) {
 	}
 }
 
-// text returns the page in the text format.
 func (p *livePage) text() []byte {
 	data := p.data()
 	p.mu.Lock()
@@ -257,7 +254,6 @@ func (p *livePage) text() []byte {
 	return b.Bytes()
 }
 
-// servePage answers with a page.
 func servePage(page func() []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

@@ -39,7 +39,6 @@ var (
 	errCut  = errors.New("connection cut")
 )
 
-// streamReply streams what produce makes.
 func (x *exchange) streamReply(produce func(sink) error) error {
 	x.frame = framings()[x.p.Framing].frame
 	if x.fault.Frame != "" && x.fault.At == "" && x.isSSE() {
@@ -82,7 +81,6 @@ func (x *exchange) isSSE() bool { return x.contentType == eventStream }
 // bare is a payload without a frame.
 func bare(dst []byte, _ string, payload []byte) []byte { return append(dst, payload...) }
 
-// lineFrame is a payload on a line.
 func lineFrame(dst []byte, name string, payload []byte) []byte {
 	return append(bare(dst, name, payload), '\n')
 }

@@ -102,7 +102,6 @@ func (e *Endpoint) notice() {
 	}
 }
 
-// identify keeps what a result reports of the endpoint.
 func (e *Endpoint) identify(r *result.Result) {
 	if r.Model != e.found.model {
 		e.found.model = cmp.Or(harmless(r.Model), e.found.model)

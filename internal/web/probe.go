@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	_ "embed" // of confirm.html
 	"errors"
 	"fmt"
 	"html"
@@ -205,22 +206,9 @@ func (h *hungTargets) learn(target string, timedOut bool) {
 }
 
 // confirmation is the page that asks whether to probe. Its form sends a POST to the page's own address.
-const confirmation = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Probe</title>
-<link rel="stylesheet" href="assets/app.css">
-</head>
-<body>
-<main>
-<p>A probe sends a request to <b>%s</b>, which may cost tokens.</p>
-<form method="post"><button>Probe now</button></form>
-</main>
-</body>
-</html>
-`
+//
+//go:embed confirm.html
+var confirmation string
 
 // askToConfirm answers a browser that requests a probe of a target by GET.
 func askToConfirm(w http.ResponseWriter, target string) {

@@ -185,7 +185,6 @@ func seconds(v *fastjson.Value) time.Duration { return duration(v, time.Second) 
 // milliseconds is the same for a duration in milliseconds.
 func milliseconds(v *fastjson.Value) time.Duration { return duration(v, time.Millisecond) }
 
-// duration returns a duration in the given unit.
 func duration(v *fastjson.Value, unit time.Duration) time.Duration {
 	f := number(v)
 	if f < 0 || f > float64(maxServerTime/unit) {

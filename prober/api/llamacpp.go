@@ -53,7 +53,6 @@ func (l *llamacppReader) read(_ string, object *fastjson.Value, d *Delta) {
 	l.setServer(d, llamaTimes(object.Get("timings")))
 }
 
-// llamaTimes reads the timings of llama.cpp.
 func llamaTimes(timings *fastjson.Value) ServerTimes {
 	return ServerTimes{Queue: -1, Prefill: milliseconds(timings.Get("prompt_ms")), Decode: milliseconds(timings.Get("predicted_ms"))}
 }

@@ -238,7 +238,6 @@ func (s server) path(path string) func(*url.URL, string) *url.URL {
 	}
 }
 
-// models returns how to ask for the models at a path.
 func (s server) models(path string, parse func([]byte) ([]ModelInfo, error)) *ModelList {
 	return &ModelList{URL: func(base *url.URL) *url.URL { return s.path(path)(base, "") }, Parse: parse}
 }

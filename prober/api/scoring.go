@@ -101,7 +101,6 @@ func logprobs(values []*fastjson.Value) ([]float64, error) {
 	return scores, nil
 }
 
-// membersOf returns a member of each value.
 func membersOf(values []*fastjson.Value, key string) []*fastjson.Value {
 	members := make([]*fastjson.Value, len(values))
 	for i, v := range values {

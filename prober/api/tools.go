@@ -22,7 +22,6 @@ type CallPiece struct {
 	Name, Arguments []byte
 }
 
-// addCall adds a piece of a call to the delta of a frame.
 func (f *frame) addCall(d *Delta, index int, name, arguments []byte) {
 	if len(name)+len(arguments) == 0 {
 		return

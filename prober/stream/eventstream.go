@@ -110,7 +110,6 @@ type eventHeaders struct {
 	messageType, eventType, exceptionType, errorCode, errorMessage []byte
 }
 
-// appendName appends the name of the frame.
 func (h *eventHeaders) appendName(dst []byte) []byte {
 	switch string(h.messageType) {
 	case "exception":

@@ -59,7 +59,6 @@ type Frame struct {
 // Framing is a way to cut a body into frames.
 type Framing int
 
-// The framings.
 const (
 	SSE         Framing = iota // server-sent events
 	NDJSON                     // one JSON value in each line

@@ -52,7 +52,6 @@ func estimateOf(_ *config.Endpoint, m *config.Module) workload.Estimate {
 // value.
 type Source string
 
-// The sources.
 const (
 	SourceAnswer      Source = "answer"             // the text of the answer to a fixed prompt
 	SourceFingerprint Source = "system_fingerprint" // the system as the reply names it
