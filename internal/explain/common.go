@@ -42,23 +42,36 @@ type Peer struct {
 	Factors []Factor
 }
 
+// wellUntil returns until when an endpoint was well that fails; zero where that is not known, or it is well now and then.
+func (p *Peer) wellUntil() time.Time {
+	if p.Well.After(p.Since) {
+		return time.Time{}
+	}
+	return p.Well
+}
+
 // Shared is what endpoints that fail at once have in common.
 type Shared struct {
 	Factor
 	// Cause is that of each of them alone.
 	Cause Cause
 	// Endpoints fail, sorted; All is how many have the factor. Outside is how many others there are, OutsideFailing
-	// how many of those fail in the same way since the same time.
+	// how many of those fail in the same way since the same time, but not since these were well.
 	Endpoints               []string
 	All                     int
 	Outside, OutsideFailing int
 
 	first, last time.Time // when the first and the last of them began to fail
+	// well is until when all of them were well.
+	well time.Time
 }
 
 const (
 	// together is how far apart endpoints may begin to fail that fail at once.
 	together = 10 * time.Minute
+	// apart is for how long another one must have failed while all of these were well, to fail for something else: what
+	// ails all of them shows a little later with some, as where addresses are kept.
+	apart = 2 * time.Minute
 	// mostly is the share of the endpoints with a factor that must fail.
 	mostly = 0.8
 )
@@ -130,7 +143,7 @@ func InCommon(peers []Peer) map[string]*Shared {
 			s.Outside = len(all) - s.All
 			s.OutsideFailing = -len(s.Endpoints)
 			for _, p := range failing[classOf(s.Cause)] {
-				if !p.Since.Before(s.last.Add(-together)) && !p.Since.After(s.first.Add(together)) {
+				if !p.Since.Before(s.last.Add(-together)) && !p.Since.After(s.first.Add(together)) && !s.well.After(p.Since.Add(apart)) {
 					s.OutsideFailing++
 				}
 			}
@@ -167,12 +180,20 @@ func sharedBy(factor Factor, peers []*Peer) []*Shared {
 	var all []*Shared
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
 		failing := atOnce(byClass[class])
+		if factor.Kind == Everything { // which is not at fault for one that was well while half of them failed
+			half := failing[len(failing)/2].Since.Add(apart)
+			failing = slices.DeleteFunc(slices.Clone(failing), func(p *Peer) bool { return p.wellUntil().After(half) })
+		}
 		if !factor.Explains(class) || len(failing) < factor.fewest() || float64(len(failing)) < mostly*float64(len(peers)) || isMachine(factor.Kind) && refuted(peers, failing) {
 			continue
 		}
 		s := &Shared{Factor: factor, Cause: failing[0].Cause, All: len(peers), first: failing[0].Since, last: failing[len(failing)-1].Since}
+		s.well = s.last
 		for _, p := range failing {
 			s.Endpoints = append(s.Endpoints, p.Endpoint)
+			if p.wellUntil().Before(s.well) {
+				s.well = p.wellUntil()
+			}
 		}
 		slices.Sort(s.Endpoints)
 		all = append(all, s)

@@ -577,6 +577,11 @@ func TestInCommon(t *testing.T) {
 		return p
 	}
 	later := func(p Peer) Peer { p.Since = noon.Add(time.Hour); return p }
+	then := func(p Peer, well time.Duration) Peer {
+		p.Since, p.Well = noon.Add(5*time.Minute), noon.Add(well)
+		return p
+	}
+	most := []Peer{peer("c", Hung, "host=i"), peer("d", Hung, "host=j"), peer("e", Hung, "host=k"), peer("f", Healthy, "host=l"), peer("g", Healthy, "host=m")}
 	well := func(p Peer, at time.Duration) Peer { p.Well = noon.Add(at); return p }
 	for _, c := range []struct {
 		name  string
@@ -621,6 +626,18 @@ func TestInCommon(t *testing.T) {
 		{"a host that dies an hour after another", []Peer{
 			peer("a", ProcessGone, "host=h"), peer("b", ProcessGone, "host=h"), later(peer("c", ProcessGone, "host=i")), later(peer("d", ProcessGone, "host=i")), later(peer("e", ProcessGone, "host=i")),
 		}, "host h: a b"},
+		{"a host that dies while most others fail, which was well since they do", append([]Peer{
+			then(peer("a", Hung, "host=h"), 4*time.Minute), then(peer("b", Hung, "host=h"), 3*time.Minute),
+		}, most...), "host h: a b"},
+		{"a host that most others fail with, of which it shows later", append([]Peer{
+			then(peer("a", Hung, "host=h"), -time.Minute), then(peer("b", Hung, "host=h"), -time.Minute),
+		}, most...), ""},
+		{"one endpoint of the host was not asked since others fail", append([]Peer{
+			then(peer("a", Hung, "host=h"), 4*time.Minute), then(peer("b", Hung, "host=h"), -time.Minute),
+		}, most...), ""},
+		{"one that fails now and then, as most others may", append([]Peer{
+			then(peer("a", Hung, "host=h"), 6*time.Minute), then(peer("b", Hung, "host=h"), 4*time.Minute),
+		}, most...), ""},
 		{"a key that is refused", []Peer{peer("a", Credentials, "key=k"), peer("b", Credentials, "key=k"), peer("c", Credentials, "key=k"), peer("d", Healthy, "key=l")}, "key k: a b c"},
 		{"a key that nobody looked at", []Peer{peer("a", Network, "key=k"), peer("b", Network, "key=k"), peer("c", Network, "key=k"), peer("d", Healthy, "key=l"), peer("e", Healthy, "key=l")}, ""},
 		{"an endpoint that nothing is known of", []Peer{peer("a", Hung, "host=h"), peer("b", Hung, "host=h"), peer("c", "", "host=h")}, "host h: a b"},

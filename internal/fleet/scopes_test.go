@@ -183,6 +183,44 @@ func TestScopeOfSlowness(t *testing.T) {
 	})
 }
 
+// A machine that is lost while most other endpoints fail is the scope of its endpoints: they were well since the others do.
+func TestScopeWhileOthersFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourse(newLab(t), append(addresses("a", "10.0.0.1", 3), "b 10.0.1.1:1", "c 10.0.1.2:1", "d 10.0.1.3:1", "e 10.0.1.4:1", "f 10.0.1.5:1", "well-0 10.0.1.6:1", "well-1 10.0.1.7:1")...)
+		want := map[string]string{}
+		for i, name := range []string{"b", "c", "d", "e", "f"} {
+			c.fail(name, 20*time.Minute+time.Duration(i)*20*time.Second, time.Hour)
+			want[name] = "down, endpoint " + name
+		}
+		c.fail("a", 28*time.Minute, time.Hour)
+		for i := range 3 {
+			want[fmt.Sprint("a", i)] = "down, host 10.0.0.1"
+		}
+		c.run(70 * time.Minute)
+		c.expect(want)
+	})
+}
+
+// What most endpoints lose at once is not the fault of a machine on which it shows minutes later, because it is probed less often.
+func TestScopeOfAMachineProbedSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := append(addresses("a", "10.0.0.1", 3), "well-0 10.0.2.1:1", "well-1 10.0.2.2:1", "well-2 10.0.2.3:1", "well-3 10.0.2.4:1")
+		want := map[string]string{"a0": "down, endpoint a0", "a1": "down, endpoint a1", "a2": "down, endpoint a2"}
+		for i := range 9 {
+			all = append(all, fmt.Sprintf("b%d 10.0.1.%d:1", i, i))
+			want[fmt.Sprint("b", i)] = fmt.Sprint("down, endpoint b", i)
+		}
+		c := newCourse(newLab(t), all...)
+		c.fail("a", 20*time.Minute, time.Hour)
+		c.fail("b", 20*time.Minute, time.Hour)
+		for i := range 3 {
+			c.endpoints[fmt.Sprint("a", i)].interval, c.endpoints[fmt.Sprint("a", i)].next = 4*time.Minute, 3*time.Minute+30*time.Second
+		}
+		c.run(70 * time.Minute)
+		c.expect(want)
+	})
+}
+
 // What all endpoints fail with that have nothing else in common is the exporter's side.
 func TestScopeOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -43,6 +44,8 @@ const (
 	// pageAfter is for how long at least probes are bad in an incident of failures that pages, which is longer than
 	// most servers need to restart: two minutes, less what a probe may be late.
 	pageAfter = 2*time.Minute - 5*time.Second
+	// rowChance is how likely failures in a row may be by chance that make an incident worse in which some probes succeeded.
+	rowChance = 0.001
 	// flappingAfter is for how long an endpoint is away twice in a row that flaps.
 	flappingAfter = 90 * time.Second
 )
@@ -72,7 +75,7 @@ func (e *Endpoint) certain() (Kind, time.Time) {
 	if i := e.failing; i != nil {
 		paged := e.paging != nil && e.paging.Kind == KindFailing // some of whose failures come in a row by chance
 		switch {
-		case e.down && i.Latest.Sub(i.Row) >= pageAfter, i.Flaps && !paged:
+		case e.down && i.Latest.Sub(i.Row) >= pageAfter && !(paged && i.mayFail(e.streak)), i.Flaps && !paged:
 			return KindDown, i.Begin
 		case e.down || !i.Promised: // a server that restarts fails as well
 		case paged:
@@ -89,6 +92,13 @@ func (e *Endpoint) certain() (Kind, time.Time) {
 		return KindTPOT, e.slow.Begin
 	}
 	return "", time.Time{}
+}
+
+// mayFail reports whether chance explains so many failures in a row of an endpoint that fails as often as before them: at most
+// maxCleanRun of them.
+func (i *Incident) mayFail(inRow int) bool {
+	bad, of := i.Bad-inRow, i.Probes-inRow // what the server asked to leave out is in a row only
+	return bad > 0 && inRow < maxCleanRun && math.Pow(float64(bad)/float64(of), float64(inRow)) >= rowChance
 }
 
 // clusterBegin returns when the failures began that are more than chance, or the incident if that was earlier.

@@ -3,6 +3,7 @@ package health
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -131,17 +132,17 @@ func TestFlappingPages(t *testing.T) {
 func TestSharePages(t *testing.T) {
 	const at, lasts, courses = 20 * time.Minute, 24 * time.Minute, 100
 	for _, c := range []struct {
-		share  float64
-		median time.Duration // of the time to the page
-		once   int
-	}{{0.3, 5 * time.Minute, 98}, {0.1, 10 * time.Minute, 88}} {
+		share            float64
+		interval, median time.Duration // of the time to the page
+		once             int
+	}{{0.3, 15 * time.Second, 5 * time.Minute, 98}, {0.1, 15 * time.Second, 10 * time.Minute, 88}, {0.6, 30 * time.Second, 5 * time.Minute, 80}} {
 		var after, late []time.Duration
 		once, unpromised := 0, 0
 		for i := range uint64(courses) {
 			first := time.Duration(0)
 			play := func(promised bool) []paged {
 				random := rand.New(rand.NewPCG(i, 7))
-				return course{15 * time.Second, time.Duration(random.Int64N(int64(15 * time.Second))), 90 * time.Minute, promised, func(after time.Duration) bool {
+				return course{c.interval, time.Duration(random.Int64N(int64(c.interval))), 90 * time.Minute, promised, func(after time.Duration) bool {
 					failed := after > at && after < at+lasts && random.Float64() < c.share
 					if failed && first == 0 {
 						first = after
@@ -167,9 +168,27 @@ func TestSharePages(t *testing.T) {
 		if after[n/2] > c.median || once < c.once || late[n/2] > 0 {
 			t.Errorf("want a page after %s, since the first failure, in at least %d courses only one", c.median, c.once)
 		}
-		if unpromised > 0 {
+		if unpromised > 0 && c.share < 0.5 { // else it is down for two minutes now and then
 			t.Errorf("%.0f %% fail: %d pages without an objective", 100*c.share, unpromised)
 		}
+	}
+}
+
+// An endpoint that fails every other probe, and pages for it, is down once chance explains the failures in a row in less than one of a
+// thousand cases: with 10 of them.
+func TestFailingBecomesDown(t *testing.T) {
+	l := newLab(t)
+	s := l.series(result.SeriesID{Module: "m"}, SeriesOptions{Interval: 15 * time.Second, Timeout: 10 * time.Second, Objectives: &series.Objectives{Share: 0.99}})
+	l.run(s, 15*time.Second, "ss"+strings.Repeat("Fs", 20))
+	for i := range 10 {
+		if p := l.status().Paging; p == nil || p.Kind != KindFailing {
+			t.Errorf("after %d failures in a row: %+v", i, p)
+		}
+		l.pass(15 * time.Second)
+		l.probe(s, result.ConnectError)
+	}
+	if p := l.status().Paging; p == nil || p.Kind != KindDown {
+		t.Errorf("after 10 failures in a row: %+v", p)
 	}
 }
 
