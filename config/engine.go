@@ -168,10 +168,18 @@ type MappingRequests struct {
 	// By are the possible names of the label that says how a request ended.
 	By []string `yaml:"by,omitempty" form:"label" items:"some"`
 	// As maps a value of that label to how a request ended: `stop`, `length`,
-	// `abort`, `error`, `success`, `other` or `unknown`.
+	// `abort`, `client_error`, `error`, `success`, `other` or `unknown`. `failed` is an
+	// error that may be the client's own mistake, `error_again` one that another series may
+	// count as well: both are shown as errors, and the second only where there are more of
+	// them. `none` does not count.
 	As map[string]string `yaml:"as,omitempty" requires:"by"`
+	// Status are the possible names of the label with the HTTP status of the reply, or with
+	// its class as in `5xx`, which decides where `as` does not: 429 and 5xx are errors, 408
+	// has failed, 499 is an abort, any other 4xx a client error and 2xx a success.
+	Status []string `yaml:"status,omitempty" form:"label" items:"some"`
 	// Else is how the requests with any other value ended. Default: `unknown` without
-	// `by`, else `other`.
+	// `by` and `status`, else `other`. A series of which all requests are unknown is left out
+	// where the page has another one.
 	Else string `yaml:"else,omitempty" default:"other" form:"finish"`
 }
 
@@ -237,7 +245,7 @@ func (h *MappingHistogram) check(r *report, p path) {
 }
 
 func (q *MappingRequests) complete(r *report, p path) {
-	if len(q.By) == 0 {
+	if len(q.By)+len(q.Status) == 0 {
 		orDefault(r, p.key("else"), &q.Else, "unknown")
 	}
 }

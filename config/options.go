@@ -425,7 +425,7 @@ var forms = sync.OnceValue(func() map[string]form {
 		"protocol":       among(api.Names()),
 		"precision":      among(Precisions()),
 		"finish reason":  among(api.FinishReasons()),
-		"finish":         among(Finishes()),
+		"finish":         among(MappedFinishes()),
 		"series":         {is: model.LegacyValidation.IsValidMetricName, want: "of the form [a-zA-Z_:][a-zA-Z0-9_:]*"},
 		"label":          {is: model.LegacyValidation.IsValidLabelName, want: "of the form [a-zA-Z_][a-zA-Z0-9_]*"},
 		"language":       {is: among(Languages()).is, want: "a known language as an ISO 639-1 code like en"},

@@ -121,7 +121,51 @@ func sectionOf(q Quantity) string {
 // Roles lists what part of a request a server can do.
 func Roles() []string { return []string{"unified", "prefill", "decode"} }
 
-// Finishes lists how a request can end. Success is for engines that do not distinguish stop from length.
+// How a request ended, of Finishes. Success is for engines that do not distinguish stop from length, and a client error
+// a request that was refused by the client's own mistake.
+const (
+	FinishStop        = "stop"
+	FinishLength      = "length"
+	FinishAbort       = "abort"
+	FinishClientError = "client_error"
+	FinishError       = "error"
+	FinishSuccess     = "success"
+	FinishOther       = "other"
+	FinishUnknown     = "unknown"
+)
+
+// Finishes lists how a request can end.
 func Finishes() []string {
-	return []string{"stop", "length", "abort", "error", "success", "other", "unknown"}
+	return []string{FinishStop, FinishLength, FinishAbort, FinishClientError, FinishError, FinishSuccess, FinishOther, FinishUnknown}
+}
+
+// What a mapping may say beside Finishes: an error which may be the client's mistake, an error which another series may
+// count as well, and what is not counted.
+const (
+	FinishFailed     = "failed"
+	FinishErrorAgain = "error_again"
+	FinishNone       = "none"
+)
+
+// MappedFinishes lists what a mapping may say of how a request ended.
+func MappedFinishes() []string { return append(Finishes(), FinishFailed, FinishErrorAgain, FinishNone) }
+
+// FinishOfStatus returns how a request ended whose reply has an HTTP status, such as 503, or one of a class, such as
+// 5xx; "" for one that does not say it. A 408 may be the time-out of either side.
+func FinishOfStatus(status string) string {
+	switch {
+	case len(status) != 3:
+		return ""
+	case status == "408":
+		return FinishFailed
+	case status == "499":
+		return FinishAbort
+	case status == "429" || status[0] == '5':
+		return FinishError
+	case status[0] == '4':
+		return FinishClientError
+	case status[0] == '2':
+		return FinishSuccess
+	}
+	return ""
 }

@@ -77,6 +77,12 @@ type distribution struct {
 	sum, count *number // nil where source is used
 }
 
+// ended is a series of ended requests.
+type ended struct {
+	sources []int // by index in finishes
+	vague   bool  // it never says how they ended
+}
+
 // cacheHits is how to work out the hits of a prefix cache.
 type cacheHits struct {
 	*config.MappingPrefixCache
@@ -106,12 +112,12 @@ type mapping struct {
 	progress    []*number
 	finishes    []string
 	roles       []string
-	requests    [][]int // the sources of each item, by index in finishes
+	requests    []ended
 	expected    []config.Quantity
 	afterWork   []config.Quantity // expected once the server has worked
 
 	// Of the backends of a gateway. Without backendRequests they are those of requests.
-	backendRequests [][]int
+	backendRequests []ended
 	ready           []readiness
 }
 
@@ -124,7 +130,7 @@ func compile(one *software, lengths bool) *mapping {
 		labels: sortedLabels(e.Labels), copies: slices.Sorted(slices.Values(e.Copies)),
 		values:     map[config.Quantity][]*number{},
 		histograms: map[config.Quantity][]*distribution{},
-		finishes:   config.Finishes(), roles: config.Roles(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
+		finishes:   config.MappedFinishes(), roles: config.Roles(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
 	}
 	c.copiesAndLE = slices.Sorted(slices.Values(append([]string{"le"}, e.Copies...)))
 	if c.exporter != nil {
@@ -259,20 +265,25 @@ func (c *mapping) addDistribution(h *config.MappingHistogram) *distribution {
 
 // addRequests adds a source for each way to end. Samples are found as those of the first and go to the one that
 // their labels name.
-func (c *mapping) addRequests(r *config.MappingRequests) []int {
+func (c *mapping) addRequests(r *config.MappingRequests) ended {
 	first := c.addSource(r.Series, source{kind: counter, labels: sortedLabels(r.Labels), requests: r})
 	sources := []int{first}
 	for range c.finishes[1:] {
 		sources = append(sources, len(c.sources))
 		c.sources = append(c.sources, source{kind: counter, spelled: first})
 	}
-	return sources
+	return ended{sources, len(r.By)+len(r.Status) == 0 && r.Else == config.FinishUnknown}
 }
 
 // finish returns the index of how the request of a sample ended.
 func (c *mapping) finish(r *config.MappingRequests, ls labels.Labels) int {
 	for _, by := range r.By {
 		if as, ok := r.As[ls.Get(by)]; ok {
+			return slices.Index(c.finishes, as)
+		}
+	}
+	for _, status := range r.Status {
+		if as := config.FinishOfStatus(ls.Get(status)); as != "" {
 			return slices.Index(c.finishes, as)
 		}
 	}

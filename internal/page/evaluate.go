@@ -114,17 +114,29 @@ func firstOf(sources []*distribution, results []series) *Histogram {
 	return nil
 }
 
-// finished adds up the ended requests of items by how they ended.
-func (c *mapping) finished(items [][]int, results []series) map[string]float64 {
+// finished adds up the ended requests of a page by how they ended, and returns what its errors consist of.
+func (c *mapping) finished(items []ended, results []series) (map[string]float64, Errors) {
 	requests := map[string]float64{}
-	for _, sources := range items {
-		for i, source := range sources {
-			if v := results[source].values; v != nil && !math.IsInf(v[0], 0) {
-				requests[c.finishes[i]] += v[0]
+	add := func(vague bool) {
+		for _, item := range items {
+			for i, source := range item.sources {
+				if v := results[source].values; v != nil && item.vague == vague && !math.IsInf(v[0], 0) {
+					requests[c.finishes[i]] += v[0]
+				}
 			}
 		}
 	}
-	return requests
+	if add(false); len(requests) == 0 {
+		add(true)
+	}
+	errs := Errors{requests[config.FinishError], requests[config.FinishErrorAgain], requests[config.FinishFailed]}
+	n := len(requests)
+	delete(requests, config.FinishErrorAgain)
+	delete(requests, config.FinishFailed)
+	if len(requests) < n {
+		requests[config.FinishError] = max(errs.Certain, errs.Again) + errs.Maybe
+	}
+	return requests, errs
 }
 
 // cacheUse works out the hits of the prefix cache, the queries, and which item of the mapping they come from; an

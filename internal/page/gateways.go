@@ -74,7 +74,7 @@ func (r *Reader) readBackends(w way, s *scratch, p *page, snap *Snapshot, parts 
 		one := b.snapshot(w.mapping, s, snap.At)
 		one.Missing = nil
 		if len(w.mapping.backendRequests) > 0 {
-			one.Requests = w.mapping.finished(w.mapping.backendRequests, s.results)
+			one.Requests, one.Errors = w.mapping.finished(w.mapping.backendRequests, s.results)
 		}
 		w.mapping.judge(one, s.results)
 		if snap.Backends == nil {

@@ -160,10 +160,10 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 		Engine: c.name, At: at, PrefixCacheRatio: -1, Role: s.role,
 		Values:     c.numbers(s.results),
 		Histograms: c.distributions(s.results),
-		Requests:   c.finished(c.requests, s.results),
 
 		InputLengths: firstOf(c.inputLengths, s.results), OutputLengths: firstOf(c.outputLengths, s.results),
 	}
+	snap.Requests, snap.Errors = c.finished(c.requests, s.results)
 	if hits, queries, item := c.cacheUse(s, r.item); item >= 0 {
 		r.item = item
 		snap.Values[config.PrefixCacheHits], snap.Values[config.PrefixCacheAsked] = hits, queries
@@ -209,7 +209,8 @@ func (c *mapping) missing(snap *Snapshot, s *scratch, queued bool) []config.Quan
 // has reports whether the page has a quantity.
 func (s *Snapshot) has(q config.Quantity) bool {
 	if q == config.RequestsFinished {
-		return len(s.Requests) > 0
+		_, shown := s.ended()
+		return shown
 	}
 	_, number := s.Values[q]
 	return number || s.Histograms[q] != nil
@@ -226,8 +227,8 @@ func (s *Snapshot) count(q config.Quantity) float64 {
 // served reports whether the page says that the server has generated tokens and ended a request: only
 // then all series are there that come with an event.
 func (s *Snapshot) served() bool {
-	ended := s.idle() || s.count(config.RequestDuration) > 0 || sumOf(s.Requests) > 0
-	return ended && (s.Values[config.GenerationTokens] > 0 || s.count(config.TTFT) > 0)
+	n, _ := s.ended()
+	return (s.idle() || s.count(config.RequestDuration) > 0 || n > 0) && (s.Values[config.GenerationTokens] > 0 || s.count(config.TTFT) > 0)
 }
 
 // happened reports whether a server that has served had anything to measure for a quantity. Some show a series
@@ -238,10 +239,22 @@ func (s *Snapshot) happened(q config.Quantity, queued bool) bool {
 	case config.QueueTime:
 		return queued
 	case config.InterToken, config.TPOT:
-		ended := max(sumOf(s.Requests), s.count(config.TTFT), s.count(config.RequestDuration))
+		n, _ := s.ended()
+		ended := max(n, s.count(config.TTFT), s.count(config.RequestDuration))
 		return s.Values[config.GenerationTokens] > ended+s.Values[config.RequestsRunning]
 	}
 	return true
+}
+
+// ended returns how many requests ended without an error, as far as the page shows any: an engine may never have seen the
+// others.
+func (s *Snapshot) ended() (n float64, shown bool) {
+	for finish, count := range s.Requests {
+		if finish != config.FinishClientError && finish != config.FinishError {
+			n, shown = n+count, true
+		}
+	}
+	return n, shown
 }
 
 // sumOf returns how many requests ended in any way.

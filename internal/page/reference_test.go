@@ -233,10 +233,16 @@ func (e *documentedEngine) cell(q config.Quantity) string {
 		return strings.Join(sources, "; else ")
 	}
 	if q == config.RequestsFinished {
-		for _, r := range e.config.Requests {
+		for i, r := range e.config.Requests {
+			by := slices.Compact(slices.Concat(r.By, r.Status))
+			if all := e.config.Requests; i+1 < len(all) && all[i+1].Series == r.Series {
+				continue
+			} else if i > 0 && all[i-1].Series == r.Series { // of several values of its labels
+				by, r.Labels = append(slices.Sorted(maps.Keys(r.Labels)), by...), nil
+			}
 			s := e.series(r.Series, r.Labels)
-			if len(r.By) > 0 {
-				s += " by " + inCode(r.By)
+			if len(by) > 0 {
+				s += " by " + inCode(by)
 			}
 			sources = append(sources, s)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // sample is a sample of a page that a source of the mapping wants.
@@ -290,7 +292,11 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 	}
 	sm.source, sm.part, sm.value = int32(t.source), t.part, value
 	if src.requests != nil {
-		sm.source += int32(c.finish(src.requests, ls))
+		finish := c.finish(src.requests, ls)
+		if c.finishes[finish] == config.FinishNone {
+			return sm, false
+		}
+		sm.source += int32(finish)
 	}
 	return sm, isCount(value)
 }

@@ -31,6 +31,8 @@ type Snapshot struct {
 	InputLengths, OutputLengths *Histogram
 	// Requests counts ended requests by how they ended: a key is one of config.Finishes.
 	Requests map[string]float64
+	// Errors are what the errors among Requests consist of.
+	Errors Errors
 	// PrefixCacheUnit is what the hits of the prefix cache are counted in; "" without hits.
 	PrefixCacheUnit string
 	// Role is what part of a request the server does, one of config.Roles; "" where the page does not show it.
@@ -62,6 +64,10 @@ func (s *Snapshot) HitRatio() *float64 {
 	}
 	return nil
 }
+
+// Errors are requests that ended with an error: certain ones of the service, errors of the service that may be the same
+// ones, counted in another place, and those that may be the client's own mistakes.
+type Errors struct{ Certain, Again, Maybe float64 }
 
 // Histogram is a cumulative histogram with the bounds of the engine.
 type Histogram struct {
