@@ -26,6 +26,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
@@ -110,7 +111,7 @@ func full(t *testing.T) *Exposition {
 	self.WatchDroppedSpans(exported)
 	self.WatchPushes(exported, exported)
 	self.WatchDroppedLogLines(func() uint64 { return 0 })
-	self.WatchState(func() StateSaves { return StateSaves{At: time.Unix(1, 0)} })
+	self.WatchState(func() store.Stats { return store.Stats{At: time.Unix(1, 0)} })
 	self.WatchBudget(used(0, 0))
 	self.SetShard(0, 2)
 	gpus := gpuUp(everyReading())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
 // Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to
@@ -123,19 +124,9 @@ func (s *Self) WatchBudget(used func() (tokens, usd float64)) {
 	}, "budget_used_ratio")
 }
 
-// StateSaves are how the saves of the state that survives a restart went.
-type StateSaves struct {
-	// At is when the files were last known to be up to date; the zero time for never.
-	At time.Time
-	// Bytes is their size.
-	Bytes int64
-	// Failures counts the saves that failed.
-	Failures uint64
-}
-
 // WatchState adds how the saves of the state went. It must be called at most once,
 // and not where no state is kept.
-func (s *Self) WatchState(saves func() StateSaves) {
+func (s *Self) WatchState(saves func() store.Stats) {
 	s.watch(func(s *sender) {
 		at := saves()
 		if !at.At.IsZero() {

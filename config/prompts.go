@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Bounds of a file with prompts.
@@ -22,19 +23,11 @@ const (
 // Prompt is a prompt of the user's own: one line of a file with prompts.
 type Prompt struct {
 	// Messages are the conversation, which ends with a message of the user.
-	Messages []Message
+	Messages []api.Message
 	// Expected is what a right answer is or contains; "" is not known.
 	Expected string
 	// Weight is how often the prompt is asked relative to the others.
 	Weight float64
-}
-
-// Message is one message of a conversation.
-type Message struct {
-	// Role is "system", "user" or "assistant".
-	Role string
-	// Content is its text.
-	Content string
 }
 
 // loadPrompts reads PromptsFile, which is known to be a regular file.
@@ -122,20 +115,20 @@ func parsePrompt(text []byte) (Prompt, error) {
 }
 
 // parseMessages returns what is asked: the text of one message, or a list.
-func parseMessages(keys map[string]*fastjson.Value) ([]Message, error) {
+func parseMessages(keys map[string]*fastjson.Value) ([]api.Message, error) {
 	list := keys["messages"]
 	switch {
 	case keys["prompt"] != nil && list != nil:
 		return nil, errors.New("messages: excludes prompt")
 	case keys["prompt"] != nil:
 		text, err := textAt(keys, "prompt")
-		return []Message{{Role: "user", Content: text}}, err
+		return []api.Message{{Role: "user", Content: text}}, err
 	case list == nil:
 		return nil, errors.New("no prompt; want prompt or messages")
 	case list.Type() != fastjson.TypeArray:
 		return nil, errors.New("messages: want a list")
 	}
-	var all []Message
+	var all []api.Message
 	size := 0
 	for i, v := range list.GetArray() {
 		message, err := parseMessage(v)
@@ -157,20 +150,20 @@ func parseMessages(keys map[string]*fastjson.Value) ([]Message, error) {
 	return all, nil
 }
 
-func parseMessage(v *fastjson.Value) (Message, error) {
+func parseMessage(v *fastjson.Value) (api.Message, error) {
 	keys, err := keysIn(v, "role", "content")
 	if err != nil {
-		return Message{}, err
+		return api.Message{}, err
 	}
-	var m Message
+	var m api.Message
 	if keys["role"] != nil {
 		m.Role = string(keys["role"].GetStringBytes())
 	}
 	if !slices.Contains([]string{"system", "user", "assistant"}, m.Role) {
-		return Message{}, errors.New("role: want system, user or assistant")
+		return api.Message{}, errors.New("role: want system, user or assistant")
 	}
 	if keys["content"] == nil {
-		return Message{}, errors.New("content: missing")
+		return api.Message{}, errors.New("content: missing")
 	}
 	m.Content, err = textAt(keys, "content")
 	return m, err

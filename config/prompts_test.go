@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 func TestPromptsFile(t *testing.T) {
@@ -15,11 +17,11 @@ func TestPromptsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := func(text string) Message { return Message{Role: "user", Content: text} }
+	user := func(text string) api.Message { return api.Message{Role: "user", Content: text} }
 	want := []Prompt{
-		{Messages: []Message{user("Capital of France?")}, Expected: "Paris", Weight: 0.5},
-		{Messages: []Message{{"system", "Be short."}, user("Hi"), {"assistant", "Hello"}, user("A\n😀")}, Weight: 1},
-		{Messages: []Message{user("x")}, Weight: 1},
+		{Messages: []api.Message{user("Capital of France?")}, Expected: "Paris", Weight: 0.5},
+		{Messages: []api.Message{{Role: "system", Content: "Be short."}, user("Hi"), {Role: "assistant", Content: "Hello"}, user("A\n😀")}, Weight: 1},
+		{Messages: []api.Message{user("x")}, Weight: 1},
 	}
 	if diff := cmp.Diff(want, c.Modules["own"].Prompts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

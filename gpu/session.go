@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Bounds of what a session keeps.
@@ -154,12 +156,7 @@ func (s *session) read(d *device, now time.Time) (DeviceSnapshot, error) {
 
 // missing reports whether a GPU that is or was there does not answer.
 func (s *session) missing() bool {
-	up := 0
-	for _, d := range s.devices {
-		if !d.down {
-			up++
-		}
-	}
+	up := stats.Count(s.devices, func(d *device) bool { return !d.down })
 	return s.unopened != nil || up < len(s.known)
 }
 

@@ -274,7 +274,7 @@ func TestEmbeddingEndpointRefusesQuestions(t *testing.T) {
 	f("questions", func(m *config.Module) { m.Questions = true })
 	f("prompt ", func(m *config.Module) { m.Prompt = "Hi" })
 	f("prompts_file", func(m *config.Module) {
-		m.PromptsFile, m.Prompts = "p.jsonl", []config.Prompt{{Messages: []config.Message{{Role: "user", Content: "Hi"}}, Weight: 1}}
+		m.PromptsFile, m.Prompts = "p.jsonl", []config.Prompt{{Messages: []api.Message{{Role: "user", Content: "Hi"}}, Weight: 1}}
 	})
 	f("reference_logprob", func(m *config.Module) { m.ReferenceLogprob = true })
 	f("prefix: paired", func(m *config.Module) { m.Prefix = config.PrefixPaired })

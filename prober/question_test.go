@@ -215,11 +215,11 @@ func TestPromptsFile(t *testing.T) {
 	})
 	m := newModule()
 	m.InputTokens, m.Prefix, m.PromptsFile = config.Lengths{}, config.PrefixWarm, "prompts.jsonl"
-	user := func(text string) config.Message { return config.Message{Role: "user", Content: text} }
+	user := func(text string) api.Message { return api.Message{Role: "user", Content: text} }
 	m.Prompts = []config.Prompt{
-		{Weight: 1, Messages: []config.Message{{Role: "system", Content: "Be brief."}, user("Capital of France?")}, Expected: "paris"},
-		{Weight: 1, Messages: []config.Message{user("Capital of Norway?")}, Expected: "Oslo"},
-		{Weight: 1, Messages: []config.Message{user("Tell me anything.")}},
+		{Weight: 1, Messages: []api.Message{{Role: "system", Content: "Be brief."}, user("Capital of France?")}, Expected: "paris"},
+		{Weight: 1, Messages: []api.Message{user("Capital of Norway?")}, Expected: "Oslo"},
+		{Weight: 1, Messages: []api.Message{user("Tell me anything.")}},
 	}
 	p := newProber(t, newEndpoint(t, s.URL), m)
 	verdicts := map[string]result.Verdict{}

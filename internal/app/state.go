@@ -8,7 +8,6 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
@@ -51,7 +50,7 @@ func (d *daemon) openState() {
 	if d.state == nil {
 		return
 	}
-	d.self.WatchState(func() collector.StateSaves { return collector.StateSaves(d.state.Stats()) })
+	d.self.WatchState(d.state.Stats)
 	if !d.state.Loaded().IsZero() {
 		d.board.Restarted()
 	}

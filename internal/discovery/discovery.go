@@ -142,7 +142,10 @@ func (f *Finder) start() error {
 	}
 	sets := map[string]promdiscovery.Configs{}
 	for _, s := range f.sources {
-		sets[s.name] = s.configs()
+		sets[s.name] = nil
+		for _, p := range s.parts {
+			sets[s.name] = append(sets[s.name], p)
+		}
 	}
 	return f.manager.ApplyConfig(sets)
 }

@@ -20,6 +20,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // source is all that one item of the configuration looks at, or several with the same sources.
@@ -178,14 +179,6 @@ func nameOf(configs config.Sources) (string, error) {
 	return fmt.Sprintf("%s-%08x", strings.Join(kinds, "-"), uint32(hash.Sum64())), nil
 }
 
-func (s *source) configs() promdiscovery.Configs {
-	var all promdiscovery.Configs
-	for _, p := range s.parts {
-		all = append(all, p)
-	}
-	return all
-}
-
 // take keeps what was found, and reports whether that is news.
 func (s *source) take(groups []*targetgroup.Group) bool {
 	news := false
@@ -207,13 +200,7 @@ func sameGroup(a, b *targetgroup.Group) bool {
 
 // waiting is how many parts have said nothing yet.
 func (s *source) waiting() int {
-	n := 0
-	for _, p := range s.parts {
-		if !p.known {
-			n++
-		}
-	}
-	return n
+	return stats.Count(s.parts, func(p *part) bool { return !p.known })
 }
 
 // patience is how long a source that says nothing, as some always do, goes on with what the one before it

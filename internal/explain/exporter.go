@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // maxStartLag is how late a probe may start.
@@ -54,12 +55,7 @@ func matchExporterBusy(f *facts) *match {
 
 // atLeastHalf returns how many probes are so, if they are half of them or more, and enough for a rule; else 0.
 func atLeastHalf(all []*Probe, so func(*Probe) bool) int {
-	n := 0
-	for _, p := range all {
-		if so(p) {
-			n++
-		}
-	}
+	n := stats.Count(all, so)
 	if n < minGood || 2*n < len(all) {
 		return 0
 	}

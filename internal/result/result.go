@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -305,11 +306,5 @@ func (t *Turn) Index() int {
 
 // MergedEvents counts the events whose arrival is only an upper bound.
 func (r *Result) MergedEvents() int {
-	n := 0
-	for i := range r.Events {
-		if r.Events[i].Merged {
-			n++
-		}
-	}
-	return n
+	return stats.Count(r.Events, func(e Event) bool { return e.Merged })
 }

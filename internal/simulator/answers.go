@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 )
 
@@ -40,13 +41,7 @@ func (s *Server) answerTo(a *request, w *weights) ([]string, result.Verdict, boo
 // rank is the place of a question in the order in which weights of a version learn them, from 0.
 func (s *Server) rank(id string, w *weights) int {
 	order := func(id string) uint64 { return hashText("question", w.version, id) }
-	rank := 0
-	for _, q := range s.questions {
-		if order(q.ID) < order(id) {
-			rank++
-		}
-	}
-	return rank
+	return stats.Count(s.questions, func(q answers.Question) bool { return order(q.ID) < order(id) })
 }
 
 // answerOf returns an answer to question i that is worth the verdict.

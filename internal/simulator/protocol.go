@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // request is what a client wants, in the words of all protocols.
@@ -311,12 +312,7 @@ type score struct {
 func (in *inputs) Scores() []score {
 	scores := make([]score, len(in.texts))
 	for i, text := range in.texts {
-		found := 0
-		for _, t := range text {
-			if slices.Contains(in.query, t) {
-				found++
-			}
-		}
+		found := stats.Count(text, func(t token) bool { return slices.Contains(in.query, t) })
 		own := rand.New(rand.NewPCG(fold(0, text), hashText("score", in.version)))
 		scores[i] = score{i, float64(found)/float64(len(text)) + in.versionPart()*own.Float64()}
 	}

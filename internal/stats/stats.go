@@ -102,6 +102,16 @@ func UnixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1e3
 }
 
+// Count returns how many of the values are so.
+func Count[T any](all []T, is func(T) bool) (n int) {
+	for _, v := range all {
+		if is(v) {
+			n++
+		}
+	}
+	return n
+}
+
 // AppendLatest appends to a window of at most a number of samples, from which the
 // oldest is removed. The window takes the room of that number at most.
 func AppendLatest[T any](window []T, v T, most int) []T {

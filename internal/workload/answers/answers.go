@@ -100,10 +100,9 @@ func newFileSource(_ *config.Endpoint, m *config.Module) (workload.Source, error
 }
 
 func questionOf(p *config.Prompt) workload.Question {
-	var q workload.Question
+	q := workload.Question{Messages: p.Messages}
 	var whole strings.Builder
 	for _, m := range p.Messages {
-		q.Messages = append(q.Messages, api.Message{Role: m.Role, Content: m.Content})
 		whole.WriteString(m.Role + "\n" + m.Content + "\n")
 	}
 	q.ID, q.Scripts = workload.Hash(whole.String()), ScriptsOf(whole.String())

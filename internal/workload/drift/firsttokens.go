@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // The test for a change of the model by the first tokens of answers, of modules
@@ -178,13 +179,7 @@ func compare(reference, window []firstToken) (s Shift, changed bool) {
 }
 
 func mostScored(all []firstToken) bool {
-	n := 0
-	for i := range all {
-		if all[i].N > 0 {
-			n++
-		}
-	}
-	return 2*n > len(all)
+	return 2*stats.Count(all, func(t firstToken) bool { return t.N > 0 }) > len(all)
 }
 
 // stratum is the answers to one prompt as rows of numbers: the log-probability of

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -170,12 +171,7 @@ func (n *names) observe(name string, at time.Time, accepted []string) {
 
 // see returns the name, which answers at an instant, and drops those that have not for long, unless none would be usual.
 func (n *names) see(name string, at time.Time) *named {
-	usual := 0
-	for _, u := range n.All {
-		if u.Usual && at.Sub(u.Last) < acceptedAfter {
-			usual++
-		}
-	}
+	usual := stats.Count(n.All, func(u named) bool { return u.Usual && at.Sub(u.Last) < acceptedAfter })
 	n.All = slices.DeleteFunc(n.All, func(u named) bool {
 		return u.Name != name && at.Sub(u.Last) >= acceptedAfter && (usual > 0 || !u.Usual)
 	})
