@@ -150,6 +150,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 			gpus := f.GPUs()
 			for name, e := range f.active.Load().endpoints {
 				e.page.SetCause(found.top[name])
+				e.page.SetModelChanges(e.changes())
 				for _, change := range e.memory.ClockChanges(gpus) {
 					e.page.AddEvent(change)
 				}

@@ -3,11 +3,13 @@ package fleet
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
@@ -74,6 +76,35 @@ func TestARenamedModelIsReportedUntilItIsBack(t *testing.T) {
 	l.wantModelChanged("after a reload", since, "model", "a", "b")
 	l.namedBy("a", 5, now)
 	l.wantUsualModel("when it is back")
+}
+
+// The row of the endpoint has the change for as long.
+func TestARenamedModelIsInTheRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		if err := l.Apply(planOf(parse(t, seldom+"endpoints: [{name: e, url: 'http://127.0.0.1:9', modules: [m]}]"))); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = l.WatchCauses(t.Context()) }()
+		changed := func() *status.ModelChange {
+			time.Sleep(causesAge + time.Second)
+			d, _ := l.Board.Detail("e")
+			return d.ModelChanged
+		}
+		now := time.Now()
+		l.namedBy("a", 60, now.Add(-30*time.Minute))
+		if got := changed(); got != nil {
+			t.Errorf("before: %+v", got)
+		}
+		l.namedBy("b", 10, now.Add(-20*time.Minute))
+		if got, want := changed(), (status.ModelChange{Since: float64(now.Add(-30 * time.Minute).Unix()), Source: "model", From: "a", To: "b"}); got == nil || *got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		l.namedBy("a", 5, now)
+		if got := changed(); got != nil {
+			t.Errorf("when it is back: %+v", got)
+		}
+	})
 }
 
 // A change is accepted by the configuration, before it and after it.

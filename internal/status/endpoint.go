@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 const (
@@ -38,6 +39,7 @@ type Endpoint struct {
 	found    identity
 	state    *health.Status // of the last look
 	cause    explain.Cause  // of the state, as it was found last
+	model    *ModelChange   // nil while the usual model answers
 	series   []*Probes      // in the order in which they were opened
 	failure  *Failure       // the latest
 	servers  []page.Status
@@ -226,7 +228,7 @@ func (e *Endpoint) makeRow() *Row {
 		LastAt: stats.UnixSeconds(e.lastStart()),
 		State:  e.state.State, Since: stats.UnixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
 		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, SpellsSince: e.state.Spells, OverSince: e.state.Over,
-		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load,
+		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load, ModelChanged: e.model,
 	}
 	if p := e.state.Shown(); p != nil {
 		row.Incident, row.Scope, row.IncidentStart = p.Kind, p.Scope, stats.UnixSeconds(p.Start)
@@ -244,6 +246,21 @@ func (e *Endpoint) SetCause(c explain.Cause) {
 	defer e.mu.Unlock()
 	if c != e.cause {
 		e.cause = c
+		e.touch()
+	}
+}
+
+// SetModelChanges sets in what other models than usual answer; the first of them is shown.
+func (e *Endpoint) SetModelChanges(all []drift.Change) {
+	var first *ModelChange
+	if len(all) > 0 {
+		c := all[0]
+		first = &ModelChange{stats.UnixSeconds(c.Since), c.Source, harmless(c.From), harmless(c.To)}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !reflect.DeepEqual(first, e.model) {
+		e.model = first
 		e.touch()
 	}
 }

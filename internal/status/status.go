@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 // Fleet is the page of all endpoints: GET /api/v1/endpoints.
@@ -76,6 +77,8 @@ type Row struct {
 	Incident      health.Kind `json:"incident,omitempty"`
 	Scope         string      `json:"scope,omitempty"`
 	IncidentStart float64     `json:"incident_start,omitempty"`
+	// ModelChanged is in what another model than usual answers; absent while the usual one does.
+	ModelChanged *ModelChange `json:"model_changed,omitempty"`
 	// Muted is the mute that is in force.
 	Muted *Muted `json:"muted,omitempty"`
 	// Outcomes are those of the latest probes of the first module, the latest
@@ -108,6 +111,15 @@ type Row struct {
 
 	// Servers sums up the servers behind the endpoint; absent where none is known.
 	Servers *Load `json:"servers,omitempty"`
+}
+
+// ModelChange is that another model than usual answers.
+type ModelChange struct {
+	Since float64 `json:"since"`
+	// Source is what it is seen by. From and To are the names of the models; absent where a score shows it.
+	Source drift.Source `json:"source"`
+	From   string       `json:"from,omitempty"`
+	To     string       `json:"to,omitempty"`
 }
 
 // Times are those of one probe.

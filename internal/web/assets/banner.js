@@ -4,7 +4,7 @@ import { ago } from './clock.js';
 import { probeIt, withCommands } from './command.js';
 import { h, unlessSame } from './dom.js';
 import { runbook, runbookOf } from './links.js';
-import { counts, mute, since } from './state.js';
+import { counts, mute, otherModel, pages, since } from './state.js';
 import { outcomeWord, stateWord } from './words.js';
 
 // Banner shows a row, and what is the cause of its state where that is known.
@@ -22,8 +22,8 @@ export class Banner {
     this.element.hidden = !wrong;
     this.element.className = `panel problem ${isBad(row) ? state : 'slow'}`;
     this.over.hidden = !failure || fails && wrong;
-    unlessSame(this.element, [wrong, state, from, isCorrupted(row), counts(row), why, failure, failing, muted, causes, runbookOf(row), row.url, row.model], () => (wrong ? [
-      headline(row), muted && h('p', null, mute(row)), why && h('p', { class: 'reason' }, why), cause(row, causes?.[0]), fails && said(failure),
+    unlessSame(this.element, [wrong, state, from, isCorrupted(row), counts(row), why, failure, failing, muted, causes, runbookOf(row), row.url, row.model, pages(row), otherModel(row)], () => (wrong ? [
+      headline(row), ...[muted && mute(row), pages(row), otherModel(row)].map((text) => text && h('p', null, text)), why && h('p', { class: 'reason' }, why), cause(row, causes?.[0]), fails && said(failure),
       fails && failure?.advice && !causes?.[0]?.do?.length && h('p', null, h('b', null, 'Check next: '), failure.advice),
       fails && h('p', { class: 'small' }, `Failing modules: ${failing.join(', ')}`), others(row, causes?.slice(1)),
       fails && !causes?.[0]?.do?.some((text) => text.includes('`')) && h('p', null, probeIt(row)),
@@ -37,7 +37,7 @@ export class Banner {
 }
 
 // isWrong reports whether a row asks for a look.
-export const isWrong = (row) => isBad(row) || isCorrupted(row);
+export const isWrong = (row) => isBad(row) || isCorrupted(row) || row.model_changed !== undefined;
 
 const isBad = ({ state }) => !['up', 'waiting'].includes(state);
 
@@ -45,7 +45,7 @@ const isBad = ({ state }) => !['up', 'waiting'].includes(state);
 const isCorrupted = ({ findings }) => (findings ?? []).some((f) => Object.values(f.integrity?.findings ?? {}).some((sign) => sign.since > 0));
 
 function headline(row) {
-  if (!isBad(row)) return h('h2', null, `${stateWord(row.state)}, with corrupted answers`);
+  if (!isBad(row)) return h('h2', null, `${stateWord(row.state)}, with ${isCorrupted(row) ? 'corrupted answers' : 'another model'}`);
   const said = counts(row);
   return h('h2', null, stateWord(row.state), ' ', row.since > 0 && since(row), said && `: ${said}`);
 }

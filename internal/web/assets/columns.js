@@ -6,7 +6,7 @@ import { hourMinute, number, plural, ratio, unknown } from './format.js';
 import { root } from './frame.js';
 import { runbook, runbookOf } from './links.js';
 import { strip } from './outcomes.js';
-import { counts, mute } from './state.js';
+import { counts, mute, otherModel, pages } from './state.js';
 import { between, meter, past, promised } from './values.js';
 import { outcomeWord, stateBadge, states } from './words.js';
 
@@ -32,14 +32,14 @@ const small = (...children) => h('span', { class: 'small' }, ...children);
 
 function stateCells(row) {
   const said = row.failed_since > 0 && counts(row); // what a slow one is slow by is in its reason
-  return [stateBadge(row.state), row.since > 0 && [' ', ago(row.since, '', ''), small(`since ${hourMinute(row.since)}`)], said && small(said), row.muted && small(mute(row))];
+  return [stateBadge(row.state), row.since > 0 && [' ', ago(row.since, '', ''), small(`since ${hourMinute(row.since)}`)], said && small(said), row.incident && small(pages(row)), row.muted && small(mute(row))];
 }
 
 function nameCells(row) {
   const about = [row.model, row.engine].filter(Boolean).join(' · ');
   return [
     h('a', { class: 'name', href: `${root}endpoint/${encodeURIComponent(row.name)}` }, row.name),
-    small(about || row.url),
+    small(about || row.url), row.model_changed && small(otherModel(row)),
   ];
 }
 

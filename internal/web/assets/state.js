@@ -15,6 +15,18 @@ export function counts({ probes_since: probes, failed_since: bad, over_since: la
   return late > 0 ? `${number(late)} of ${plural(probes, 'answer')} over the objective` : null;
 }
 
+// pages says as what an endpoint pages and what it shares with others that do; null where it does not.
+export function pages({ name, incident, scope }) {
+  if (!incident) return null;
+  return `Pages as ${incident}${scope === `endpoint ${name}` ? '' : `, shared: ${scope}`}`;
+}
+
+// otherModel says in what another model than usual answers; null while the usual one does.
+export function otherModel({ model_changed: change }) {
+  if (!change) return null;
+  return `${change.to ? `${change.to} answers instead of ${change.from}` : 'Another model answers, by the score of a passage,'} since ${hourMinute(change.since)}`;
+}
+
 // mute says until when an endpoint is muted, what its state is and why; null
 // where it is not muted.
 export function mute({ muted }) {

@@ -464,6 +464,26 @@ func TestBannerOfASlowEndpoint(t *testing.T) {
 	p.awaitText(".problem.slow .reason", "TTFT 612ms, objective 500ms")
 }
 
+// An incident that pages is named with what it shares with others, and so is another model, in the fleet and in the banner.
+func TestBannerOfWhatPages(t *testing.T) {
+	alone, shared, changed := fake.Fleet()[1], fake.Fleet()[2], fake.Fleet()[0]
+	alone.Incident, alone.Scope = health.KindFailing, "endpoint "+alone.Name
+	shared.Incident, shared.Scope = health.KindDown, "host gpu-3"
+	changed.ModelChanged = &status.ModelChange{Since: float64(time.Now().Unix()), Source: "model", From: "llama-3.1-8b", To: "llama-3.1-70b"}
+	p := open(t, serve(t, fake.NewBoard(alone, shared, changed)).URL, "/", laptop)
+	p.await("document.querySelectorAll('.fleet tbody tr').length === 3")
+	text := strings.Join(p.texts(".fleet td.c-state, .fleet td.c-name"), "\n")
+	for _, want := range []string{"Pages as failing", "Pages as down, shared: host gpu-3", "llama-3.1-70b answers instead of llama-3.1-8b since "} {
+		if !strings.Contains(text, want) || strings.Contains(text, "shared: endpoint") {
+			t.Errorf("no %q in the fleet: %q", want, text)
+		}
+	}
+	openEndpoint(t, shared).awaitText(".problem p", "Pages as down, shared: host gpu-3")
+	p = openEndpoint(t, changed)
+	p.awaitText(".problem h2", "Up, with another model")
+	p.awaitText(".problem p", "llama-3.1-70b answers instead of llama-3.1-8b since ")
+}
+
 func TestNoBannerWhileUp(t *testing.T) {
 	p := openEndpoint(t, fake.Fleet()[0])
 	if n := len(p.texts(".problem:not([hidden])")); n != 0 {

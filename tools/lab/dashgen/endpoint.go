@@ -134,11 +134,16 @@ func endpointNow() []Panel {
 		},
 		{
 			Title: "What answers", Viz: Table, Width: 11, Height: 4,
-			What: "The model that the endpoint serves, the API it speaks and its engine, as far as they are known.", By: ByConfig,
-			Worry:   "it is not what was deployed.",
-			Queries: []Query{{Expr: "max by (endpoint, model, api, engine, url) (" + ofEndpoint.of("inference_endpoint_info") + ")"}},
+			What: "The model that the endpoint serves, the API it speaks and its engine, as far as they are known; and the usual model where another one answers, with since when.", By: ByConfig,
+			Worry: "it is not what was deployed.", Alerts: []string{"InferenceModelChanged"},
+			Queries: []Query{
+				{Expr: "max by (endpoint, model, api, engine, url) (" + ofEndpoint.of("inference_endpoint_info") + ")"},
+				{Expr: "1000 * bottomk by (endpoint) (1, min by (endpoint, from) (" + ofState.of("inference_endpoint_model_changed_timestamp_seconds") + "))"},
+			},
 			Columns: []Column{
 				{Label: "model", Title: "Model"},
+				{Label: "from", Title: "Instead of"},
+				{Query: 1, Title: "Another since", Unit: "dateTimeFromNow"},
 				{Label: "api", Title: "API"},
 				{Label: "engine", Title: "Engine"},
 				{Label: "url", Title: "URL"},
