@@ -1,5 +1,4 @@
-// Command inference_exporter probes inference endpoints and exports what it
-// finds to Prometheus.
+// Command inference_exporter probes inference endpoints and exports what it finds to Prometheus.
 package main
 
 import (

@@ -1,11 +1,9 @@
-// Package alerts makes the recording and alert rules for Prometheus. The files
-// recording.yml and alerts.yml beside it are its output for the default
-// configuration and the default set of rules; each other set has a file of its name.
+// Package alerts makes the recording and alert rules for Prometheus. The files recording.yml and alerts.yml beside it
+// are its output for the default configuration and the default set of rules; each other set has a file of its name.
 //
-// The rules are rows in rows/*.yml, a file for each set. What an alert asks for follows from few probes:
-// the share of bad ones says little without their number, so every rule on a share
-// has a smallest number. Objectives and thresholds are read from the exporter's own
-// metrics, so that the same rules serve all of them.
+// The rules are rows in rows/*.yml, a file for each set. What an alert asks for follows from few probes: the share of
+// bad ones says little without their number, so every rule on a share has a smallest number. Objectives and thresholds
+// are read from the exporter's own metrics, so that the same rules serve all of them.
 package alerts
 
 import (
@@ -22,18 +20,16 @@ import (
 
 // Options are what rules depend on besides the metrics themselves.
 type Options struct {
-	// Labels are the names of the labels that distinguish endpoints on top of
-	// their name: those of the configuration. Series that differ in other
-	// labels, such as those of several exporters, are added up.
+	// Labels are the names of the labels that distinguish endpoints on top of their name: those of the configuration.
+	// Series that differ in other labels, such as those of several exporters, are added up.
 	Labels []string
 	// Keep are the names of labels that Prometheus gives to whole exporters and
 	// that distinguish endpoints too, such as one for the cluster.
 	Keep []string
 	// Job is a regular expression for the names of the scrape jobs of exporters. Empty is DefaultJob.
 	Job string
-	// GrafanaURL is put before the paths of dashboards, and ExporterURL before
-	// those of the exporter's pages. Empty leaves paths as they are, and the
-	// links to the exporter out.
+	// GrafanaURL is put before the paths of dashboards, and ExporterURL before those of the exporter's pages. Empty
+	// leaves paths as they are, and the links to the exporter out.
 	GrafanaURL, ExporterURL string
 	// RunbookURL is put before the names of the pages of runbooks. Empty is DefaultRunbookURL.
 	RunbookURL string

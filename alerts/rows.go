@@ -178,8 +178,7 @@ func (s *source) made(groups []groupRows) []Group {
 // recent records the endpoints that are or were down, or muted.
 const recent = "endpoint:inference_endpoint_incident:max15m"
 
-// alert returns an alert rule. Those on endpoints leave out muted ones: what records
-// incidents has done so already.
+// alert returns an alert rule. Those on endpoints leave out muted ones: what records incidents has done so already.
 func (s *source) alert(r row) Rule {
 	rule := r.Rule
 	if strings.Contains(rule.Expr, "by ("+about) && !strings.Contains(rule.Expr, "up{"+scrapes+"}") && !strings.Contains(rule.Expr, recent) {

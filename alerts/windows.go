@@ -9,16 +9,14 @@ import (
 	"time"
 )
 
-// fewestForMedian is how many probes each of two medians must rest on, so that
-// a ratio of 1.5 between them is beyond chance: 1 in 20,000 looks where the
-// logarithm of TTFT has a standard deviation of 0.5.
+// fewestForMedian is how many probes each of two medians must rest on, so that a ratio of 1.5 between them is beyond
+// chance: 1 in 20,000 looks where the logarithm of TTFT has a standard deviation of 0.5.
 const fewestForMedian = 60
 
-// medianWindows returns the windows of the medians that are compared with those of a
-// week before, and the modules that each is for, as matchers: only those of the record,
-// which begin with a comma, and modules those of the alert. Each holds half as many probes
-// again as are needed, for some fail or are skipped. Modules that are too slow for
-// two hours are not compared: theirs is the first one, in which they are too few.
+// medianWindows returns the windows of the medians that are compared with those of a week before, and the modules that
+// each is for, as matchers: only those of the record, which begin with a comma, and modules those of the alert. Each
+// holds half as many probes again as are needed, for some fail or are skipped. Modules that are too slow for two hours
+// are not compared: theirs is the first one, in which they are too few.
 func (o Options) medianWindows() []vars {
 	const shortest, longest = 30 * time.Minute, 2 * time.Hour
 	byWindow := map[time.Duration][]string{}

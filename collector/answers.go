@@ -11,8 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// checksRow is what the checked answers came to. A series has those verdicts that its answers
-// may have.
+// checksRow is what the checked answers came to. A series has those verdicts that its answers may have.
 func checksRow() row {
 	verdicts := result.Verdicts()
 	return row{
@@ -123,13 +122,11 @@ func flawRows() []row {
 	}
 }
 
-// The tokens for each event of a stream from which it is taken that the server sends several
-// at once: 6/5. Ends of texts and characters of several tokens leave fewer events than
-// tokens on any server.
+// The tokens for each event of a stream from which it is taken that the server sends several at once: 6/5. Ends of
+// texts and characters of several tokens leave fewer events than tokens on any server.
 const manyTokens, perEvents = 6, 5
 
-// streamRows are how many tokens come at once. They begin with the first stream of which an
-// event has several.
+// streamRows are how many tokens come at once. They begin with the first stream of which an event has several.
 func streamRows() []row {
 	count := func(name, help string, get func(tokens, events int) int) row {
 		return row{

@@ -34,8 +34,7 @@ type Exposition struct {
 	compact  atomic.Bool
 }
 
-// NewExposition returns the page of the stores, in their order, and g. No
-// family may be in two of them.
+// NewExposition returns the page of the stores, in their order, and g. No family may be in two of them.
 func NewExposition(g prometheus.Gatherer, stores ...Store) *Exposition {
 	return &Exposition{
 		stores:   stores,
@@ -44,23 +43,19 @@ func NewExposition(g prometheus.Gatherer, stores ...Store) *Exposition {
 	}
 }
 
-// SetCompact says whether the pages from now on leave out what repeats or is zero: see
-// the encoder's compact.
+// SetCompact says whether the pages from now on leave out what repeats or is zero: see the encoder's compact.
 func (e *Exposition) SetCompact(compact bool) { e.compact.Store(compact) }
 
-// Formats returns the formats that Write knows, in order of preference: what
-// expfmt.NegotiateAccept wants.
+// Formats returns the formats that Write knows, in order of preference: what expfmt.NegotiateAccept wants.
 func Formats() []expfmt.Format {
 	return []expfmt.Format{
 		expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtProtoDelim, expfmt.FmtText,
 	}
 }
 
-// Write writes the page to w. A format outside of Formats is an error, and so
-// is a failure of w; both leave the page incomplete. If only the registry
-// fails, the page is complete but for the registry's part, and the error says
-// why. All names are plain ones, so an escaping scheme in format has nothing to
-// do.
+// Write writes the page to w. A format outside of Formats is an error, and so is a failure of w; both leave the page
+// incomplete. If only the registry fails, the page is complete but for the registry's part, and the error says why. All
+// names are plain ones, so an escaping scheme in format has nothing to do.
 func (e *Exposition) Write(w io.Writer, format expfmt.Format) error {
 	buf := e.buffers.Get().(*[]byte)
 	defer e.buffers.Put(buf)
@@ -109,15 +104,12 @@ func writeFamilies(w io.Writer, format expfmt.Format, families []*dto.MetricFami
 	return nil
 }
 
-// flushBytes is how much of a page an encoder of a text format gathers before
-// it writes.
+// flushBytes is how much of a page an encoder of a text format gathers before it writes.
 const flushBytes = 64 << 10
 
-// encoder writes one exposition format. The walk over a store calls begin for a
-// family, then for each series labels, the samples and flush, then end. A family
-// without a sample leaves no trace. own is the index of the sample's value of
-// the family's own label; 0 for a family without one. A created timestamp of
-// zero is not known.
+// encoder writes one exposition format. The walk over a store calls begin for a family, then for each series labels,
+// the samples and flush, then end. A family without a sample leaves no trace. own is the index of the sample's value of
+// the family's own label; 0 for a family without one. A created timestamp of zero is not known.
 type encoder interface {
 	begin(f *family)
 	labels(b *labelBlock, created time.Time)
@@ -148,10 +140,9 @@ type output struct {
 
 func (o *output) out() *output { return o }
 
-// compact reports whether the page is for those who pay by series. Such a page has no
-// classic buckets of probes, no TTFO that equals the TTFT, no empty summaries, and no
-// counter at zero of what ought not to happen. The counter of successes and all that
-// a rule divides by remain.
+// compact reports whether the page is for those who pay by series. Such a page has no classic buckets of probes, no
+// TTFO that equals the TTFT, no empty summaries, and no counter at zero of what ought not to happen. The counter of
+// successes and all that a rule divides by remain.
 func (o *output) compact() bool { return o.short }
 
 func (o *output) write(b []byte) {
@@ -160,9 +151,8 @@ func (o *output) write(b []byte) {
 	}
 }
 
-// textEncoder writes the text format 0.0.4 or, if open, OpenMetrics 1.0. Both
-// as client_golang's expfmt writes them. OpenMetrics adds exemplars, and the
-// final "# EOF" is left to the one who knows that nothing follows.
+// textEncoder writes the text format 0.0.4 or, if open, OpenMetrics 1.0. Both as client_golang's expfmt writes them.
+// OpenMetrics adds exemplars, and the final "# EOF" is left to the one who knows that nothing follows.
 type textEncoder struct {
 	output
 	open  bool
@@ -297,12 +287,10 @@ func (e *textEncoder) exemplar(x *exemplar) {
 	e.buf = appendFloat(e.buf, float64(x.at)/1e9, true)
 }
 
-// appendFloat appends v as the text format writes it: the shortest form that
-// reads back the same, or, if open, the same with the ".0" that OpenMetrics
-// asks of whole numbers.
+// appendFloat appends v as the text format writes it: the shortest form that reads back the same, or, if open, the same
+// with the ".0" that OpenMetrics asks of whole numbers.
 func appendFloat(b []byte, v float64, open bool) []byte {
-	// Whole numbers below a million are most of all samples; above, the
-	// shortest form has an exponent.
+	// Whole numbers below a million are most of all samples; above, the shortest form has an exponent.
 	if u := uint64(v); v >= 0 && v < 1e6 && float64(u) == v {
 		b = strconv.AppendUint(b, u, 10)
 		if open {

@@ -58,22 +58,18 @@ type Family struct {
 	Group Group
 	// Type is the metric type.
 	Type Type
-	// Unit is the base unit, always a suffix of Name (less _total); empty for
-	// plain counts and states.
+	// Unit is the base unit, always a suffix of Name (less _total); empty for plain counts and states.
 	Unit string
-	// Labels are the label names. Families of endpoints, probes and servers
-	// carry the configured labels as well. A label without a value is left out:
-	// the model while it is not known, and the lengths and the concurrency of
+	// Labels are the label names. Families of endpoints, probes and servers carry the configured labels as well. A
+	// label without a value is left out: the model while it is not known, and the lengths and the concurrency of
 	// modules that have one length and ask one request at a time.
 	Labels []string
-	// Values is the closed set of values of the last of Labels; nil where
-	// that label is open.
+	// Values is the closed set of values of the last of Labels; nil where that label is open.
 	Values []string
 	// Kinds are the kinds of endpoint that have the family; nil is all. A
 	// family that means nothing for a kind is absent there, and not 0.
 	Kinds []api.Kind
-	// Help is the meaning, in one or two sentences, and Notes what the documentation has to
-	// say beside it.
+	// Help is the meaning, in one or two sentences, and Notes what the documentation has to say beside it.
 	Help, Notes string
 }
 
@@ -82,8 +78,7 @@ func (f Family) opts() prometheus.Opts {
 	return prometheus.Opts{Name: f.Name, Help: f.Help, Unit: f.Unit}
 }
 
-// histogramOpts returns the description of a classic and native histogram in
-// client_golang's form.
+// histogramOpts returns the description of a classic and native histogram in client_golang's form.
 func (f Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: f.Name, Help: f.Help, Unit: f.Unit, Buckets: bounds,
@@ -93,9 +88,8 @@ func (f Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
 	}
 }
 
-// Catalogue returns every family that the exporter can expose under its own
-// prefix, group by group. The families of the Go runtime and the process come
-// from client_golang and are not listed.
+// Catalogue returns every family that the exporter can expose under its own prefix, group by group. The families of the
+// Go runtime and the process come from client_golang and are not listed.
 func Catalogue() []Family {
 	var probes []Family
 	for _, f := range probeFamilies() {
@@ -128,19 +122,16 @@ func ReservedLabels() []string {
 	return slices.Compact(names)
 }
 
-// family is a Family of a store with everything rendered that is the same for
-// all of its series.
+// family is a Family of a store with everything rendered that is the same for all of its series.
 type family struct {
 	Family
 	// own is the label that the family adds to those of a series.
 	own ownLabel
-	// pairs are the rendered pairs of that label, one for each of Values, or
-	// a single empty one.
+	// pairs are the rendered pairs of that label, one for each of Values, or a single empty one.
 	pairs []labelText
 	// order lists the indexes of pairs in the order of the label's values.
 	order []int
-	// bounds are the upper bounds of a histogram, without +Inf; nil where each
-	// series has its own.
+	// bounds are the upper bounds of a histogram, without +Inf; nil where each series has its own.
 	bounds []float64
 	// text and open are the parts of the two text formats, proto is the part
 	// of the protobuf message before its metrics.
@@ -236,14 +227,12 @@ func newFamily(f Family, bounds []float64) *family {
 	return out
 }
 
-// textParts renders the constant parts for the text format 0.0.4 or, if open,
-// for OpenMetrics 1.0.
+// textParts renders the constant parts for the text format 0.0.4 or, if open, for OpenMetrics 1.0.
 func textParts(f *Family, bounds []float64, open bool) lineParts {
 	help, name, unit := strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(f.Help), f.Name, ""
 	if open {
 		help = strings.ReplaceAll(help, `"`, `\"`)
-		// OpenMetrics names a counter's family without the suffix of its
-		// sample.
+		// OpenMetrics names a counter's family without the suffix of its sample.
 		name = strings.TrimSuffix(f.Name, "_total")
 		if f.Unit != "" {
 			unit = "# UNIT " + name + " " + f.Unit + "\n"
@@ -263,8 +252,7 @@ func textParts(f *Family, bounds []float64, open bool) lineParts {
 	return p
 }
 
-// protoHeader renders the fields of a MetricFamily message other than its
-// metrics.
+// protoHeader renders the fields of a MetricFamily message other than its metrics.
 func protoHeader(f *Family) string {
 	kind := map[Type]dto.MetricType{
 		Counter: dto.MetricType_COUNTER, Gauge: dto.MetricType_GAUGE,
@@ -326,8 +314,7 @@ type labeller struct {
 	places map[ownPlaces]*ownPlaces // of blocks whose labels are of the same lengths
 }
 
-// maxPlaces bounds the places that are shared: where most lengths differ, sharing gains
-// nothing.
+// maxPlaces bounds the places that are shared: where most lengths differ, sharing gains nothing.
 const maxPlaces = 1 << 10
 
 func newLabeller() *labeller {
@@ -348,9 +335,8 @@ func (l *labeller) share(at ownPlaces) *ownPlaces {
 	return own
 }
 
-// block renders base and the configured labels. Empty values are left out, as they mean
-// the same as no label; so are configured labels with a reserved name, which would make a
-// page that nobody can read.
+// block renders base and the configured labels. Empty values are left out, as they mean the same as no label; so are
+// configured labels with a reserved name, which would make a page that nobody can read.
 func (l *labeller) block(base []pair, configured map[string]string) *labelBlock {
 	all := make([]pair, 0, 32) // as many as there mostly are, so that they need no heap
 	for _, p := range base {

@@ -9,18 +9,15 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// FindingsID identifies the findings of one endpoint and
-// module.
+// FindingsID identifies the findings of one endpoint and module.
 type FindingsID struct {
 	// Endpoint and Module are the values of the labels of that name.
 	Endpoint, Module string
-	// Labels are the configured labels, as in SeriesOptions. They must not be changed
-	// afterwards.
+	// Labels are the configured labels, as in SeriesOptions. They must not be changed afterwards.
 	Labels map[string]string
 }
 
-// FindingsSeries shows the findings of one endpoint and
-// module: nothing until there are findings.
+// FindingsSeries shows the findings of one endpoint and module: nothing until there are findings.
 type FindingsSeries struct {
 	store   *Probes
 	id      FindingsID
@@ -54,9 +51,8 @@ func (s *FindingsSeries) Close() {
 	p.changed()
 }
 
-// Set shows findings, which must not be changed afterwards; nil shows none. Its
-// calls must come one after the other, in the order in which the findings were
-// made: with older ones the counters would fall. The counters of another model
+// Set shows findings, which must not be changed afterwards; nil shows none. Its calls must come one after the other, in
+// the order in which the findings were made: with older ones the counters would fall. The counters of another model
 // start again.
 func (s *FindingsSeries) Set(f *workload.Findings) {
 	if f == nil {
@@ -93,14 +89,12 @@ func (s *FindingsSeries) Set(f *workload.Findings) {
 	}
 }
 
-// labels renders the labels of the series, or those of one that the findings of a workload have
-// besides.
+// labels renders the labels of the series, or those of one that the findings of a workload have besides.
 func (s *FindingsSeries) labels(model string, own ...pair) *labelBlock {
 	return s.store.labels.block(append(own, pair{"endpoint", s.id.Endpoint}, pair{"model", model}, pair{"module", s.id.Module}), s.id.Labels)
 }
 
-// latest returns what the series show now. All families of a page come from the
-// same findings.
+// latest returns what the series show now. All families of a page come from the same findings.
 func latest(all []labelled[*FindingsSeries]) []labelled[*findingsValues] {
 	out := make([]labelled[*findingsValues], 0, len(all))
 	for _, s := range all {
@@ -111,8 +105,7 @@ func latest(all []labelled[*FindingsSeries]) []labelled[*findingsValues] {
 	return out
 }
 
-// findingsFamilies returns the families of findings in the order of the
-// documentation.
+// findingsFamilies returns the families of findings in the order of the documentation.
 func findingsFamilies() []*familyOf[*findingsValues] {
 	var all []*familyOf[*findingsValues]
 	for i, w := range prober.Workloads() {
@@ -123,8 +116,7 @@ func findingsFamilies() []*familyOf[*findingsValues] {
 	return all
 }
 
-// newFindingsFamily returns the family of a metric of the findings of a workload, given by its
-// index.
+// newFindingsFamily returns the family of a metric of the findings of a workload, given by its index.
 func newFindingsFamily(index int, m workload.Metric) *familyOf[*findingsValues] {
 	f := Family{
 		Name: namePrefix + "probe_" + m.Name, Group: GroupProbe, Unit: m.Unit, Values: m.Values, Help: m.Help,

@@ -78,8 +78,7 @@ func unitOf(i gpu.Info) string {
 	return strings.ReplaceAll(i.Unit, " ", "_")
 }
 
-// NewGPU returns a collector of GPUs. snapshots is called once for each scrape; it
-// must not wait for a driver.
+// NewGPU returns a collector of GPUs. snapshots is called once for each scrape; it must not wait for a driver.
 func NewGPU(snapshots func() gpu.Snapshots) prometheus.Collector {
 	return &gpuCollector{table: newTable(gpuFamilies(), nil), snapshots: snapshots}
 }

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Parameters of the native form. They are the usual ones of Prometheus: a
-// growth of at most 1.1 from bucket to bucket, which means 2^(1/8) (schema 3),
-// and client_golang's default width of the zero bucket (2^-128).
+// Parameters of the native form. They are the usual ones of Prometheus: a growth of at most 1.1 from bucket to bucket,
+// which means 2^(1/8) (schema 3), and client_golang's default width of the zero bucket (2^-128).
 const (
 	nativeFactor        = 1.1
 	nativeSchema        = 3
@@ -18,16 +17,14 @@ const (
 	nativeZeroThreshold = 2.938735877055719e-39
 )
 
-// nativeFractions are the bucket bounds of schema 3 in [0.5, 1), the range of
-// math.Frexp: 2^(i/8 - 1).
+// nativeFractions are the bucket bounds of schema 3 in [0.5, 1), the range of math.Frexp: 2^(i/8 - 1).
 var nativeFractions = [8]float64{
 	0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048,
 	0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
 }
 
-// histogram counts observations in classic buckets and, at the same time, in
-// the sparse exponential buckets of a native histogram. Observations are
-// durations in seconds, so never negative, NaN or infinite.
+// histogram counts observations in classic buckets and, at the same time, in the sparse exponential buckets of a native
+// histogram. Observations are durations in seconds, so never negative, NaN or infinite.
 type histogram struct {
 	bounds *[]float64 // shared, upper bounds without +Inf
 	counts tally      // by index in bounds, not cumulative, without +Inf
@@ -36,8 +33,7 @@ type histogram struct {
 
 	schema int32  // resolution of sparse, falls when there are too many
 	zero   uint64 // observations up to nativeZeroThreshold
-	// sparse are the populated buckets of the native form, by key: the upper bound of
-	// one is 2^(key × 2^-schema).
+	// sparse are the populated buckets of the native form, by key: the upper bound of one is 2^(key × 2^-schema).
 	sparse tally
 
 	exemplars []exemplar // at most one per classic bucket, sorted by value
@@ -71,8 +67,7 @@ func (h *histogram) observe(v float64) {
 	}
 }
 
-// observeTraced counts v and keeps it as the exemplar of its classic bucket,
-// unless trace is zero.
+// observeTraced counts v and keeps it as the exemplar of its classic bucket, unless trace is zero.
 func (h *histogram) observeTraced(v float64, trace [16]byte, at time.Time) {
 	h.observe(v)
 	if trace == ([16]byte{}) {
@@ -95,9 +90,8 @@ func (h *histogram) equals(other *histogram) bool {
 // bucketOf returns the index of the classic bucket of v; len(bounds) is +Inf.
 func (h *histogram) bucketOf(v float64) int { return firstFrom(*h.bounds, v) }
 
-// firstFrom returns the index of the first of sorted bounds that is at least v. Bounds are
-// numbers, which spares the comparisons with NaN of slices.BinarySearch: this is on the way
-// of each event of a stream.
+// firstFrom returns the index of the first of sorted bounds that is at least v. Bounds are numbers, which spares the
+// comparisons with NaN of slices.BinarySearch: this is on the way of each event of a stream.
 func firstFrom(bounds []float64, v float64) (i int) {
 	for end := len(bounds); i < end; {
 		if mid := int(uint(i+end) / 2); bounds[mid] < v {
@@ -125,16 +119,14 @@ func (h *histogram) widen() {
 	}
 }
 
-// nativeKey returns the key of the sparse bucket of v > 0: the smallest k with
-// v <= 2^(k × 2^-schema).
+// nativeKey returns the key of the sparse bucket of v > 0: the smallest k with v <= 2^(k × 2^-schema).
 func nativeKey(v float64, schema int32) int32 {
 	frac, exp := math.Frexp(v)
 	return coarser(int32(firstFrom(nativeFractions[:], frac)+(exp-1)*len(nativeFractions)), nativeSchema-schema)
 }
 
-// coarser returns the key of the bucket that holds bucket key after the width
-// has doubled the given number of times: key / 2^times, rounded up, because
-// upper bounds are inclusive.
+// coarser returns the key of the bucket that holds bucket key after the width has doubled the given number of times:
+// key / 2^times, rounded up, because upper bounds are inclusive.
 func coarser(key, times int32) int32 {
 	return (key + 1<<times - 1) >> times
 }
@@ -143,8 +135,7 @@ func coarser(key, times int32) int32 {
 // and of the buckets and outcomes of a series most never are. Sorted by key.
 type tally []tallied
 
-// tallied is a key, which fits 16 bits, in the upper bits, and a count, which fits 48, in
-// the others.
+// tallied is a key, which fits 16 bits, in the upper bits, and a count, which fits 48, in the others.
 type tallied uint64
 
 const (

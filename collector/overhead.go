@@ -41,8 +41,7 @@ func endpointFamilies() []*familyOf[endpointValues] {
 const (
 	// maxCompared is the longest time that is compared.
 	maxCompared = 5 * time.Minute
-	// maxStarts is how many readings are kept as possible starts of the
-	// comparison; those in between are left out.
+	// maxStarts is how many readings are kept as possible starts of the comparison; those in between are left out.
 	maxStarts = 32
 	// maxComparedProbes is how many probes are kept. More make the compared time shorter.
 	maxComparedProbes = 256
@@ -141,8 +140,7 @@ func (o *overhead) observe(r *result.Result, timed bool) {
 	}
 }
 
-// keep adds a probe. Where there are too many the oldest goes, and with it the
-// comparisons that it belongs to.
+// keep adds a probe. Where there are too many the oldest goes, and with it the comparisons that it belongs to.
 func (o *overhead) keep(p observedTTFT) {
 	if len(o.probes) >= maxComparedProbes {
 		gone := o.probes[0].at
@@ -176,10 +174,9 @@ func (o *overhead) scraped(statuses []page.Status) {
 	o.probes = slices.DeleteFunc(o.probes, func(p observedTTFT) bool { return !p.at.After(o.starts[0].at) })
 }
 
-// compare sets the mean of the probes less that of the servers between two
-// readings. Where the servers counted fewer requests than there were probes,
-// the probes went elsewhere; where they counted many more, the difference is
-// mostly that between the probes and the other requests.
+// compare sets the mean of the probes less that of the servers between two readings. Where the servers counted fewer
+// requests than there were probes, the probes went elsewhere; where they counted many more, the difference is mostly
+// that between the probes and the other requests.
 func (o *overhead) compare(start, end ttftTotal) {
 	n, seen := uint64(0), 0.0
 	for _, p := range o.probes {

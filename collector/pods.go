@@ -15,9 +15,8 @@ func podsFailures() []pods.State {
 	return []pods.State{pods.StateUnreachable, pods.StateDenied, pods.StateFailed}
 }
 
-// NewPods returns a collector of which pod has which GPU. The kubelet says who
-// has a device; the GPUs say which one that is, so that a device that they do
-// not have is left out. Both functions must return at once, pods never nil.
+// NewPods returns a collector of which pod has which GPU. The kubelet says who has a device; the GPUs say which one
+// that is, so that a device that they do not have is left out. Both functions must return at once, pods never nil.
 func NewPods(pods func() *pods.Snapshot, gpus func() gpu.Snapshots) prometheus.Collector {
 	return newTable(sections()["pods"], func(s *sender) { s.pods(pods(), gpus) })
 }
@@ -57,8 +56,7 @@ type givenDevice struct {
 	mig    string // "" for the whole GPU
 }
 
-// givenDevices returns the devices that an assignment names. A GPU instance means
-// all MIG devices in it.
+// givenDevices returns the devices that an assignment names. A GPU instance means all MIG devices in it.
 func givenDevices(a pods.Assignment, gpus gpu.Snapshots) []givenDevice {
 	var list []givenDevice
 	for _, d := range gpus.Devices() {
@@ -88,8 +86,7 @@ func givenDevices(a pods.Assignment, gpus gpu.Snapshots) []givenDevice {
 	return list
 }
 
-// NewGPUPages returns a collector of how the reading of pages of other exporters goes.
-// statuses must return at once.
+// NewGPUPages returns a collector of how the reading of pages of other exporters goes. statuses must return at once.
 func NewGPUPages(statuses func() []page.GPUPageStatus) prometheus.Collector {
 	return newTable(sections()["gpu pages"], func(s *sender) {
 		for _, st := range statuses() {

@@ -152,9 +152,8 @@ func tokenPrices(p config.Prices) [numCosts]float64 {
 	return [numCosts]float64{costInput: positive(p.Input), costCachedInput: cached, costOutput: positive(p.Output)}
 }
 
-// costRow is what the probes cost. Where the tokens of the prompt are not known, the part
-// that is would look like the whole. Those that are not known to come from the cache have the
-// full price.
+// costRow is what the probes cost. Where the tokens of the prompt are not known, the part that is would look like the
+// whole. Those that are not known to come from the cache have the full price.
 func costRow() row {
 	return row{
 		Name: "probe_cost_usd_total", Unit: "usd", Label: "kind", Values: costKinds(), On: onProbe | onCancel | onSpend,

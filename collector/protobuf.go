@@ -63,13 +63,11 @@ const (
 	fieldTimestampNanos   protowire.Number = 2
 )
 
-// maxSpanGap is how many empty buckets a span of a native histogram may hold
-// in a row; client_golang's choice.
+// maxSpanGap is how many empty buckets a span of a native histogram may hold in a row; client_golang's choice.
 const maxSpanGap = 2
 
-// protoEncoder writes delimited MetricFamily messages, the only format that
-// carries native histograms. A family is one message with its length in front,
-// so it is gathered whole before it is written.
+// protoEncoder writes delimited MetricFamily messages, the only format that carries native histograms. A family is one
+// message with its length in front, so it is gathered whole before it is written.
 type protoEncoder struct {
 	output
 	created time.Time
@@ -165,8 +163,7 @@ func (e *protoEncoder) metric(own int) int {
 	return start
 }
 
-// classic appends the classic buckets. The one of +Inf is implied, unless it
-// has an exemplar to carry.
+// classic appends the classic buckets. The one of +Inf is implied, unless it has an exemplar to carry.
 func (e *protoEncoder) classic(h *histogram) {
 	var cumulative uint64
 	counts, exemplars := h.counts, h.exemplars
@@ -274,16 +271,14 @@ func (e *protoEncoder) double(field protowire.Number, v float64) {
 	e.buf = protowire.AppendFixed64(e.buf, math.Float64bits(v))
 }
 
-// open begins a message with one byte for its length, and returns where the
-// message starts; close completes it.
+// open begins a message with one byte for its length, and returns where the message starts; close completes it.
 func (e *protoEncoder) open(field protowire.Number) int {
 	e.buf = protowire.AppendTag(e.buf, field, protowire.BytesType)
 	e.buf = append(e.buf, 0)
 	return len(e.buf)
 }
 
-// close writes the length of the message that starts at start, and makes room
-// where one byte is too short for it.
+// close writes the length of the message that starts at start, and makes room where one byte is too short for it.
 func (e *protoEncoder) close(start int) {
 	n := len(e.buf) - start
 	extra := protowire.SizeVarint(uint64(n)) - 1

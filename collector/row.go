@@ -11,29 +11,23 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// row is one family of the series of probes: its name and meaning, which series have it, and
-// how it follows from results. Everything else about the family follows from its row: the
-// room that it takes in a series, its zeros at the start and after a change of the model,
-// what a compact page leaves out of it, and its line in the documentation.
+// row is one family of the series of probes: its name and meaning, which series have it, and how it follows from
+// results. Everything else about the family follows from its row: the room that it takes in a series, its zeros at the
+// start and after a change of the model, what a compact page leaves out of it, and its line in the documentation.
 type row struct {
-	// Name comes without the prefix; one that ends in _total is a counter. Unit, Help and
-	// Notes are those of Family.
+	// Name comes without the prefix; one that ends in _total is a counter. Unit, Help and Notes are those of Family.
 	Name, Unit, Help, Notes string
-	// Label is the label that the family adds to those of the series, and Values are its
-	// values; "" for none.
+	// Label is the label that the family adds to those of the series, and Values are its values; "" for none.
 	Label  string
 	Values []string
 	// Bounds are those of a histogram in seconds.
 	Bounds []float64
 
-	// Has reports whether series with the options have value i of the label, which is 0
-	// without a label; nil is always.
+	// Has reports whether series with the options have value i of the label, which is 0 without a label; nil is always.
 	Has func(o *SeriesOptions, i int) bool
-	// Late reports whether value i of the label is absent until it is counted, if only with 0;
-	// nil is never.
+	// Late reports whether value i of the label is absent until it is counted, if only with 0; nil is never.
 	Late func(i int) bool
-	// Since reports, of a row that is late, whether a probe may be the first that counts; nil
-	// is any.
+	// Since reports, of a row that is late, whether a probe may be the first that counts; nil is any.
 	Since func(p *probe) bool
 	// FromZero gives a gauge the value 0 until it is first set.
 	FromZero bool
@@ -60,8 +54,7 @@ type row struct {
 	Time func(p *probe, i int) time.Duration
 	// Times observes several durations of a probe in a histogram, none of which is an exemplar.
 	Times func(p *probe, h *histogram)
-	// Value returns the gauge or counter of value i from what else is known of a series. NaN is
-	// absent.
+	// Value returns the gauge or counter of value i from what else is known of a series. NaN is absent.
 	Value func(v *values, i int) float64
 	// Show encodes the samples of a family that no other field describes.
 	Show func(e encoder, f *family, v *values)
@@ -114,8 +107,7 @@ func ofLatest(get func(p *probe) float64) func(p *probe, i int, before float64) 
 	return func(p *probe, _ int, _ float64) float64 { return get(p) }
 }
 
-// ifTimed returns the seconds of a duration, if the latencies of the probe count and it is
-// known.
+// ifTimed returns the seconds of a duration, if the latencies of the probe count and it is known.
 func (p *probe) ifTimed(d time.Duration) float64 {
 	if !p.timed || d < 0 {
 		return math.NaN()
@@ -123,8 +115,7 @@ func (p *probe) ifTimed(d time.Duration) float64 {
 	return d.Seconds()
 }
 
-// probeFamily is a row with its constant parts rendered, and its place in the state of a
-// series.
+// probeFamily is a row with its constant parts rendered, and its place in the state of a series.
 type probeFamily struct {
 	*family
 	row
@@ -238,8 +229,7 @@ func (v *values) configure(o *SeriesOptions) {
 	}
 }
 
-// restart returns the state of a series that starts again with another model, of
-// the same kind, with the same options.
+// restart returns the state of a series that starts again with another model, of the same kind, with the same options.
 func (v *values) restart() *values {
 	next := newValues(v.table, v.now, v.options)
 	next.kind = v.kind

@@ -15,16 +15,14 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/store"
 )
 
-// Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to
-// 256 MiB.
+// Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to 256 MiB.
 var (
 	lagBounds        = []float64{0.00001, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1}
 	scrapeBounds     = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 	scrapeSizeBounds = prometheus.ExponentialBuckets(1<<10, 4, 10)
 )
 
-// Self holds the metrics of the exporter itself. It is safe for concurrent
-// use.
+// Self holds the metrics of the exporter itself. It is safe for concurrent use.
 type Self struct {
 	endpoints, inFlight        prometheus.Gauge
 	reloaded, reloadedAt       prometheus.Gauge
@@ -37,9 +35,8 @@ type Self struct {
 	registerer                 prometheus.Registerer
 }
 
-// NewSelf registers the exporter's own metrics with reg: those of Self, the
-// build information, and client_golang's collectors of the Go runtime and the
-// process. It panics where reg has one of them already.
+// NewSelf registers the exporter's own metrics with reg: those of Self, the build information, and client_golang's
+// collectors of the Go runtime and the process. It panics where reg has one of them already.
 func NewSelf(reg prometheus.Registerer) *Self {
 	register := promauto.With(reg)
 	gauge := func(name string) prometheus.Gauge {
@@ -108,8 +105,7 @@ func (s *Self) watchExport(name string, count func() (n uint64, exporting bool))
 	}, name)
 }
 
-// WatchDroppedLogLines adds the count of lost lines of the log. It must be called
-// at most once.
+// WatchDroppedLogLines adds the count of lost lines of the log. It must be called at most once.
 func (s *Self) WatchDroppedLogLines(dropped func() uint64) {
 	s.watchExport("log_lines_dropped_total", func() (uint64, bool) { return dropped(), true })
 }
@@ -124,8 +120,7 @@ func (s *Self) WatchBudget(used func() (tokens, usd float64)) {
 	}, "budget_used_ratio")
 }
 
-// WatchState adds how the saves of the state went. It must be called at most once,
-// and not where no state is kept.
+// WatchState adds how the saves of the state went. It must be called at most once, and not where no state is kept.
 func (s *Self) WatchState(saves func() store.Stats) {
 	s.watch(func(s *sender) {
 		at := saves()
@@ -194,14 +189,12 @@ func (s *Self) SetRejected(n map[discovery.Reason]int) {
 // SetSilent sets how many sources of targets have not answered yet.
 func (s *Self) SetSilent(n int) { s.silent.Set(float64(n)) }
 
-// SetShard adds which part of the endpoints is this exporter's, of how many. It
-// must be called at most once.
+// SetShard adds which part of the endpoints is this exporter's, of how many. It must be called at most once.
 func (s *Self) SetShard(index, count int) {
 	s.watch(func(s *sender) { s.send("exporter_shard_info", 1, strconv.Itoa(index), strconv.Itoa(count)) }, "shard_info")
 }
 
-// Scraped observes one page of metrics: how long it took to write, and its
-// size in bytes before compression.
+// Scraped observes one page of metrics: how long it took to write, and its size in bytes before compression.
 func (s *Self) Scraped(d time.Duration, size int64) {
 	s.scrapeDuration.Observe(d.Seconds())
 	s.scrapeSize.Observe(float64(size))

@@ -57,8 +57,7 @@ type Served struct {
 	parts    *page.TTFTParts // nil is not known
 }
 
-// server is what is known of one server. Its blocks are rebuilt only when a
-// label changes.
+// server is what is known of one server. Its blocks are rebuilt only when a label changes.
 type server struct {
 	engine string // that of the latest page, also while there is none
 	// The labels that only info has.
@@ -78,9 +77,8 @@ func (s *Servers) Open(id ServersID) *Served {
 	return e
 }
 
-// Set replaces what is known of the servers, and of the model: those without a status go.
-// Snapshots and failures in statuses must not be changed afterwards. Latencies of another
-// model are not compared with those of the one before.
+// Set replaces what is known of the servers, and of the model: those without a status go. Snapshots and failures in
+// statuses must not be changed afterwards. Latencies of another model are not compared with those of the one before.
 func (e *Served) Set(model string, statuses []page.Status) {
 	s := e.store
 	s.mu.Lock()
@@ -156,8 +154,7 @@ func (e *Served) Close() {
 	e.store.stale = true
 }
 
-// ObserveProbe takes from a result the time that the servers do not see. untimed means that
-// its latencies do not count.
+// ObserveProbe takes from a result the time that the servers do not see. untimed means that its latencies do not count.
 func (e *Served) ObserveProbe(r *result.Result, untimed bool) {
 	e.store.mu.Lock()
 	defer e.store.mu.Unlock()
@@ -215,8 +212,7 @@ func writeSeries[V any](e encoder, families []*familyOf[V], series []labelled[V]
 	}
 }
 
-// page returns what is known now, in the order of a page. All families of a
-// page come from the same statuses.
+// page returns what is known now, in the order of a page. All families of a page come from the same statuses.
 func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,10 +1,9 @@
 // Package collector turns the results of probes into Prometheus metrics. It is
 // the only package that knows the name of a metric.
 //
-// The families of probes and servers live in stores of plain arrays, because a
-// scrape of thousands of series must not disturb the measurements beside it.
-// Everything else is an ordinary client_golang registry; an Exposition writes
-// them all.
+// The families of probes and servers live in stores of plain arrays, because a scrape of thousands of series must not
+// disturb the measurements beside it. Everything else is an ordinary client_golang registry; an Exposition writes them
+// all.
 //
 // Families are described in families.yml. But one of the series of probes is a row
 // in a list: its name, unit and help, which endpoints and configurations have it, and
@@ -33,8 +32,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// Probes is the store of the families of probes and endpoints. It is safe for
-// concurrent use.
+// Probes is the store of the families of probes and endpoints. It is safe for concurrent use.
 type Probes struct {
 	now      func() time.Time
 	labels   *labeller
@@ -83,8 +81,7 @@ type SeriesOptions struct {
 	// Price is that of the tokens counted from now on. A series whose tokens have no
 	// price has no cost; nil is no price.
 	Price *config.Price
-	// Verdicts are those that the answers may have, each of which gets a counter; none
-	// where they are not checked.
+	// Verdicts are those that the answers may have, each of which gets a counter; none where they are not checked.
 	Verdicts []result.Verdict
 	// Calls gives the series the times of calls of tools.
 	Calls bool
@@ -136,8 +133,7 @@ func (p *Probes) changed() {
 	p.stale.Store(true)
 }
 
-// Series holds the results of the probes of one ID. It is safe for concurrent
-// use.
+// Series holds the results of the probes of one ID. It is safe for concurrent use.
 type Series struct {
 	store *Probes
 	id    result.SeriesID
@@ -177,10 +173,9 @@ func (s *Series) take(p *probe) {
 	s.values.take(p)
 }
 
-// CountWait counts a user who came while a probe waited for its first token, and waited so
-// long for one; negative is a token that did not come. The wait counts as a time to first
-// token, and for the objective of it, which is missed if bad. Only series whose objectives
-// count such users have any.
+// CountWait counts a user who came while a probe waited for its first token, and waited so long for one; negative is a
+// token that did not come. The wait counts as a time to first token, and for the objective of it, which is missed if
+// bad. Only series whose objectives count such users have any.
 func (s *Series) CountWait(wait time.Duration, bad bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,9 +196,8 @@ func (s *Series) configure(o SeriesOptions) {
 	s.setServed(o.Kind, "")
 }
 
-// setServed sets the kind and the model label. What becomes known first keeps
-// the values; another kind or model starts them at zero, as they belong to
-// something else.
+// setServed sets the kind and the model label. What becomes known first keeps the values; another kind or model starts
+// them at zero, as they belong to something else.
 func (s *Series) setServed(kind api.Kind, model string) {
 	model = boundModel(model)
 	other := false
@@ -247,8 +241,7 @@ func (s *Series) encode(e encoder, f *probeFamily) {
 	f.show(e, s.values)
 }
 
-// probesPage is what a page of Probes shows, in its order. The slices are never
-// changed once made.
+// probesPage is what a page of Probes shows, in its order. The slices are never changed once made.
 type probesPage struct {
 	infos    []labelled[struct{}] // of endpoints
 	runsOn   []labelled[hardwareValues]

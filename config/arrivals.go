@@ -25,26 +25,22 @@ const (
 // ArrivalProcesses lists the closed set.
 func ArrivalProcesses() []ArrivalProcess { return []ArrivalProcess{ArrivalPoisson, ArrivalRecorded} }
 
-// Arrivals has the requests of a burst start one after the other, as those of users do,
-// instead of all at once.
+// Arrivals has the requests of a burst start one after the other, as those of users do, instead of all at once.
 type Arrivals struct {
 	// Process is `poisson`: independent requests, the times between them exponentially
 	// distributed; or `recorded`: as requests of users arrived, by `profile_file`.
 	Process ArrivalProcess `yaml:"process" oneof:"poisson,recorded" required:"poisson or recorded"`
-	// Rate is how many requests start per second on average. On
-	// average all must start within half of the module's timeout; one that is drawn
-	// later than the timeout starts then. Required with `poisson`; with `recorded` the
+	// Rate is how many requests start per second on average. On average all must start within half of the module's
+	// timeout; one that is drawn later than the timeout starts then. Required with `poisson`; with `recorded` the
 	// default is the rate of the recording.
 	Rate float64 `yaml:"rate,omitempty" range:"(0,1000]"`
-	// ProfileFile is a file with recorded arrivals, at least as many as a run makes
-	// requests and at most 100,000, in the order of time: a number of seconds in each
-	// line, CSV with a column `timestamp` of seconds or dates, or JSON lines with a
-	// `timestamp` in milliseconds; see [workloads](workloads.md#recorded-arrivals).
-	// Required with `recorded`.
+	// ProfileFile is a file with recorded arrivals, at least as many as a run makes requests and at most 100,000, in
+	// the order of time: a number of seconds in each line, CSV with a column `timestamp` of seconds or dates, or JSON
+	// lines with a `timestamp` in milliseconds; see [workloads](workloads.md#recorded-arrivals). Required with
+	// `recorded`.
 	ProfileFile string `yaml:"profile_file,omitempty" requires:"process: recorded"`
 
-	// Profile are the arrivals of ProfileFile at Rate, as they were when the
-	// configuration was loaded; nil without.
+	// Profile are the arrivals of ProfileFile at Rate, as they were when the configuration was loaded; nil without.
 	Profile Profile `yaml:"-"`
 }
 
@@ -173,9 +169,8 @@ type profileBuilder struct {
 	first   time.Time
 }
 
-// csv reads lines with a number of seconds or a date each, or CSV with a header that has a
-// column `timestamp` of these, in any case: BurstGPT has seconds, Azure's traces have dates.
-// It returns the last line that it read.
+// csv reads lines with a number of seconds or a date each, or CSV with a header that has a column `timestamp` of these,
+// in any case: BurstGPT has seconds, Azure's traces have dates. It returns the last line that it read.
 func (b *profileBuilder) csv(data []byte) (line int, err error) {
 	rows := csv.NewReader(bytes.NewReader(data))
 	rows.ReuseRecord = true

@@ -259,12 +259,10 @@ type Expect struct {
 	MinLength int `yaml:"min_length,omitempty" range:"[1,65536]"`
 	// MaxLength is the most characters of the answer. Default: no limit.
 	MaxLength int `yaml:"max_length,omitempty" range:"[1,65536]"`
-	// Language is the language of the answer as an ISO 639-1 code such as `en`. It
-	// is recognised by its script and by frequent words: an answer of a few words in a
-	// script that several languages share, as Latin, fails.
+	// Language is the language of the answer as an ISO 639-1 code such as `en`. It is recognised by its script and by
+	// frequent words: an answer of a few words in a script that several languages share, as Latin, fails.
 	Language string `yaml:"language,omitempty" form:"language"`
-	// FinishReason lists the finish reasons that are right, such as `stop`.
-	// Default: any.
+	// FinishReason lists the finish reasons that are right, such as `stop`. Default: any.
 	FinishReason []string `yaml:"finish_reason,omitempty" form:"finish reason" items:"some,unique"`
 }
 

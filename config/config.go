@@ -25,8 +25,7 @@ type Config struct {
 	// Modules say what to ask, by name. The built-in ones are always there; the
 	// file may change them. Default: the built-in modules.
 	Modules map[string]*Module `yaml:"modules" text:"128"`
-	// Endpoints are the endpoints to probe. Required: at least one, unless
-	// there is `discovery` or a page under `gpus`.
+	// Endpoints are the endpoints to probe. Required: at least one, unless there is `discovery` or a page under `gpus`.
 	Endpoints []*Endpoint `yaml:"endpoints"`
 	// Discovery finds more endpoints, while the exporter runs; see below.
 	Discovery []*Discovery `yaml:"discovery,omitempty"`
@@ -39,8 +38,7 @@ type Config struct {
 	// Engines say how to read the metrics pages of server software, by the name
 	// of the software; see below. Default: the built-in mappings.
 	Engines map[string]*Mapping `yaml:"engines,omitempty" text:"128"`
-	// Gateways are the gateways in front of endpoints that have metrics of their own, by
-	// name; see below.
+	// Gateways are the gateways in front of endpoints that have metrics of their own, by name; see below.
 	Gateways map[string]*MetricsPages `yaml:"gateways,omitempty" text:"128"`
 	// GatewayMappings say how to read the metrics pages of gateways, by the name of
 	// the software; see below. Default: the built-in mappings.
@@ -261,48 +259,38 @@ func printYAML(f fmt.State, v any) {
 
 // Global holds what all modules and endpoints share.
 type Global struct {
-	// Interval is the time from the start of a probe to that of the next, for
-	// modules that set none.
+	// Interval is the time from the start of a probe to that of the next, for modules that set none.
 	Interval model.Duration `yaml:"interval" default:"30s"`
-	// Timeout limits a whole probe, for modules that set none. It may exceed
-	// the interval: a probe that is due while the one before still runs is
-	// skipped and counted.
+	// Timeout limits a whole probe, for modules that set none. It may exceed the interval: a probe that is due while
+	// the one before still runs is skipped and counted.
 	Timeout model.Duration `yaml:"timeout" default:"1m"`
-	// Labels are added to every series of every endpoint. An endpoint's own label
-	// of the same name wins.
+	// Labels are added to every series of every endpoint. An endpoint's own label of the same name wins.
 	Labels map[string]string `yaml:"labels,omitempty"`
 	// Limits bound how many probes run at once, and what discovery takes in.
 	Limits Limits `yaml:"limits"`
 	// Budget limits what all probes together may spend; see below.
 	Budget Budget `yaml:"budget,omitempty"`
-	// MissingSecrets says what an endpoint means whose secret is missing when the
-	// configuration is loaded: an environment variable that is not set, or a file under
-	// `http` or `sigv4` that cannot be read. `refuse` refuses the configuration.
-	// `skip_endpoint` leaves out the probes of that endpoint until a reload finds the
-	// secret, counts them as skipped for `secret_missing`, and probes the others. A secret
-	// that endpoints share, such as one under `gateways` or `tracing`, always refuses the
-	// configuration when it is missing.
+	// MissingSecrets says what an endpoint means whose secret is missing when the configuration is loaded: an
+	// environment variable that is not set, or a file under `http` or `sigv4` that cannot be read. `refuse` refuses the
+	// configuration. `skip_endpoint` leaves out the probes of that endpoint until a reload finds the secret, counts
+	// them as skipped for `secret_missing`, and probes the others. A secret that endpoints share, such as one under
+	// `gateways` or `tracing`, always refuses the configuration when it is missing.
 	MissingSecrets string `yaml:"missing_secrets" default:"refuse" oneof:"refuse,skip_endpoint"`
 }
 
-// Limits bound how many probes run at once, where a burst counts as one, and what
-// discovery takes in. At most half of each limit of probes goes to probes whose
-// latest run timed out, so that servers that hang do not hold up the others.
+// Limits bound how many probes run at once, where a burst counts as one, and what discovery takes in. At most half of
+// each limit of probes goes to probes whose latest run timed out, so that servers that hang do not hold up the others.
 type Limits struct {
-	// InFlight is how many probes may run at once in all. At most
-	// half of them are probes whose latest run timed out.
+	// InFlight is how many probes may run at once in all. At most half of them are probes whose latest run timed out.
 	InFlight int `yaml:"in_flight" default:"1000" range:"[1,100000]"`
-	// InFlightPerHost is how many probes may run at once against one host and
-	// port. At most half of them are probes whose latest run timed
-	// out.
+	// InFlightPerHost is how many probes may run at once against one host and port. At most half of them are probes
+	// whose latest run timed out.
 	InFlightPerHost int `yaml:"in_flight_per_host" default:"4" range:"[1,100000]"`
-	// DiscoveryTargets is how many targets the sources of an item of `discovery`
-	// may find. More are refused as a whole, and those found
-	// before stay. Targets under `static_configs` alone are not limited.
+	// DiscoveryTargets is how many targets the sources of an item of `discovery` may find. More are refused as a whole,
+	// and those found before stay. Targets under `static_configs` alone are not limited.
 	DiscoveryTargets int `yaml:"discovery_targets" default:"20000" range:"[1,1000000]"`
-	// DiscoveryBytes is how long a file of `file_sd_configs` and a reply to
-	// `http_sd_configs` may be. A longer one is a failure of the source, and the
-	// targets found before stay.
+	// DiscoveryBytes is how long a file of `file_sd_configs` and a reply to `http_sd_configs` may be. A longer one is a
+	// failure of the source, and the targets found before stay.
 	DiscoveryBytes Bytes `yaml:"discovery_bytes" default:"10MiB"`
 }
 
@@ -311,9 +299,8 @@ func (g *Global) check(r *report, p path) { validateLabels(r, p.key("labels"), g
 // Tracing says where to send the trace of each probe. In a value of type
 // secret, `${NAME}` is replaced by an environment variable, as under `http`.
 type Tracing struct {
-	// OTLPEndpoint is the base URL of a collector that takes OTLP over HTTP,
-	// such as `http://otel:4318`; traces go to `/v1/traces` under it. Default:
-	// no traces are sent.
+	// OTLPEndpoint is the base URL of a collector that takes OTLP over HTTP, such as `http://otel:4318`; traces go to
+	// `/v1/traces` under it. Default: no traces are sent.
 	OTLPEndpoint URL `yaml:"otlp_endpoint,omitempty"`
 	// Headers are sent with the traces.
 	Headers map[string]promconfig.Secret `yaml:"headers,omitempty" form:"header" requires:"otlp_endpoint"`
@@ -332,11 +319,10 @@ func (r *report) checkHeader(p path, value string) {
 // Metrics says what the page of metrics has, and where to push it. In a value of type
 // secret, `${NAME}` is replaced by an environment variable, as under `http`.
 type Metrics struct {
-	// Compact makes the page one for those who pay by series, about half as many for each
-	// endpoint. It leaves out the classic buckets of probes, so that Prometheus must scrape
-	// native histograms; `inference_probe_ttfo_seconds` where it equals
-	// `inference_probe_ttft_seconds`; and counters at zero of failures, skipped probes and
-	// flaws. See [Prometheus](prometheus.md#a-compact-page).
+	// Compact makes the page one for those who pay by series, about half as many for each endpoint. It leaves out the
+	// classic buckets of probes, so that Prometheus must scrape native histograms; `inference_probe_ttfo_seconds` where
+	// it equals `inference_probe_ttft_seconds`; and counters at zero of failures, skipped probes and flaws. See
+	// [Prometheus](prometheus.md#a-compact-page).
 	Compact bool `yaml:"compact"`
 	// OTLPEndpoint is the base URL of a collector that takes OTLP over HTTP, such as
 	// `http://otel:4318`; all metrics are pushed to `/v1/metrics` under it, beside the page.

@@ -16,18 +16,16 @@ import (
 	"github.com/prometheus/prometheus/model/relabel"
 )
 
-// Discovery finds endpoints with the service discovery of Prometheus. In
-// addition to the keys below it has those of an endpoint except `url` and `name`,
-// which apply to every endpoint that is found. At least one source of targets is
+// Discovery finds endpoints with the service discovery of Prometheus. In addition to the keys below it has those of an
+// endpoint except `url` and `name`, which apply to every endpoint that is found. At least one source of targets is
 // required.
 type Discovery struct {
 	// Template is what all endpoints that are found have in common.
 	Template Endpoint `yaml:",inline"`
 	// Static are targets in this file.
 	Static Sources `yaml:"static_configs,omitempty"`
-	// File are files with targets, which are read again when they change. Write
-	// them elsewhere and rename them: a YAML file that is empty for a moment has
-	// no targets for that moment, and a half-written one is an error in the log.
+	// File are files with targets, which are read again when they change. Write them elsewhere and rename them: a YAML
+	// file that is empty for a moment has no targets for that moment, and a half-written one is an error in the log.
 	File Sources `yaml:"file_sd_configs,omitempty"`
 	// HTTP are URLs that answer with targets. The URL is shown, but for the values
 	// in its query, and logged: a key belongs under `authorization`.
@@ -38,14 +36,11 @@ type Discovery struct {
 	Kubernetes Sources `yaml:"kubernetes_sd_configs,omitempty"`
 	// Consul are the services of a catalog; not in every build, see below.
 	Consul Sources `yaml:"consul_sd_configs,omitempty"`
-	// RelabelConfigs change the labels of a target, or drop it, before an endpoint
-	// is made of it.
+	// RelabelConfigs change the labels of a target, or drop it, before an endpoint is made of it.
 	RelabelConfigs []*relabel.Config `yaml:"relabel_configs,omitempty"`
-	// Allow lists the hosts that endpoints may have, written as under
-	// [`probe`](#probe), or as networks like `10.0.0.0/8` and `fd00::/8` for URLs
-	// with IP addresses; nothing else is then allowed. Required where the
-	// template has credentials. Default: any host but those of link-local
-	// addresses and of the metadata services of clouds.
+	// Allow lists the hosts that endpoints may have, written as under [`probe`](#probe), or as networks like
+	// `10.0.0.0/8` and `fd00::/8` for URLs with IP addresses; nothing else is then allowed. Required where the template
+	// has credentials. Default: any host but those of link-local addresses and of the metadata services of clouds.
 	Allow []string `yaml:"allow,omitempty"`
 
 	allow   []hostRule         // Allow, parsed

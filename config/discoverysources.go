@@ -60,8 +60,7 @@ func printableSource(c promdiscovery.Config) any {
 	return own.Interface()
 }
 
-// sources decodes the list under the last key of p. Its items are Prometheus' own
-// types, which decode themselves.
+// sources decodes the list under the last key of p. Its items are Prometheus' own types, which decode themselves.
 func (d *decoder) sources(n *yaml.Node, p path, out *Sources) {
 	key := string(p[strings.LastIndexByte(string(p), '.')+1:])
 	mechanism := strings.TrimSuffix(key, "_sd_configs")
@@ -97,8 +96,7 @@ func (d *decoder) sourceItems(n *yaml.Node, p path, key string) promdiscovery.Co
 	if key != staticKey || len(found) == 0 {
 		return found
 	}
-	// One source of all that are static, as Prometheus makes it, each of its groups under a name
-	// of its own.
+	// One source of all that are static, as Prometheus makes it, each of its groups under a name of its own.
 	var all promdiscovery.StaticConfig
 	for _, c := range found {
 		all = append(all, c.(promdiscovery.StaticConfig)...)

@@ -5,39 +5,31 @@ import (
 	"regexp"
 )
 
-// Hardware says what an endpoint runs on, for the ceiling of what it can
-// decode: the memory bandwidth of its GPUs over the bytes of weights that each
-// token reads. Nothing in it is required; what is left out makes no series.
+// Hardware says what an endpoint runs on, for the ceiling of what it can decode: the memory bandwidth of its GPUs over
+// the bytes of weights that each token reads. Nothing in it is required; what is left out makes no series.
 type Hardware struct {
-	// GPU is the name of the product, such as `H100 SXM`, which determines the memory
-	// bandwidth.
+	// GPU is the name of the product, such as `H100 SXM`, which determines the memory bandwidth.
 	GPU string `yaml:"gpu,omitempty" text:"128"`
-	// GPUs is how many GPUs work on one token at the same time (tensor parallel).
-	// Replicas do not count, nor do the stages of a pipeline, which
-	// work one after the other. Default: the number of `uuids`, or 1.
+	// GPUs is how many GPUs work on one token at the same time (tensor parallel). Replicas do not count, nor do the
+	// stages of a pipeline, which work one after the other. Default: the number of `uuids`, or 1.
 	GPUs int `yaml:"gpus" default:"1" range:"[1,1024]"`
-	// MemoryBandwidth is that of one GPU or MIG device, in bytes per second.
-	// Default: that of the product, though not for MIG devices, whose share
-	// of it is unknown; else that of the GPUs of this machine that `uuids`
-	// names.
+	// MemoryBandwidth is that of one GPU or MIG device, in bytes per second. Default: that of the product, though not
+	// for MIG devices, whose share of it is unknown; else that of the GPUs of this machine that `uuids` names.
 	MemoryBandwidth Bytes `yaml:"memory_bandwidth,omitempty"`
-	// Weights are the bytes of weights that are read for each token, over all
-	// GPUs together and in the type they are stored in: all of the model, or the
-	// active ones of a mixture of experts.
+	// Weights are the bytes of weights that are read for each token, over all GPUs together and in the type they are
+	// stored in: all of the model, or the active ones of a mixture of experts.
 	Weights Bytes `yaml:"weights,omitempty"`
 	// Parameters is the number of weights that are read for each token, such as
 	// `8.03e9`, where their bytes are to follow from `weights_precision`. What a checkpoint keeps in another
 	// precision, mostly embeddings, is then not counted.
 	Parameters float64 `yaml:"parameters,omitempty" range:"[1,1e15]" requires:"weights_precision" excludes:"weights"`
-	// TotalWeights are the bytes of all weights that one replica holds on its GPUs
-	// together; of a mixture of experts, those of all experts. With it the memory of the
-	// GPUs is split into weights, KV cache and rest, where the server does not
-	// report its weights.
+	// TotalWeights are the bytes of all weights that one replica holds on its GPUs together; of a mixture of experts,
+	// those of all experts. With it the memory of the GPUs is split into weights, KV cache and rest, where the server
+	// does not report its weights.
 	TotalWeights Bytes `yaml:"total_weights,omitempty"`
-	// KVCachePerToken are the bytes of KV cache of one token on all GPUs of a replica
-	// together: 2 × layers × KV heads × head size × bytes of a value, such as 128KiB
-	// for Llama 3.1 8B in bf16. With it the bytes of the KV cache follow from its
-	// capacity in tokens, where the server does not report them.
+	// KVCachePerToken are the bytes of KV cache of one token on all GPUs of a replica together: 2 × layers × KV heads ×
+	// head size × bytes of a value, such as 128KiB for Llama 3.1 8B in bf16. With it the bytes of the KV cache follow
+	// from its capacity in tokens, where the server does not report them.
 	KVCachePerToken Bytes `yaml:"kv_cache_per_token,omitempty"`
 	// WeightsPrecision is the number format in which the weights are stored. It is a
 	// label, and gives the bytes of `parameters`.
@@ -45,9 +37,8 @@ type Hardware struct {
 	// ComputePrecision is the number format in which the GPU multiplies. Where it is not that of the weights, these are converted on the
 	// way: the ceiling stays, while less of it can be reached.
 	ComputePrecision string `yaml:"compute_precision,omitempty" form:"precision"`
-	// UUIDs are the GPUs or MIG devices as the driver names them, `GPU-...` or
-	// `MIG-...`. They join the endpoint to the readings of these GPUs, on
-	// whatever machine these are.
+	// UUIDs are the GPUs or MIG devices as the driver names them, `GPU-...` or `MIG-...`. They join the endpoint to the
+	// readings of these GPUs, on whatever machine these are.
 	UUIDs []string `yaml:"uuids,omitempty" form:"GPU" items:"unique"`
 }
 
@@ -65,10 +56,9 @@ func (h *Hardware) check(r *report, p path) {
 	}
 }
 
-// precisions are the number formats of weights and of the arithmetic on them, the widest
-// first, with the bytes of memory of one weight and its part of the scales of its block where
-// the format defines these: OCP Microscaling Formats (MX) 1.0 for mxfp8 and mxfp4, NVIDIA's
-// NVFP4. Formats whose scales are up to the checkpoint count without them.
+// precisions are the number formats of weights and of the arithmetic on them, the widest first, with the bytes of
+// memory of one weight and its part of the scales of its block where the format defines these: OCP Microscaling Formats
+// (MX) 1.0 for mxfp8 and mxfp4, NVIDIA's NVFP4. Formats whose scales are up to the checkpoint count without them.
 var precisions = []struct {
 	name  string
 	bytes float64

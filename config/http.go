@@ -225,14 +225,12 @@ func (d *decoder) tlsVersion(n *yaml.Node, p path, out *promconfig.TLSVersion) {
 	}
 }
 
-// SigV4 signs requests with AWS Signature Version 4. It excludes the
-// credentials under `http`. In a value of type secret, `${NAME}` is replaced by an
-// environment variable, as under `http`.
+// SigV4 signs requests with AWS Signature Version 4. It excludes the credentials under `http`. In a value of type
+// secret, `${NAME}` is replaced by an environment variable, as under `http`.
 //
-// Without both keys, they and the session token are those of the environment
-// variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, as
-// they are when the configuration is loaded. With `default_credentials` they are
-// found when they are needed, and renewed before they expire.
+// Without both keys, they and the session token are those of the environment variables AWS_ACCESS_KEY_ID,
+// AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, as they are when the configuration is loaded. With `default_credentials`
+// they are found when they are needed, and renewed before they expire.
 type SigV4 struct {
 	// Region is the AWS region, such as `us-east-1`.
 	Region string `yaml:"region" form:"region" required:"a region like us-east-1"`
@@ -242,12 +240,10 @@ type SigV4 struct {
 	AccessKeyID string `yaml:"access_key_id" requires:"secret_access_key"`
 	// SecretAccessKey is the key that signs. Default: from the environment.
 	SecretAccessKey promconfig.Secret `yaml:"secret_access_key" requires:"access_key_id"`
-	// SessionToken goes with temporary keys. Default: from the environment, if
-	// the keys are.
+	// SessionToken goes with temporary keys. Default: from the environment, if the keys are.
 	SessionToken promconfig.Secret `yaml:"session_token,omitempty"`
-	// DefaultCredentials takes the credentials from where the AWS SDK finds them: the
-	// environment, the shared files, the web identity or the agent of a pod, the
-	// container, the instance. Not in every build: see `discovery[]`.
+	// DefaultCredentials takes the credentials from where the AWS SDK finds them: the environment, the shared files,
+	// the web identity or the agent of a pod, the container, the instance. Not in every build: see `discovery[]`.
 	DefaultCredentials bool `yaml:"default_credentials,omitempty" excludes:"access_key_id,secret_access_key,session_token"`
 	// RoleARN is a role to take on with these credentials or keys, such as
 	// `arn:aws:iam::123456789012:role/prober`. Default: none. Not in every build.
@@ -291,17 +287,14 @@ const (
 	CloudAzure  = "azure"
 )
 
-// CloudIdentity gives each request a token of the cloud that the exporter runs in, in the
-// header Authorization. Tokens are fetched when they are needed, shared by endpoints with
-// the same settings, and renewed before they expire; that time is not part of any
-// latency. It excludes the credentials under `http`, and `sigv4`. It is in the container
-// image and in the releases; a build of your own has it with `-tags clouds`.
+// CloudIdentity gives each request a token of the cloud that the exporter runs in, in the header Authorization. Tokens
+// are fetched when they are needed, shared by endpoints with the same settings, and renewed before they expire; that
+// time is not part of any latency. It excludes the credentials under `http`, and `sigv4`. It is in the container image
+// and in the releases; a build of your own has it with `-tags clouds`.
 type CloudIdentity struct {
-	// Provider is `google` (application default credentials: the file that
-	// GOOGLE_APPLICATION_CREDENTIALS names, with workload identity federation too, or the
-	// metadata server) or `azure` (the workload identity of a pod by AZURE_CLIENT_ID,
-	// AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE, or the managed identity of the
-	// machine).
+	// Provider is `google` (application default credentials: the file that GOOGLE_APPLICATION_CREDENTIALS names, with
+	// workload identity federation too, or the metadata server) or `azure` (the workload identity of a pod by
+	// AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE, or the managed identity of the machine).
 	Provider string `yaml:"provider" oneof:"google,azure" required:"google or azure"`
 	// Scope is what the token is for. Default: `https://www.googleapis.com/auth/cloud-platform`
 	// with google, `https://cognitiveservices.azure.com/.default` with azure.

@@ -81,8 +81,7 @@ func LanguageOf(text string) string {
 			second = max(second, score)
 		}
 	}
-	// fewest words must be known, and one of each share; the next best language must be
-	// this much behind.
+	// fewest words must be known, and one of each share; the next best language must be this much behind.
 	const fewest, share, ahead = 2, 10, 1.2
 	if known < fewest || known*share < len(words) || best < ahead*second {
 		return ""

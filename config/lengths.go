@@ -11,9 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Lengths are numbers of tokens to ask for: one (`256`), a ladder of several
-// that are each asked by themselves (`[8000, 32000]`), or a mix from which each
-// probe draws by weight (`{256: 3, 2048: 1}`).
+// Lengths are numbers of tokens to ask for: one (`256`), a ladder of several that are each asked by themselves (`[8000,
+// 32000]`), or a mix from which each probe draws by weight (`{256: 3, 2048: 1}`).
 type Lengths struct {
 	// Ladder are the lengths of a ladder in the order of the file, one for a plain number; nil for a mix.
 	Ladder []int
@@ -187,8 +186,7 @@ func isWeight(weight float64) bool { return weight > 0 && weight <= maxWeight }
 // Traffic has a module ask what users ask: requests whose lengths are drawn from what
 // the servers of the endpoint counted lately.
 type Traffic struct {
-	// MaxInputTokens bounds the length of prompts, as a budget does: longer
-	// ones are cut to it.
+	// MaxInputTokens bounds the length of prompts, as a budget does: longer ones are cut to it.
 	MaxInputTokens int `yaml:"max_input_tokens" default:"4096" range:"[1,2000000]"`
 	// MaxOutputTokens bounds the length of answers in the same way.
 	MaxOutputTokens int `yaml:"max_output_tokens" default:"256" range:"[1,100000]"`

@@ -17,16 +17,13 @@ type MetricsPages struct {
 	// DNS are pages at all addresses that their host resolves to, each a replica or a
 	// host. The name is resolved again before each reading.
 	DNS []PageURL `yaml:"dns,omitempty"`
-	// Software is the name of the mapping to read the pages with. Default: recognized by
-	// the series of the page.
+	// Software is the name of the mapping to read the pages with. Default: recognized by the series of the page.
 	Software string `yaml:"software,omitempty" text:"128"`
 	// Interval is the time from one reading to the next.
 	Interval model.Duration `yaml:"interval" default:"15s"`
-	// Timeout limits one reading. It may not exceed the interval; the default
-	// is cut to it.
+	// Timeout limits one reading. It may not exceed the interval; the default is cut to it.
 	Timeout model.Duration `yaml:"timeout" default:"10s"`
-	// HTTP says how to connect to the pages and to authenticate, with the keys
-	// of the endpoint's `http`.
+	// HTTP says how to connect to the pages and to authenticate, with the keys of the endpoint's `http`.
 	HTTP HTTPClient `yaml:"http"`
 }
 

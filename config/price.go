@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Price is what an endpoint costs: by the hour where one rents GPUs, by the
-// token where one pays for requests. At least one price is required. Prices are in US dollars, by the keys with `_usd`, or in
-// `currency`, by those without.
+// Price is what an endpoint costs: by the hour where one rents GPUs, by the token where one pays for requests. At least
+// one price is required. Prices are in US dollars, by the keys with `_usd`, or in `currency`, by those without.
 type Price struct {
 	// GPUHourUSD is the price of one GPU for an hour, in US dollars.
 	GPUHourUSD float64 `yaml:"gpu_hour_usd,omitempty" range:"[0,1000000]" excludes:"currency"`
@@ -29,9 +28,8 @@ type Price struct {
 	// Currency is the currency of the keys without `_usd`, by its ISO 4217 code, such as `EUR`;
 	// `USD` has keys of its own.
 	Currency string `yaml:"currency,omitempty" form:"currency"`
-	// USDRate is how many US dollars one unit of `currency` is. With it, prices and costs are
-	// published in US dollars too, and `budget.usd_per_day` applies. Default: not
-	// converted.
+	// USDRate is how many US dollars one unit of `currency` is. With it, prices and costs are published in US dollars
+	// too, and `budget.usd_per_day` applies. Default: not converted.
 	USDRate float64 `yaml:"usd_rate,omitempty" range:"(0,1000000]" requires:"currency"`
 	// GPUHour is the price of one GPU for an hour, in `currency`.
 	GPUHour float64 `yaml:"gpu_hour,omitempty" range:"[0,1000000]" requires:"currency"`
@@ -50,9 +48,8 @@ type Price struct {
 	Schedule []PricePart `yaml:"schedule,omitempty"`
 }
 
-// PricePart is what a price is in a part of the time: in `hours` of the day, in the days from
-// `from` until `until`, or both. What it leaves out is as at any other time. Prices are in
-// the currency of the price that it belongs to.
+// PricePart is what a price is in a part of the time: in `hours` of the day, in the days from `from` until `until`, or
+// both. What it leaves out is as at any other time. Prices are in the currency of the price that it belongs to.
 type PricePart struct {
 	// Hours is a part of the day in UTC, such as `22:00-06:00`, without its last minute.
 	Hours string `yaml:"hours,omitempty" form:"hours"`
@@ -232,12 +229,10 @@ func (c *PricePart) check(r *report, p path) {
 	}
 }
 
-// Budget limits what probes may spend. Probing stops before a limit would be
-// exceeded, and goes on when enough of the window has passed. What was spent is
-// kept over a restart where the exporter keeps its state.
+// Budget limits what probes may spend. Probing stops before a limit would be exceeded, and goes on when enough of the
+// window has passed. What was spent is kept over a restart where the exporter keeps its state.
 type Budget struct {
-	// TokensPerHour is how many tokens, prompt and answer together, probes may
-	// spend in any hour. Default: no limit.
+	// TokensPerHour is how many tokens, prompt and answer together, probes may spend in any hour. Default: no limit.
 	TokensPerHour int `yaml:"tokens_per_hour,omitempty" range:"[1,)"`
 	// USDPerDay is how many US dollars probes may spend in any 24 hours, on
 	// endpoints whose tokens have a price. Default: no limit.

@@ -18,10 +18,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
-// Secrets returns the secrets in a part of the configuration, such as an *Endpoint, so that they can be
-// found in texts of others: values of type secret, contents of files that hold one, as they are now, the
-// password of a proxy, and values of headers, and of queries of URLs, that carry credentials. A file
-// that cannot be read holds none.
+// Secrets returns the secrets in a part of the configuration, such as an *Endpoint, so that they can be found in texts
+// of others: values of type secret, contents of files that hold one, as they are now, the password of a proxy, and
+// values of headers, and of queries of URLs, that carry credentials. A file that cannot be read holds none.
 func Secrets(part any) []string {
 	var found []string
 	add := func(texts ...string) {

@@ -161,12 +161,10 @@ func hideQuery(s string) string {
 	return base + "?" + strings.Join(parts, "&")
 }
 
-// Probe says what the page `/probe` may probe besides the endpoints of the
-// file.
+// Probe says what the page `/probe` may probe besides the endpoints of the file.
 type Probe struct {
-	// Allow lists hosts, each with or without a port: `vllm.internal`,
-	// `10.0.0.7:8000`, `[::1]:8000`, `*.internal`. A host without a port allows
-	// every port; a leading `*.` matches one or more leading components of a host name.
+	// Allow lists hosts, each with or without a port: `vllm.internal`, `10.0.0.7:8000`, `[::1]:8000`, `*.internal`. A
+	// host without a port allows every port; a leading `*.` matches one or more leading components of a host name.
 	// Default: no other.
 	Allow []string `yaml:"allow,omitempty" form:"host"`
 }

@@ -54,8 +54,7 @@ func reportSyntax(r *report, data []byte, err error) {
 		}
 	}
 	if strings.HasPrefix(msg, "unknown anchor") {
-		// The parser repeats the name, which may be a password that begins
-		// with an asterisk.
+		// The parser repeats the name, which may be a password that begins with an asterisk.
 		line = 0
 		msg = "an alias (*name) without its anchor (&name); put a value that begins with * in quotes"
 	}

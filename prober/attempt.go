@@ -13,8 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// attemptKey carries the attempt to the Dialer through the request's context: the transport wraps our
-// connections.
+// attemptKey carries the attempt to the Dialer through the request's context: the transport wraps our connections.
 type attemptKey struct{}
 
 // attempt collects what the request of a probe goes through until its reply begins. The transport calls the
@@ -58,8 +57,7 @@ func (a *attempt) far() progressed {
 	return a.progressed
 }
 
-// newAttempt begins an attempt now. kept is the connection of an earlier
-// probe, or nil.
+// newAttempt begins an attempt now. kept is the connection of an earlier probe, or nil.
 func (e *Endpoint) newAttempt(kept *conn) *attempt {
 	a := &attempt{
 		sent:    safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader),
@@ -118,8 +116,7 @@ func (a *attempt) dialed(c *conn) {
 	a.open = append(a.open, c)
 }
 
-// negotiated keeps the version of HTTP that was agreed on, and the earliest
-// expiry of the chain that the server showed.
+// negotiated keeps the version of HTTP that was agreed on, and the earliest expiry of the chain that the server showed.
 func (a *attempt) negotiated(s tls.ConnectionState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,8 +128,7 @@ func (a *attempt) negotiated(s tls.ConnectionState) {
 	}
 }
 
-// ready marks the end of the set-up. The connection is found by its local
-// address, as the transport hands out wrappers.
+// ready marks the end of the set-up. The connection is found by its local address, as the transport hands out wrappers.
 func (a *attempt) ready(got net.Conn) {
 	now := time.Now()
 	a.mu.Lock()
@@ -207,9 +203,8 @@ func (a *attempt) known() *safetext.Secrets { return a.sent.Secrets() }
 // censor returns err as it can be shown, without the secrets.
 func (a *attempt) censor(err error) error { return presentable(err, a.known()) }
 
-// answered stamps the first byte of the reply by the read that brought it, and takes over when the request
-// began and ended to leave: stamps around the system calls, without the wake-up of this goroutine and what is
-// written later.
+// answered stamps the first byte of the reply by the read that brought it, and takes over when the request began and
+// ended to leave: stamps around the system calls, without the wake-up of this goroutine and what is written later.
 func (a *attempt) answered() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -252,8 +247,7 @@ func (p *progressed) sentEnd() time.Time {
 	return end
 }
 
-// sentAt returns when the request began to leave; the zero time when it did
-// not.
+// sentAt returns when the request began to leave; the zero time when it did not.
 func (p *progressed) sentAt() time.Time {
 	if p.requestStart.IsZero() && p.conn != nil { // no reply began
 		first, _ := p.conn.written()

@@ -18,8 +18,7 @@ const (
 	// replyMemory is how many bytes the events of all replies together may take
 	// beyond stream.FreeBuffer each: room for 16 events of 1 MiB of text.
 	replyMemory = 64 << 20
-	// copies is how often what is in the buffers of a reply is held: there, in
-	// what they grow from, and by the parser.
+	// copies is how often what is in the buffers of a reply is held: there, in what they grow from, and by the parser.
 	copies = 4
 	// usualPace is the most that a reply brings over a longer time, in bytes per
 	// second, and usualBurst at once: some 800 tokens/s of 300 bytes each.
@@ -31,16 +30,14 @@ const (
 	memoryRetry    = 20 * time.Millisecond
 )
 
-// Capacity is what the replies of all endpoints share of this process: memory
-// for events of unusual length, and the processors for replies that come faster
-// than a model writes, so that one endpoint cannot take either from the others.
+// Capacity is what the replies of all endpoints share of this process: memory for events of unusual length, and the
+// processors for replies that come faster than a model writes, so that one endpoint cannot take either from the others.
 type Capacity struct {
 	memory   *semaphore.Weighted // in bytes
 	decoding *semaphore.Weighted // replies of an unusual pace, while they are decoded
 }
 
-// NewCapacity returns a Capacity that lets such replies have at most half of
-// the processors.
+// NewCapacity returns a Capacity that lets such replies have at most half of the processors.
 func NewCapacity() *Capacity {
 	return &Capacity{
 		memory:   semaphore.NewWeighted(replyMemory),

@@ -62,18 +62,15 @@ type arrival struct {
 	process time.Time // after the read returned
 }
 
-// receiver reads once from a socket. It returns the kernel's receive stamp, in
-// nanoseconds of wall time, of the last segment that it consumed, and a moment
-// at which nothing that it returns had been received: the zero time is unknown.
+// receiver reads once from a socket. It returns the kernel's receive stamp, in nanoseconds of wall time, of the last
+// segment that it consumed, and a moment at which nothing that it returns had been received: the zero time is unknown.
 type receiver interface {
 	receive(b []byte) (n int, stamp int64, empty time.Time, err error)
-	// progress returns what the socket has received so far; ok is false where
-	// that is not known.
+	// progress returns what the socket has received so far; ok is false where that is not known.
 	progress() (p progress, ok bool)
 }
 
-// progress is what a socket has received since it was connected, whether it was
-// read or not.
+// progress is what a socket has received since it was connected, whether it was read or not.
 type progress struct {
 	segments uint32 // with data
 	bytes    uint64 // in order; the end of the stream may count as one
@@ -95,8 +92,7 @@ func (o *origin) together() bool {
 	return o.segments <= 1 || o.bytes >= (o.segments-1)*o.full*7/8
 }
 
-// conn is a connection that remembers when it last read and wrote. Reads and
-// writes may come from different goroutines.
+// conn is a connection that remembers when it last read and wrote. Reads and writes may come from different goroutines.
 type conn struct {
 	net.Conn
 	receive receiver          // nil where the kernel gives no stamps
@@ -159,10 +155,9 @@ func (c *conn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// trace adds a read to the origin of what was read since it was taken. The kernel
-// is asked after the read, and what came in between counts as well. It will be
-// read later, so its segments count again then: where the read left something, the
-// next origin begins with the segments of this one.
+// trace adds a read to the origin of what was read since it was taken. The kernel is asked after the read, and what
+// came in between counts as well. It will be read later, so its segments count again then: where the read left
+// something, the next origin begins with the segments of this one.
 func (c *conn) trace(n int, empty time.Time) {
 	if !c.tracing {
 		return
@@ -248,9 +243,8 @@ func (c *conn) send(b []byte) (int, error) {
 	return n, nil
 }
 
-// begin forgets the writes so far (a TLS handshake, an earlier probe). It
-// keeps that the connection speaks HTTP/2, which only the first probe learns,
-// and returns it with whether an earlier probe used the connection.
+// begin forgets the writes so far (a TLS handshake, an earlier probe). It keeps that the connection speaks HTTP/2,
+// which only the first probe learns, and returns it with whether an earlier probe used the connection.
 func (c *conn) begin(http2 bool) (reused, isHTTP2 bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -289,9 +283,8 @@ func (c *conn) wasCut() bool {
 	return c.cut
 }
 
-// spokeFirst reports whether the peer sent something before the request, given
-// whether it did so under TLS: what arrives before the first write is the peer's
-// part of the handshake there, unless nothing was written after it.
+// spokeFirst reports whether the peer sent something before the request, given whether it did so under TLS: what
+// arrives before the first write is the peer's part of the handshake there, unless nothing was written after it.
 func (c *conn) spokeFirst(tls bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -89,8 +89,7 @@ func (r *stampReceiver) receive(b []byte) (int, int64, time.Time, error) {
 // tcpInfoSize is up to the last field of TCP_INFO that is read (Linux 4.6).
 const tcpInfoSize = uint32(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in) + unsafe.Sizeof(unix.TCPInfo{}.Data_segs_in))
 
-// progress implements receiver. The system call is made without notice to the
-// scheduler, as in recvmsg.
+// progress implements receiver. The system call is made without notice to the scheduler, as in recvmsg.
 func (r *stampReceiver) progress() (p progress, ok bool) {
 	size := uint32(unix.SizeofTCPInfo)
 	err := r.raw.Control(func(fd uintptr) {
@@ -127,8 +126,7 @@ func (r *stampReceiver) recvmsg(fd uintptr) bool {
 	}
 }
 
-// parseStamp returns the receive stamp of a control message in nanoseconds of
-// wall time; 0 without one.
+// parseStamp returns the receive stamp of a control message in nanoseconds of wall time; 0 without one.
 func parseStamp(b []byte) int64 {
 	for len(b) >= unix.SizeofCmsghdr {
 		h, data, rest, err := unix.ParseOneSocketControlMessage(b)
@@ -143,8 +141,7 @@ func parseStamp(b []byte) int64 {
 	return 0
 }
 
-// timespecNano reads a struct timespec, whose fields are as wide as the
-// kernel's long.
+// timespecNano reads a struct timespec, whose fields are as wide as the kernel's long.
 func timespecNano(b []byte) int64 {
 	switch len(b) {
 	case 16:

@@ -31,8 +31,7 @@ type Options struct {
 	Secrets   *safetext.Secrets // what no text repeats, beside those of the endpoint's own settings
 }
 
-// Endpoint is what the probes of one endpoint share: its transport and what
-// it serves. It is safe for concurrent use.
+// Endpoint is what the probes of one endpoint share: its transport and what it serves. It is safe for concurrent use.
 type Endpoint struct {
 	cfg       *config.Endpoint
 	options   Options
@@ -48,8 +47,7 @@ type Endpoint struct {
 	identity
 }
 
-// NewEndpoint prepares the probes of an endpoint. An error means that its
-// HTTP settings cannot be used.
+// NewEndpoint prepares the probes of an endpoint. An error means that its HTTP settings cannot be used.
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	e := &Endpoint{cfg: cfg, options: o, secrets: o.Secrets.With(config.Secrets(cfg)...)}
 	e.names = safetext.NewNames(e.secrets, maxName)
@@ -121,8 +119,7 @@ func (e *Endpoint) newUnsigned(opts ...promconfig.HTTPClientOption) (http.RoundT
 	return foreign.GuardFiles(rt, e.cfg.HTTP.Files(), e.cfg.HTTP.UseFiles), nil
 }
 
-// signed returns a transport that authenticates by the credentials of a cloud, where the
-// endpoint is to be asked so.
+// signed returns a transport that authenticates by the credentials of a cloud, where the endpoint is to be asked so.
 func (e *Endpoint) signed(rt http.RoundTripper, err error) (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
@@ -161,8 +158,7 @@ type sharedTransport struct {
 	rt       http.RoundTripper
 }
 
-// maxTransports bounds the settings that are remembered. What is forgotten stays in use
-// where it is.
+// maxTransports bounds the settings that are remembered. What is forgotten stays in use where it is.
 const maxTransports = 16
 
 // transport returns the transport of equal settings, or the one that make returns. One with a state of its own,
@@ -188,8 +184,7 @@ func (s *shared) transport(h *config.HTTPClient, make func() (http.RoundTripper,
 	return rt, nil
 }
 
-// handshakeTimeout limits the one connection that finds out whether a port
-// speaks TLS.
+// handshakeTimeout limits the one connection that finds out whether a port speaks TLS.
 const handshakeTimeout = 5 * time.Second
 
 // explain returns a failure as a TLSError where the URL has http:// and the port speaks TLS, whatever such a

@@ -113,8 +113,7 @@ func roundTripFailure(ctx context.Context, a *attempt, err error) error {
 	return &failure{outcome: result.ProtocolError, cause: err, noReply: true}
 }
 
-// isOwn reports whether a request was not sent since this machine lacks a file for it, or
-// the credentials of its cloud.
+// isOwn reports whether a request was not sent since this machine lacks a file for it, or the credentials of its cloud.
 func isOwn(err error) bool {
 	_, file := errors.AsType[*foreign.FileError](err)
 	_, cloud := errors.AsType[*cloudauth.Error](err)
@@ -182,9 +181,8 @@ func statusOutcome(status int) result.Outcome {
 	return result.HTTPError
 }
 
-// streamOutcome returns the outcome of an error inside a 200 reply: that of the
-// status that it names, where that says more than that the server failed. A
-// timeout (408) and a model that failed (424, at Bedrock) are its own failures.
+// streamOutcome returns the outcome of an error inside a 200 reply: that of the status that it names, where that says
+// more than that the server failed. A timeout (408) and a model that failed (424, at Bedrock) are its own failures.
 func streamOutcome(status int) result.Outcome {
 	o := statusOutcome(status)
 	refused := status/100 == 4 && status != http.StatusRequestTimeout && status != http.StatusFailedDependency
@@ -243,8 +241,7 @@ var (
 	transfer = regexp.MustCompile(`(?:^|: )(?:(?:dial|read|write) (?:tcp|udp)(?: \S+)?(?:: [a-z]+)?|net/http: HTTP/1\.x transport connection broken|tls: failed to verify certificate)$`)
 )
 
-// plainly returns the parts of a reason without the words by which Go's packages name
-// themselves and system calls.
+// plainly returns the parts of a reason without the words by which Go's packages name themselves and system calls.
 func plainly(what, where string) (string, string) {
 	where = transfer.ReplaceAllString(dialing.ReplaceAllString(where, "connect to $1"), "")
 	what = strings.TrimSuffix(strings.TrimPrefix(what, "x509: "), ": "+io.EOF.Error())
@@ -272,8 +269,7 @@ func innermost(err error) error {
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// maxReason bounds the text of a failure in bytes: what a server sends as its
-// first line, net/http quotes whole.
+// maxReason bounds the text of a failure in bytes: what a server sends as its first line, net/http quotes whole.
 const maxReason = 768
 
 // redacted is an error whose text is one bounded line without secrets. It
@@ -293,8 +289,7 @@ func (r *redacted) Error() string {
 
 func (r *redacted) Unwrap() error { return r.cause }
 
-// presentable returns err with a text that can be shown to anyone, the innermost
-// cause first.
+// presentable returns err with a text that can be shown to anyone, the innermost cause first.
 func presentable(err error, secrets *safetext.Secrets) error {
 	if err == nil {
 		return nil

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// gate holds the requests of a burst, each written up to its first byte on a
-// ready connection, until all of them are. Then they are sent one right after
-// the other by one goroutine: waking one for each would take longer than the
-// requests may be apart. A request that fails before is not waited for, and
-// none is for longer than the patience after the first.
+// gate holds the requests of a burst, each written up to its first byte on a ready connection, until all of them are.
+// Then they are sent one right after the other by one goroutine: waking one for each would take longer than the
+// requests may be apart. A request that fails before is not waited for, and none is for longer than the patience after
+// the first.
 type gate struct {
 	patience time.Duration
 

@@ -15,8 +15,7 @@ import (
 const (
 	// extraTimeout limits the questions whose answers a probe can do without.
 	extraTimeout = 5 * time.Second
-	// lookupInterval is the least time between two lookups of an endpoint that
-	// refuses what was detected before.
+	// lookupInterval is the least time between two lookups of an endpoint that refuses what was detected before.
 	lookupInterval = time.Minute
 )
 
@@ -52,8 +51,7 @@ func (t *target) usable() bool {
 	return t.protocol != nil && (t.model != "" || t.protocol.ModelOptional)
 }
 
-// needsLookup reports whether to look up what the endpoint serves before the next
-// probe.
+// needsLookup reports whether to look up what the endpoint serves before the next probe.
 func (i *identity) needsLookup() bool {
 	recent := !i.lookedUpAt.IsZero() && time.Since(i.lookedUpAt) < lookupInterval
 	switch {
@@ -65,9 +63,8 @@ func (i *identity) needsLookup() bool {
 	return i.stale && !recent
 }
 
-// identify returns what the endpoint serves, by a lookup where needed, under the limits of a module. One that
-// fails changes nothing where a probe can do without. The error is a Skip where the configuration must name the
-// model first.
+// identify returns what the endpoint serves, by a lookup where needed, under the limits of a module. One that fails
+// changes nothing where a probe can do without. The error is a Skip where the configuration must name the model first.
 func (e *Endpoint) identify(ctx context.Context, m *config.Module) (target, error) {
 	e.mu.Lock()
 	if !e.needsLookup() {
@@ -166,8 +163,7 @@ func (e *Endpoint) runLookup(ctx context.Context, l *lookup, known target) {
 	l.target = e.target
 }
 
-// apply takes over what a lookup found, or why it found nothing, and returns the
-// error for the runs that waited for it.
+// apply takes over what a lookup found, or why it found nothing, and returns the error for the runs that waited for it.
 func (i *identity) apply(found target, err error) error {
 	i.lookedUpAt, i.renamed, i.stale = time.Now(), false, err != nil && !settled(err)
 	unset, several := errors.AsType[*result.Skip](err)

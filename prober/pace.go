@@ -38,10 +38,9 @@ func (t *timeline) burst(c result.Clock, s result.TokenSpan) bool {
 	return s.Tokens >= bufferedMinTokens && t.took(c, s) < time.Duration(s.Tokens)*bufferedPerToken
 }
 
-// firstTokens returns how many tokens of a stretch came with its first event.
-// Without a running count that is its share of the text where events have one and a
-// half tokens or more: it is as often too many as too few. Where most have one, so
-// does the first, and its word may be a long one.
+// firstTokens returns how many tokens of a stretch came with its first event. Without a running count that is its share
+// of the text where events have one and a half tokens or more: it is as often too many as too few. Where most have one,
+// so does the first, and its word may be a long one.
 func (t *timeline) firstTokens(s result.TokenSpan) int {
 	events := t.events[s.First : s.Last+1]
 	if n := events[0].tokens; n > 0 {
@@ -68,9 +67,8 @@ func (t *timeline) perToken(c result.Clock, s result.TokenSpan) time.Duration {
 	return took / time.Duration(rest)
 }
 
-// decoded returns the stretch of the stream whose tokens are known: those that a
-// model decoded before its first event, or beside a summary of them, would make
-// it look too fast. That is the whole stream where all tokens left events, the
+// decoded returns the stretch of the stream whose tokens are known: those that a model decoded before its first event,
+// or beside a summary of them, would make it look too fast. That is the whole stream where all tokens left events, the
 // answer where the reasoning did not, and nothing where it is not known what did.
 func (t *timeline) decoded(n result.Tokens) (s result.TokenSpan, ok bool) {
 	reasons := t.reasons()
@@ -92,9 +90,8 @@ func (t *timeline) reasons() bool {
 	return slices.ContainsFunc(t.events, func(e rawEvent) bool { return e.reasoning || e.summary })
 }
 
-// streamed reports whether the reasoning was streamed as it is: its tokens, or
-// all where the server does not count them apart, left as many events, or the
-// running count of the events is that of the whole reply.
+// streamed reports whether the reasoning was streamed as it is: its tokens, or all where the server does not count them
+// apart, left as many events, or the running count of the events is that of the whole reply.
 func (t *timeline) streamed(n result.Tokens) bool {
 	events, running := 0, 0
 	for i := range t.events {
@@ -117,8 +114,7 @@ func (t *timeline) streamed(n result.Tokens) bool {
 	return running == n.Output || events >= want-want/10-unseen
 }
 
-// answer returns the part of the stream after the reasoning; not ok where
-// reasoning lies in between.
+// answer returns the part of the stream after the reasoning; not ok where reasoning lies in between.
 func (t *timeline) answer() (s result.TokenSpan, ok bool) {
 	s.First = -1
 	for i := range t.events {
@@ -135,9 +131,8 @@ func (t *timeline) answer() (s result.TokenSpan, ok bool) {
 	return s, s.First >= 0
 }
 
-// doubtful reports whether it is not known which event brought the first token:
-// there were more of them than tokens, so that at least as many of the first may
-// be none, and it matters by more than a moment.
+// doubtful reports whether it is not known which event brought the first token: there were more of them than tokens, so
+// that at least as many of the first may be none, and it matters by more than a moment.
 func (t *timeline) doubtful(c result.Clock, n result.Tokens) bool {
 	left := n.Output
 	for i := len(t.events) - 1; i > 0; i-- {
@@ -151,9 +146,8 @@ func (t *timeline) doubtful(c result.Clock, n result.Tokens) bool {
 	return false
 }
 
-// isEven reports whether the events up to the i-th came no slower than twice the time of those after it, as
-// tokens in pieces do. A gateway's texts, which are where reasoning begins a reply, have a pause before the
-// answer.
+// isEven reports whether the events up to the i-th came no slower than twice the time of those after it, as tokens in
+// pieces do. A gateway's texts, which are where reasoning begins a reply, have a pause before the answer.
 func (t *timeline) isEven(c result.Clock, i int) bool {
 	last := len(t.events) - 1
 	before := t.took(c, result.TokenSpan{Last: i})

@@ -155,8 +155,7 @@ func (r *run) all(ctx context.Context) error {
 	return why
 }
 
-// identify finds out what to ask. It is apart from all, whose frame is on the stack
-// for as long as a reply takes.
+// identify finds out what to ask. It is apart from all, whose frame is on the stack for as long as a reply takes.
 func (r *run) identify(ctx context.Context) error {
 	p := r.prober
 	var err error
@@ -230,8 +229,7 @@ func (r *run) round(ctx context.Context, how workload.Round) (why *result.Skip, 
 	return why, more && why == nil
 }
 
-// start sends the requests together, or each at its offset from then where there
-// are offsets, and waits for their ends.
+// start sends the requests together, or each at its offset from then where there are offsets, and waits for their ends.
 func (r *run) start(ctx context.Context, requests []*request, offsets []time.Duration) {
 	g := newGate(len(requests), time.Duration(r.prober.module.Timeouts.Connect))
 	defer g.release()
@@ -275,8 +273,7 @@ func (r *run) inTurn(ctx context.Context, q *workload.Question) *result.Skip {
 	return nil
 }
 
-// fail adds a result for a run that failed without one: before its first
-// request, or by a fault of ours.
+// fail adds a result for a run that failed without one: before its first request, or by a fault of ours.
 func (r *run) fail(err error) {
 	res := r.newResult()
 	if refused, ok := errors.AsType[*statusError](err); ok {

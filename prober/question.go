@@ -22,8 +22,7 @@ const (
 	usualToken, usualAnswer = 12, 2 << 10
 )
 
-// content collects what a user would see of an answer. What is past the bound is
-// dropped.
+// content collects what a user would see of an answer. What is past the bound is dropped.
 type content struct {
 	text      []byte
 	calls     workload.Calls
@@ -92,8 +91,7 @@ func (r *reply) inspect() {
 	r.result.Integrity = found
 }
 
-// addFirst takes what a frame adds to the first token, which may be one of reasoning
-// or of a tool call.
+// addFirst takes what a frame adds to the first token, which may be one of reasoning or of a tool call.
 func (a *content) addFirst(d *api.Delta) {
 	a.text = appendBounded(appendBounded(a.text, d.Reasoning), d.Tool)
 	if a.top == nil {
@@ -155,8 +153,7 @@ func (a *content) shown() string {
 	return all
 }
 
-// call returns the times of the pieces of a call, by the given clock; the zero value
-// where there is none.
+// call returns the times of the pieces of a call, by the given clock; the zero value where there is none.
 func (t *timeline) call(c result.Clock) (times result.Call) {
 	for i := range t.events {
 		if !t.events[i].arguments {

@@ -22,11 +22,9 @@ const (
 	// finishGrace is how long to wait for usage and the end marker after the
 	// finish reason: some servers send neither and keep the connection open.
 	finishGrace = 2 * time.Second
-	// bareEnd is an end marker that a proxy in front of the server may add
-	// to a reply that the server never finished.
+	// bareEnd is an end marker that a proxy in front of the server may add to a reply that the server never finished.
 	bareEnd = "[DONE]"
-	// drainLimit bounds what is read behind the end marker, for the sake of
-	// keeping the connection.
+	// drainLimit bounds what is read behind the end marker, for the sake of keeping the connection.
 	drainLimit = 4 << 10
 	// usualEvents bounds the events that memory is set aside for when the first comes.
 	usualEvents = 256
@@ -49,9 +47,8 @@ type reply struct {
 	count  int // the server's running count of tokens
 	finish string
 	done   bool
-	// ended means that the end marker says more than that the stream is over, and
-	// counted how many events there were at the latest count of output tokens,
-	// which is final where it came after the last.
+	// ended means that the end marker says more than that the stream is over, and counted how many events there were at
+	// the latest count of output tokens, which is final where it came after the last.
 	ended   bool
 	counted int
 	final   bool
@@ -127,8 +124,7 @@ func (r *reply) accept() error {
 	return r.acceptType()
 }
 
-// acceptType refuses another type than the protocol's. An error page or an
-// error object says why in its first bytes.
+// acceptType refuses another type than the protocol's. An error page or an error object says why in its first bytes.
 func (r *reply) acceptType() error {
 	ct := r.resp.Header.Get("Content-Type")
 	media, _, _ := mime.ParseMediaType(ct)
@@ -156,8 +152,7 @@ func (r *reply) reported(where string, e *api.ServerError) error {
 	return fail(o, "%s%w%s", where, e, hintOn(e))
 }
 
-// frameLoop reads frames until the end marker, the end of the body (io.EOF)
-// or an error.
+// frameLoop reads frames until the end marker, the end of the body (io.EOF) or an error.
 func (r *reply) frameLoop() error {
 	limits := r.replyLimits()
 	limits.Reserve = r.share.reserve
@@ -289,8 +284,7 @@ func (r *reply) verdict(err error) error {
 	complete := r.complete(err)
 	if err != nil && !errors.Is(err, io.EOF) {
 		f := bodyFailure(r.ctx, r.attempt, err)
-		// What follows a finish reason is a matter of the connection's end,
-		// and no longer of the answer.
+		// What follows a finish reason is a matter of the connection's end, and no longer of the answer.
 		if !complete || outcomeOf(f) == result.Canceled {
 			return f
 		}

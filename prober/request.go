@@ -207,9 +207,8 @@ const servicePreamble = 8192
 // textPreamble is more tokens than servers put around each of several texts.
 const textPreamble = 1024
 
-// bound makes Unknown what the server cannot have counted, given what was sent and
-// asked for, and the token events that came. Whatever it claims, budgets, costs and
-// counters then grow by no more than request and reply can explain.
+// bound makes Unknown what the server cannot have counted, given what was sent and asked for, and the token events that
+// came. Whatever it claims, budgets, costs and counters then grow by no more than request and reply can explain.
 func (q *request) bound(t *result.Tokens, events int) {
 	q.promptCount = t.Prompt
 	// A token is at least one byte.

@@ -25,8 +25,7 @@ type target struct {
 	capped   bool // requests cap the answer as the module says
 }
 
-// newTarget prepares the requests of a protocol with the endpoint's own
-// changes to them.
+// newTarget prepares the requests of a protocol with the endpoint's own changes to them.
 func newTarget(cfg *config.Endpoint, p *api.Protocol) (target, error) {
 	quirks := &api.Adjustment{MaxTokensField: cfg.Request.MaxTokensField, Omit: cfg.Request.Omit, Extra: cfg.Request.Extra}
 	if err := quirks.Check(p); err != nil {
@@ -35,8 +34,7 @@ func newTarget(cfg *config.Endpoint, p *api.Protocol) (target, error) {
 	return target{protocol: p, engine: p.Engine, model: cfg.Model, quirks: quirks, capped: isCapped(&cfg.Request, p)}, nil
 }
 
-// isCapped reports whether the cap of the answer is sent as the protocol builds it:
-// neither left out nor replaced.
+// isCapped reports whether the cap of the answer is sent as the protocol builds it: neither left out nor replaced.
 func isCapped(r *config.Request, p *api.Protocol) bool {
 	key := cmp.Or(r.MaxTokensField, p.MaxTokens)
 	first, _, _ := strings.Cut(key, ".")
@@ -60,8 +58,7 @@ func (t *target) url(cfg *config.Endpoint) *url.URL {
 // wanted: prompts are made to length by what the server counts of earlier ones.
 const reserve = 0.02
 
-// hasRoom reports whether the model has room for a question, as far as both are
-// known.
+// hasRoom reports whether the model has room for a question, as far as both are known.
 func (t *target) hasRoom(q *workload.Question) bool {
 	if t.context == 0 || q.Wanted == 0 {
 		return true
@@ -81,8 +78,7 @@ func (t *target) describe(r *result.Result, names *safetext.Names) {
 	}
 }
 
-// contextOf returns the context length of a model as the server lists it; 0 if it
-// does not.
+// contextOf returns the context length of a model as the server lists it; 0 if it does not.
 func contextOf(model string, models []api.ModelInfo) int {
 	i := slices.IndexFunc(models, func(m api.ModelInfo) bool { return m.ID == model })
 	if i < 0 {

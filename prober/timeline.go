@@ -7,9 +7,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// lateRead is the read lag past which the prober, and not the server, may be
-// what put several events into one read, and by how much a first token may have
-// come earlier than its stamp before its time is no longer vouched for.
+// lateRead is the read lag past which the prober, and not the server, may be what put several events into one read, and
+// by how much a first token may have come earlier than its stamp before its time is no longer vouched for.
 const lateRead = time.Millisecond
 
 // promptLag is the read lag of a prober that was waiting, and promptPart the part

@@ -22,14 +22,12 @@ func (e *limitError) Error() string { return fmt.Sprintf(e.format, e.limit) }
 
 func (e *limitError) failure() error { return &failure{outcome: e.outcome, cause: e} }
 
-// errFinished ends a reply that is complete but whose server keeps the stream
-// open without the end marker.
+// errFinished ends a reply that is complete but whose server keeps the stream open without the end marker.
 var errFinished = errors.New("no end marker after the finish reason")
 
-// watchdog cancels a context when what it waits for does not come in time: connection, headers, first token,
-// next token, one after the other, all within the total limit. What was waited for names the outcome, except
-// between tokens, where only the total is over: a server that hangs has one outcome, whichever timer is a hair
-// faster.
+// watchdog cancels a context when what it waits for does not come in time: connection, headers, first token, next
+// token, one after the other, all within the total limit. What was waited for names the outcome, except between tokens,
+// where only the total is over: a server that hangs has one outcome, whichever timer is a hair faster.
 type watchdog struct {
 	cancel context.CancelCauseFunc
 	end    time.Time // of the whole probe

@@ -1,8 +1,7 @@
 // Package discovery finds the endpoints: those that the configuration lists, and
 // those that the service discovery of Prometheus finds.
 //
-// What is found by files and by HTTP is read by this package itself, within limits
-// that Prometheus does not have.
+// What is found by files and by HTTP is read by this package itself, within limits that Prometheus does not have.
 //
 // That discovery has its own metrics, under its own names, once a configuration
 // uses it. These count failures, after which the targets found before stay:
@@ -91,10 +90,9 @@ func New(o Options) *Finder {
 // time. Changes that were not received yet are one.
 func (f *Finder) Changed() <-chan struct{} { return f.changed }
 
-// Apply makes the sources those of cfg. Sources that stay as they were, wherever
-// in the file, go on with what they found. What replaces a source, for endpoints of
-// the same template, has what that one found until it knows better. With an error
-// nothing changes.
+// Apply makes the sources those of cfg. Sources that stay as they were, wherever in the file, go on with what they
+// found. What replaces a source, for endpoints of the same template, has what that one found until it knows better.
+// With an error nothing changes.
 func (f *Finder) Apply(cfg *config.Config) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

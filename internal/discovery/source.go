@@ -207,9 +207,8 @@ func (s *source) waiting() int {
 // found: two refreshes of most mechanisms.
 const patience = 2 * time.Minute
 
-// succeed gives new sources what was found by those that they replace, so that endpoints stay when only
-// the place changes where they are looked for. Only those of the same template do: others may have other
-// credentials.
+// succeed gives new sources what was found by those that they replace, so that endpoints stay when only the place
+// changes where they are looked for. Only those of the same template do: others may have other credentials.
 func (f *Finder) succeed(cfg *config.Config, sources []*source) {
 	for _, item := range cfg.Discovery {
 		s := find(sources, item.Sources())

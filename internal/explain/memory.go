@@ -77,8 +77,7 @@ type skipped struct {
 // maxSkips bounds the skipped runs that are kept.
 const maxSkips = 32
 
-// Observe takes a result of a series. What ran beside a burst, which is a load of
-// our own, says nothing.
+// Observe takes a result of a series. What ran beside a burst, which is a load of our own, says nothing.
 func (m *Memory) Observe(o *series.Observation) {
 	if o.Outcome != result.Success || o.Disturbed {
 		return

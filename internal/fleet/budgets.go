@@ -65,9 +65,8 @@ func (b *budgets) keep(known func(endpoint string) bool) {
 	})
 }
 
-// limit has the budgets of the endpoints go by their settings. It is for those in
-// force alone: neither a configuration that may yet be refused nor a request that
-// began before a reload changes a limit.
+// limit has the budgets of the endpoints go by their settings. It is for those in force alone: neither a configuration
+// that may yet be refused nor a request that began before a reload changes a limit.
 func (b *budgets) limit(inForce []*config.Endpoint) {
 	for _, e := range inForce {
 		if own := b.get(budgetOfEndpoint, e.Name); own != nil {
@@ -148,9 +147,8 @@ func (s *shareOrRest) Reserve(most schedule.Cost) bool {
 
 func (s *shareOrRest) Settle(reserved, spent schedule.Cost) { s.from.Settle(reserved, spent) }
 
-// shares are the parts of the budget of all that endpoints have to themselves, in
-// their order, and what is left for who needs more. Nobody can spend what is another's:
-// all that the shares and the rest allow together is the budget.
+// shares are the parts of the budget of all that endpoints have to themselves, in their order, and what is left for who
+// needs more. Nobody can spend what is another's: all that the shares and the rest allow together is the budget.
 func shares(all config.Budget, endpoints []*config.Endpoint, modules map[string]*config.Module) (each []config.Budget, rest config.Budget) {
 	tokens, usd := make([]float64, len(endpoints)), make([]float64, len(endpoints))
 	for i, e := range endpoints {

@@ -130,9 +130,8 @@ func tokenObjectives(slo *config.SLO, at, apiName string) []*config.Error {
 	return mistakes
 }
 
-// checkBudgets finds modules whose single run may exceed a budget, so that they
-// would never run. Discovered endpoints make the shares of global.budget smaller,
-// which nobody can know here.
+// checkBudgets finds modules whose single run may exceed a budget, so that they would never run. Discovered endpoints
+// make the shares of global.budget smaller, which nobody can know here.
 func checkBudgets(cfg *config.Config) []*config.Error {
 	each, rest := shares(cfg.Global.Budget, cfg.Endpoints, cfg.Modules)
 	var mistakes []*config.Error

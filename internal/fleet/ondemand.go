@@ -63,9 +63,8 @@ type targets struct {
 	allows    func(*url.URL) bool
 }
 
-// Probe probes a configured endpoint, or a URL at a host that the configuration
-// allows. An error means that it did not probe; a *Refusal says what is wrong with the
-// request. It is safe for concurrent use.
+// Probe probes a configured endpoint, or a URL at a host that the configuration allows. An error means that it did not
+// probe; a *Refusal says what is wrong with the request. It is safe for concurrent use.
 func (f *Fleet) Probe(ctx context.Context, r ProbeRequest) (*ProbeAnswer, error) {
 	all := f.active.Load().onRequest
 	e, err := all.endpoint(r.Target)
@@ -155,9 +154,8 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 	return collector.NewExposition(prometheus.NewRegistry(), probes)
 }
 
-// keptProbers are the probers of configured endpoints. They stay from one
-// request to the next, because they learn: what the endpoint serves, and how
-// many tokens a prompt has there. It is safe for concurrent use.
+// keptProbers are the probers of configured endpoints. They stay from one request to the next, because they learn: what
+// the endpoint serves, and how many tokens a prompt has there. It is safe for concurrent use.
 type keptProbers struct {
 	dialer *prober.Dialer
 

@@ -102,9 +102,8 @@ func openSeries(p *collector.Probes, t Target) rungSeries {
 	return all
 }
 
-// openSeries puts the series of the task on the pages and makes them part of the state of
-// the endpoint; first means that the endpoint's numbers on the status page are theirs. They go
-// on with what is known of the past.
+// openSeries puts the series of the task on the pages and makes them part of the state of the endpoint; first means
+// that the endpoint's numbers on the status page are theirs. They go on with what is known of the past.
 func (t *task) openSeries(first bool, past *past) rungSeries {
 	var all rungSeries
 	for i, v := range variantsOf(t.Module) {
@@ -157,9 +156,8 @@ func KindOf(e *config.Endpoint, m *config.Module) api.Kind {
 	return configured.Kind
 }
 
-// countWaiting counts the users who came while the results of a run waited for their first
-// token: at the instants at which a probe was due while that one still ran. It is not
-// started then, but a user who comes waits as well.
+// countWaiting counts the users who came while the results of a run waited for their first token: at the instants at
+// which a probe was due while that one still ran. It is not started then, but a user who comes waits as well.
 func (t *task) countWaiting(results []*result.Result, counts bool) {
 	due := t.due
 	t.due = nil
@@ -177,11 +175,10 @@ func (t *task) countWaiting(results []*result.Result, counts bool) {
 	}
 }
 
-// waited returns how long a user who came at an instant waited for a first token, if the
-// probe waited for its own then: until that token came, as the server was frozen
-// for both. Where the probe was given up without one it is result.Absent, no token,
-// unless the user had not yet waited for longer than limit: whether the wait would have
-// been too long is not known.
+// waited returns how long a user who came at an instant waited for a first token, if the probe waited for its own then:
+// until that token came, as the server was frozen for both. Where the probe was given up without one it is
+// result.Absent, no token, unless the user had not yet waited for longer than limit: whether the wait would have been
+// too long is not known.
 func waited(r *result.Result, at time.Time, limit time.Duration) (time.Duration, bool) {
 	if at.Before(r.Start) || r.Imprecise || r.Outcome == result.Canceled {
 		return 0, false

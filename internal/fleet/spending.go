@@ -76,9 +76,8 @@ func (s *spending) settle(results []*result.Result) {
 	}
 }
 
-// spentBy is what one request has cost. Where the server does not count the
-// tokens of a request that was sent, it is taken for the most it can be; where it
-// counts fewer than any tokenizer makes of the prompt, for as many as that.
+// spentBy is what one request has cost. Where the server does not count the tokens of a request that was sent, it is
+// taken for the most it can be; where it counts fewer than any tokenizer makes of the prompt, for as many as that.
 func spentBy(r *result.Result, price *config.Price, most tokens) schedule.Cost {
 	if r.Sent.IsZero() || r.Status != 0 && r.Status != http.StatusOK {
 		return schedule.Cost{} // nothing was computed
@@ -161,9 +160,8 @@ func (s *spending) promptToLength() int {
 // allowance guards what one request for probes may spend: by rung.
 type allowance []*spending
 
-// allowanceOf is that of a target: under the endpoint's budget, if it is one of
-// the configuration, and under that of all. Others have no budget of their own,
-// though one of the configuration may have their name.
+// allowanceOf is that of a target: under the endpoint's budget, if it is one of the configuration, and under that of
+// all. Others have no budget of their own, though one of the configuration may have their name.
 func allowanceOf(t Target, configured bool, b *budgets) (a allowance) {
 	for _, rung := range t.Rungs() {
 		limits := []limit{b.all, b.rest}

@@ -20,9 +20,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
-// How often the parts of the state are saved: what a process that is killed loses. What
-// is spent of budgets is little, and a process that starts again and again spends it
-// each time.
+// How often the parts of the state are saved: what a process that is killed loses. What is spent of budgets is little,
+// and a process that starts again and again spends it each time.
 const (
 	budgetInterval   = time.Second
 	muteInterval     = time.Second
@@ -33,9 +32,8 @@ const (
 const (
 	// learnedFor is how old what was learned may be: after a week the days are other ones.
 	learnedFor = 7 * 24 * time.Hour
-	// historyWaits is how long what was restored waits for its endpoint, which discovery may
-	// find later, and stateWaits how long its state does, and how old it may be to be saved
-	// again.
+	// historyWaits is how long what was restored waits for its endpoint, which discovery may find later, and stateWaits
+	// how long its state does, and how old it may be to be saved again.
 	historyWaits, stateWaits = time.Hour, 24 * time.Hour
 	// maxPasts bounds the endpoints that are restored.
 	maxPasts = 1 << 20
@@ -52,9 +50,8 @@ func (f *Fleet) Parts() []store.Part {
 	}
 }
 
-// saved is a record of one of its fields: of the exporter its restarts, as Unix times, of an
-// endpoint the rest. It holds names of the configuration, times and numbers, and the texts
-// that health.Saved and drift.SavedServed do.
+// saved is a record of one of its fields: of the exporter its restarts, as Unix times, of an endpoint the rest. It
+// holds names of the configuration, times and numbers, and the texts that health.Saved and drift.SavedServed do.
 type saved struct {
 	Restarts []int64 `json:"restarts,omitempty"`
 
@@ -248,9 +245,8 @@ func (p *past) learn(s *savedLearned, now time.Time) error {
 	return nil
 }
 
-// saveEndpoints puts the states and the histories of all endpoints, and the restarts. It
-// returns the first error of put, which must not keep a record. It holds no lock while put
-// runs. It is safe for concurrent use.
+// saveEndpoints puts the states and the histories of all endpoints, and the restarts. It returns the first error of
+// put, which must not keep a record. It holds no lock while put runs. It is safe for concurrent use.
 func (f *Fleet) saveEndpoints(put func(record any) error) error {
 	if err := put(saved{Restarts: f.Board.Restarts()}); err != nil {
 		return err

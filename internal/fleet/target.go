@@ -171,9 +171,8 @@ func (p *Prober) Close() {
 	}
 }
 
-// Run probes once, under a limit beside those of the module; 0 is none. The limit
-// makes a timeout of what it ends, unlike the end of ctx. A length that the
-// model has no room for is left out.
+// Run probes once, under a limit beside those of the module; 0 is none. The limit makes a timeout of what it ends,
+// unlike the end of ctx. A length that the model has no room for is left out.
 func (p *Prober) Run(ctx context.Context, limit time.Duration) Results {
 	limited, stop := ctx, context.CancelFunc(func() {})
 	if limit > 0 {

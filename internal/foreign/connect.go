@@ -11,17 +11,15 @@ import (
 	"syscall"
 )
 
-// IsShortage reports whether err comes from a lack of descriptors, memory, buffers
-// or local addresses and ports of this machine, which says nothing about the other
-// side.
+// IsShortage reports whether err comes from a lack of descriptors, memory, buffers or local addresses and ports of this
+// machine, which says nothing about the other side.
 func IsShortage(err error) bool {
 	lacks := []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EADDRNOTAVAIL}
 	return slices.ContainsFunc(lacks, func(lack syscall.Errno) bool { return errors.Is(err, lack) })
 }
 
-// Dial connects as d.DialContext does. Unlike those of a net.Dialer, its errors
-// show a shortage that kept the name from being resolved: net.DNSError has only its
-// text. d must have no Resolver.
+// Dial connects as d.DialContext does. Unlike those of a net.Dialer, its errors show a shortage that kept the name from
+// being resolved: net.DNSError has only its text. d must have no Resolver.
 func Dial(ctx context.Context, d net.Dialer, network, addr string) (net.Conn, error) {
 	var short atomic.Pointer[error] // several servers are asked at once
 	d.Resolver = &net.Resolver{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -38,11 +36,10 @@ func Dial(ctx context.Context, d net.Dialer, network, addr string) (net.Conn, er
 	return c, err
 }
 
-// Cause returns why an exchange on a connection of an http.Transport failed with err.
-// A server that ends TLS with an alert, as one of TLS 1.3 does when it refuses a
-// client's certificate, may do so before the request is written. The transport then
-// returns the error of the write to the connection that its reader has closed, and the
-// alert is left in the connection alone. c may be nil.
+// Cause returns why an exchange on a connection of an http.Transport failed with err. A server that ends TLS with an
+// alert, as one of TLS 1.3 does when it refuses a client's certificate, may do so before the request is written. The
+// transport then returns the error of the write to the connection that its reader has closed, and the alert is left in
+// the connection alone. c may be nil.
 func Cause(c net.Conn, err error) error {
 	t, ok := c.(*tls.Conn)
 	if !ok || !errors.Is(err, net.ErrClosed) {
@@ -54,10 +51,9 @@ func Cause(c net.Conn, err error) error {
 	return err
 }
 
-// MaxHead is the longest head of an HTTP reply (status line, headers, and what
-// precedes them), in bytes. Servers and proxies in use send at most 16 to 32 KiB.
-// net/http reads up to 10 MiB, and needs some 14 times that for the headers of a
-// hostile server.
+// MaxHead is the longest head of an HTTP reply (status line, headers, and what precedes them), in bytes. Servers and
+// proxies in use send at most 16 to 32 KiB. net/http reads up to 10 MiB, and needs some 14 times that for the headers
+// of a hostile server.
 const MaxHead = 64 << 10
 
 // ErrHeadTooLong is a head of more than MaxHead bytes, an ErrTooLarge.

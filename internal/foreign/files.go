@@ -122,11 +122,9 @@ func (e *FileError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// GuardFiles returns a RoundTripper that hands each request to next once it has seen
-// that the files can be read: next reads them without a limit of time. While a
-// file hangs, further requests fail at once. After a request has failed, usable returns
-// the error of what the files hold, such as half a certificate. An error of a file is an
-// *FileError.
+// GuardFiles returns a RoundTripper that hands each request to next once it has seen that the files can be read: next
+// reads them without a limit of time. While a file hangs, further requests fail at once. After a request has failed,
+// usable returns the error of what the files hold, such as half a certificate. An error of a file is an *FileError.
 func GuardFiles(next http.RoundTripper, names []string, usable func() error) http.RoundTripper {
 	if len(names) == 0 {
 		return next

@@ -1,8 +1,7 @@
-// Package foreign reads from others: every HTTP client of the program is made here, and
-// so is every reader of a reply as a whole. What they return is bounded in time and
-// bytes, whatever the other side sends. Files that a configuration names are read here
-// too: a pipe, an endless device or a file server that hangs blocks nothing for long.
-// Its errors distinguish a shortage of this machine from a failure of the other side.
+// Package foreign reads from others: every HTTP client of the program is made here, and so is every reader of a reply
+// as a whole. What they return is bounded in time and bytes, whatever the other side sends. Files that a configuration
+// names are read here too: a pipe, an endless device or a file server that hangs blocks nothing for long. Its errors
+// distinguish a shortage of this machine from a failure of the other side.
 package foreign
 
 import (
@@ -26,10 +25,9 @@ type Limits struct {
 	Bytes int64
 }
 
-// NewTransport returns a transport that opens a connection for each exchange and ends
-// both when a limit is exceeded: also where a reply switches to another protocol, or
-// whoever reads it heeds no context. It speaks HTTP/1.1, asks for no compression, uses the
-// proxy of the environment and, under an http.Client, follows no redirect.
+// NewTransport returns a transport that opens a connection for each exchange and ends both when a limit is exceeded:
+// also where a reply switches to another protocol, or whoever reads it heeds no context. It speaks HTTP/1.1, asks for
+// no compression, uses the proxy of the environment and, under an http.Client, follows no redirect.
 func NewTransport(l Limits) *http.Transport {
 	http1 := new(http.Protocols) // no HTTP/2, which keeps its connections
 	http1.SetHTTP1(true)

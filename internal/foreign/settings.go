@@ -15,10 +15,9 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// RoundTripper returns a RoundTripper with the settings h, over connections that
-// dial opens. Every request ends with its context, the reading of its reply
-// included: a server cannot switch to another protocol, and neither a token server
-// that hangs nor net/http's HTTP/2 blocks the caller. Errors are those of the settings.
+// RoundTripper returns a RoundTripper with the settings h, over connections that dial opens. Every request ends with
+// its context, the reading of its reply included: a server cannot switch to another protocol, and neither a token
+// server that hangs nor net/http's HTTP/2 blocks the caller. Errors are those of the settings.
 func RoundTripper(h *promconfig.HTTPClientConfig, name string, dial promconfig.DialContextFunc, opts ...promconfig.HTTPClientOption) (http.RoundTripper, error) {
 	anonymous := *h
 	anonymous.Authorization, anonymous.BasicAuth, anonymous.OAuth2, anonymous.HTTPHeaders = nil, nil, nil, nil

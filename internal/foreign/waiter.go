@@ -58,9 +58,8 @@ func Await[T any](ctx context.Context, a *Abandoned, f func() T, late func(T)) (
 	}
 }
 
-// waiter sends requests through what may ignore their contexts: the wait for an
-// OAuth2 token, and HTTP/2, where one frame of a server (a WINDOW_UPDATE that
-// overflows the window of a stream) makes net/http of Go 1.26 deadlock.
+// waiter sends requests through what may ignore their contexts: the wait for an OAuth2 token, and HTTP/2, where one
+// frame of a server (a WINDOW_UPDATE that overflows the window of a stream) makes net/http of Go 1.26 deadlock.
 type waiter struct {
 	before
 	abandoned Abandoned

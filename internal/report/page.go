@@ -133,9 +133,8 @@ func (p *page) paint(c color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
-// Explain writes why an endpoint is as it is, for a person who has five seconds: the
-// likeliest cause with its evidence and what to do, then the others with their evidence.
-// Errors are those of w.
+// Explain writes why an endpoint is as it is, for a person who has five seconds: the likeliest cause with its evidence
+// and what to do, then the others with their evidence. Errors are those of w.
 func Explain(w io.Writer, r *explain.Report, o Options) error {
 	p := newPage(o)
 	p.line("%s", p.stateLine(r))

@@ -1,5 +1,4 @@
-// Package report renders the results of probes, as text for people and as JSON
-// for programs. It measures nothing.
+// Package report renders the results of probes, as text for people and as JSON for programs. It measures nothing.
 package report
 
 import (
@@ -27,9 +26,8 @@ type Options struct {
 	Answer bool
 }
 
-// Text writes the results of one run for a person at a terminal: all of a single one, and
-// what pairs and bursts come to together. Without results, skip says why. Errors are those of
-// w.
+// Text writes the results of one run for a person at a terminal: all of a single one, and what pairs and bursts come to
+// together. Without results, skip says why. Errors are those of w.
 func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.Skip, o Options) error {
 	p := newPage(o)
 	switch len(results) {

@@ -104,9 +104,8 @@ func (s *Summary) Failed() int { return s.Probes() - s.outcomes[result.Success] 
 // Outcome is how many results had that outcome.
 func (s *Summary) Outcome(o result.Outcome) int { return s.outcomes[o] }
 
-// Text writes the summary as a table: for each latency the number of samples,
-// the extremes, and the median and the 99th percentile with bounds that each
-// hold with 95 % confidence, whatever the distribution. Errors are those of w.
+// Text writes the summary as a table: for each latency the number of samples, the extremes, and the median and the 99th
+// percentile with bounds that each hold with 95 % confidence, whatever the distribution. Errors are those of w.
 func (s *Summary) Text(w io.Writer, t result.Target, o Options) error {
 	p := newPage(o)
 	c := green

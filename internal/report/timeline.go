@@ -194,9 +194,8 @@ func (p *page) listStalls(events []result.Event, stalls []stall) {
 	}
 }
 
-// waterfall draws the phases below each other, under a title, each from where the one before
-// it ended. After a failure the time that belongs to no finished phase is the
-// last bar.
+// waterfall draws the phases below each other, under a title, each from where the one before it ended. After a failure
+// the time that belongs to no finished phase is the last bar.
 func (p *page) waterfall(title string, t *result.Timing, o result.Outcome) {
 	total := time.Duration(0)
 	for _, d := range t.Phases {

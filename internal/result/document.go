@@ -18,9 +18,8 @@ type Target struct {
 	Price *config.Price
 }
 
-// Cost returns what the tokens cost in US dollars, by the server's counts; false
-// where tokens have no price or were not counted. Prompt tokens that are not known
-// to come from the cache have the full price.
+// Cost returns what the tokens cost in US dollars, by the server's counts; false where tokens have no price or were not
+// counted. Prompt tokens that are not known to come from the cache have the full price.
 func (r *Result) Cost(price *config.Price) (usd float64, ok bool) {
 	t := &r.Tokens
 	if !price.PerToken() || t.Prompt < 0 {
@@ -29,9 +28,8 @@ func (r *Result) Cost(price *config.Price) (usd float64, ok bool) {
 	return price.At(r.Start).USD(t.Prompt, t.Cached, max(0, t.Output)), true
 }
 
-// Document is a result in JSON. What was not measured or not reported is left
-// out; names carry their unit. After a failure the durations are those until
-// then.
+// Document is a result in JSON. What was not measured or not reported is left out; names carry their unit. After a
+// failure the durations are those until then.
 type Document struct {
 	Time     time.Time `json:"time"`
 	Endpoint string    `json:"endpoint"`
@@ -113,8 +111,7 @@ type DocumentEvent struct {
 	Reasoning bool    `json:"reasoning,omitempty"`
 }
 
-// NewDocument returns the document of a result, which must not be changed
-// afterwards.
+// NewDocument returns the document of a result, which must not be changed afterwards.
 func NewDocument(t Target, r *Result) *Document {
 	d := &Document{
 		Time: r.Start.UTC(), Endpoint: t.Endpoint, URL: t.URL, Module: t.Module,
@@ -231,8 +228,7 @@ func InWords(d time.Duration) string {
 	return ThreeDigits(d.Seconds()) + " s"
 }
 
-// ThreeDigits renders v >= 0 with three significant digits, whole numbers in
-// full.
+// ThreeDigits renders v >= 0 with three significant digits, whole numbers in full.
 func ThreeDigits(v float64) string {
 	decimals := 0
 	switch {

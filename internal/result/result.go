@@ -1,5 +1,4 @@
-// Package result holds what a probe found: its outcome, its durations and counts, or
-// why a run measured nothing.
+// Package result holds what a probe found: its outcome, its durations and counts, or why a run measured nothing.
 package result
 
 import (
@@ -10,8 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// SeriesID identifies probes that belong together: those of one endpoint and module
-// that ask for the same.
+// SeriesID identifies probes that belong together: those of one endpoint and module that ask for the same.
 type SeriesID struct {
 	// Endpoint and Module are names of the configuration, Prefix the prefix policy. Records are
 	// of an endpoint, and name it beside.
@@ -25,8 +23,7 @@ type SeriesID struct {
 	Concurrency  string `json:"concurrency,omitempty"`
 }
 
-// Absent is the value of a duration that was not measured. Any negative
-// duration means the same.
+// Absent is the value of a duration that was not measured. Any negative duration means the same.
 const Absent time.Duration = -1
 
 // Clock names the clock that stamped what a probe received.
@@ -45,8 +42,7 @@ type TokenSource string
 
 const (
 	TokensFromUsage TokenSource = "usage" // the server's own count
-	// TokensFromEvents is the number of token-bearing events, used where the
-	// server reports no usage.
+	// TokensFromEvents is the number of token-bearing events, used where the server reports no usage.
 	TokensFromEvents TokenSource = "events"
 )
 
@@ -118,8 +114,7 @@ type Timing struct {
 	Phases   [NumPhases]time.Duration
 }
 
-// Setup returns how long the connection took to set up, with which Duration
-// begins; 0 on a kept connection.
+// Setup returns how long the connection took to set up, with which Duration begins; 0 on a kept connection.
 func (t *Timing) Setup() time.Duration {
 	return max(0, t.Phases[PhaseDNS]) + max(0, t.Phases[PhaseConnect]) + max(0, t.Phases[PhaseTLS])
 }
@@ -167,8 +162,7 @@ type Result struct {
 	PromptBytes int
 	// Answer is what the answer came to; the zero value where it is not looked at.
 	Answer Answer
-	// Call is when the call came that was asked for; the zero value where none was, and
-	// of one that is not valid.
+	// Call is when the call came that was asked for; the zero value where none was, and of one that is not valid.
 	Call Call
 	// Logprob is the score of the reference passage; no tokens without one.
 	Logprob Logprob
@@ -205,8 +199,7 @@ type Result struct {
 	Address netip.Addr
 	// Reused means that the connection had served an earlier probe.
 	Reused bool
-	// Inspected means that the answer was looked at for signs of corruption, and
-	// Integrity are those that it has.
+	// Inspected means that the answer was looked at for signs of corruption, and Integrity are those that it has.
 	Inspected bool
 	Integrity []Sign
 	// Buffered means that an answer of several tokens came in one burst: a proxy between held it back.
@@ -215,9 +208,8 @@ type Result struct {
 	// reason, which a success may where real servers of the protocol leave it out.
 	NoEndMarker bool
 	NoFinish    bool
-	// MoreEvents means that there were more token events than tokens, so that the
-	// first ones may be text of a gateway. Unless all that may be came at one moment, or
-	// at the pace of the rest, TTFT, TPOT and MaxGap are Absent.
+	// MoreEvents means that there were more token events than tokens, so that the first ones may be text of a gateway.
+	// Unless all that may be came at one moment, or at the pace of the rest, TTFT, TPOT and MaxGap are Absent.
 	MoreEvents bool
 	// MaxTokensIgnored means that the answer had more tokens than the server was allowed
 	// to generate, by more than what counts differ by.
@@ -248,18 +240,15 @@ type Answer struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Call is when a call of a function came, counted from the start of the request on a
-// ready connection.
+// Call is when a call of a function came, counted from the start of the request on a ready connection.
 type Call struct {
-	// FirstArgument is until the first piece of the arguments, Complete until the last
-	// piece of the last call.
+	// FirstArgument is until the first piece of the arguments, Complete until the last piece of the last call.
 	FirstArgument, Complete time.Duration
 }
 
 // Logprob is the score of a given text.
 type Logprob struct {
-	// Tokens is how many tokens were scored, Mean their mean log-probability in
-	// nats.
+	// Tokens is how many tokens were scored, Mean their mean log-probability in nats.
 	Tokens int     `json:"tokens"`
 	Mean   float64 `json:"mean"`
 }
@@ -268,13 +257,11 @@ type Logprob struct {
 type FirstToken struct {
 	// Text is the text of the first token, of any channel; bounded.
 	Text string
-	// Top are the likeliest first tokens, the likeliest first; nil where the reply has
-	// none.
+	// Top are the likeliest first tokens, the likeliest first; nil where the reply has none.
 	Top []api.TokenLogprob
 }
 
-// Affinity is by what a balancer can keep the turns of a conversation together. The
-// set is closed: it is a label value.
+// Affinity is by what a balancer can keep the turns of a conversation together. The set is closed: it is a label value.
 type Affinity string
 
 const (
@@ -291,8 +278,7 @@ type Turn struct {
 	Number int `json:"number"`
 	// Affinity is that of all turns of the conversation.
 	Affinity Affinity `json:"affinity"`
-	// Replica is the replica that answered, as the header of the reply names it;
-	// bounded, "" is not known.
+	// Replica is the replica that answered, as the header of the reply names it; bounded, "" is not known.
 	Replica string `json:"replica,omitempty"`
 }
 

@@ -3,11 +3,9 @@ package result
 import "time"
 
 const (
-	// mostTokens bounds the tokens of a stream that are believed: beyond it the arithmetic
-	// on deadlines would overflow.
+	// mostTokens bounds the tokens of a stream that are believed: beyond it the arithmetic on deadlines would overflow.
 	mostTokens = 1 << 20
-	// lateRead is the read lag past which events of one read are no evidence of when they
-	// came.
+	// lateRead is the read lag past which events of one read are no evidence of when they came.
 	lateRead = time.Millisecond
 	// mergedPart is the largest part of the events, one in so many, that may be merged in
 	// a stream whose events count as the server's.
@@ -20,9 +18,8 @@ type TokenSpan struct {
 	First, Last int
 	// Tokens is how many tokens came in it; 0 is no such part.
 	Tokens int
-	// FirstTokens is how many of them came with the first event, at least 1: by the
-	// server's running count, else, where events carry several tokens, by the event's share
-	// of the text.
+	// FirstTokens is how many of them came with the first event, at least 1: by the server's running count, else, where
+	// events carry several tokens, by the event's share of the text.
 	FirstTokens int
 }
 
@@ -40,8 +37,7 @@ type Deadlines struct {
 	Total, Missed int
 }
 
-// Fluidity returns the share of the deadlines that were met: the fluidity-index of Etalon
-// (arXiv 2407.07000).
+// Fluidity returns the share of the deadlines that were met: the fluidity-index of Etalon (arXiv 2407.07000).
 func (d Deadlines) Fluidity() float64 { return float64(d.Total-d.Missed) / float64(d.Total) }
 
 // Plus returns the deadlines of both.
@@ -49,16 +45,14 @@ func (d Deadlines) Plus(o Deadlines) Deadlines {
 	return Deadlines{d.Total + o.Total, d.Missed + o.Missed}
 }
 
-// Deadlines holds the tokens against their deadlines: the first is due ttft after the
-// request was sent, each further one tpot after the deadline of the one before, so that
-// what comes early is slack for what follows. A late token misses one deadline, and
-// one more for each tpot that it is overdue; those of the tokens after it count from its
-// arrival. Tokens whose event is not known are spread evenly over the events after the
-// first one. Both times must be positive.
+// Deadlines holds the tokens against their deadlines: the first is due ttft after the request was sent, each further
+// one tpot after the deadline of the one before, so that what comes early is slack for what follows. A late token
+// misses one deadline, and one more for each tpot that it is overdue; those of the tokens after it count from its
+// arrival. Tokens whose event is not known are spread evenly over the events after the first one. Both times must be
+// positive.
 //
-// It is not ok where it is not known which tokens came when: of streams that were
-// buffered, whose reasoning left no events, or of which the prober was late to read a token
-// that seems to be late.
+// It is not ok where it is not known which tokens came when: of streams that were buffered, whose reasoning left no
+// events, or of which the prober was late to read a token that seems to be late.
 func (r *Result) Deadlines(ttft, tpot time.Duration) (d Deadlines, ok bool) {
 	s := r.Decoded
 	if !s.known() || s.First > 0 || s.Last != len(r.Events)-1 || r.Timing.TTFT < 0 {
@@ -88,8 +82,7 @@ func (r *Result) Deadlines(ttft, tpot time.Duration) (d Deadlines, ok bool) {
 	return d, d.Total > 0
 }
 
-// tokensBefore returns how many tokens of a stream that is known as a whole came in its
-// first n events.
+// tokensBefore returns how many tokens of a stream that is known as a whole came in its first n events.
 func (r *Result) tokensBefore() func(n int) int {
 	running := make([]int, len(r.Events)+1)
 	for i := range r.Events {
@@ -114,10 +107,9 @@ func (r *Result) tokensBefore() func(n int) int {
 // together with later ones, so that it may have come earlier.
 func (e *Event) readLate() bool { return e.Merged && (e.ReadLag < 0 || e.ReadLag > lateRead) }
 
-// EventTokens returns how many tokens came after the first event, by the server's count,
-// and in how many events: with speculative decoding, tokens/events is how many tokens a
-// step of the model brings. Both are 0 where that is not known: of streams that were
-// buffered, without the server's count, with reasoning that left no events and nothing
+// EventTokens returns how many tokens came after the first event, by the server's count, and in how many events: with
+// speculative decoding, tokens/events is how many tokens a step of the model brings. Both are 0 where that is not
+// known: of streams that were buffered, without the server's count, with reasoning that left no events and nothing
 // after it, or with many merged events.
 func (r *Result) EventTokens() (tokens, events int) {
 	s := r.Decoded

@@ -14,17 +14,15 @@ const (
 	VerdictRefused     Verdict = "refused"    // an answer that declines to answer
 	VerdictRepetition  Verdict = "repetition" // an answer that runs in a loop
 
-	// VerdictValid is a call of the function that was asked for, or an answer in JSON, that
-	// meets the schema.
+	// VerdictValid is a call of the function that was asked for, or an answer in JSON, that meets the schema.
 	VerdictValid             Verdict = "valid"
 	VerdictBadJSON           Verdict = "bad_json"            // a call whose arguments are not JSON, or an answer that is not
 	VerdictBadSchema         Verdict = "bad_schema"          // JSON that does not meet the schema
 	VerdictWrongTool         Verdict = "wrong_tool"          // a call of a function by a name that was not offered
 	VerdictNoCall            Verdict = "no_call"             // an answer without a call
 	VerdictLeakedIntoContent Verdict = "leaked_into_content" // a call, or its markup, in the text of the answer
-	// VerdictTruncated is a call whose arguments end before their JSON does, or an answer
-	// that does, whatever the finish reason; or one that reached the limit of output
-	// tokens before either began.
+	// VerdictTruncated is a call whose arguments end before their JSON does, or an answer that does, whatever the
+	// finish reason; or one that reached the limit of output tokens before either began.
 	VerdictTruncated Verdict = "truncated"
 )
 
@@ -33,8 +31,7 @@ func Verdicts() []Verdict {
 	return append(AnswerVerdicts(), ToolCallVerdicts()...)
 }
 
-// AnswerVerdicts lists the verdicts on answers to questions and to prompts with an
-// expected answer.
+// AnswerVerdicts lists the verdicts on answers to questions and to prompts with an expected answer.
 func AnswerVerdicts() []Verdict {
 	return []Verdict{VerdictCorrect, VerdictWrong, VerdictWrongFormat, VerdictRefused, VerdictRepetition}
 }
@@ -60,8 +57,7 @@ const (
 	// SignScript is a letter or word in a script that neither the prompt has nor
 	// code and names are written in, such as Thai in an English answer.
 	SignScript Sign = "foreign_script"
-	// SignRepetition is a text that runs in a loop, or that says for the most part
-	// what it has said before.
+	// SignRepetition is a text that runs in a loop, or that says for the most part what it has said before.
 	SignRepetition Sign = "repetition"
 	// SignOneToken is a text of one word or character over and over to its end, but for a few at its start, which is
 	// how logits look that are no numbers: "!!!!!!" or " the the the". No model usually answers so.
@@ -73,8 +69,7 @@ const (
 	// piece of its vocabulary that was not decoded.
 	SignToken     Sign = "special_token"
 	SignReasoning Sign = "reasoning_tag" // a tag around reasoning, empty or not, in the text of the answer
-	// SignNoFinish is an answer that ended without a finish reason in a protocol that
-	// has one.
+	// SignNoFinish is an answer that ended without a finish reason in a protocol that has one.
 	SignNoFinish Sign = "no_finish_reason"
 )
 

@@ -55,9 +55,8 @@ func (l layer) unescaped() layer {
 	return layer{string(bytes), append(at, l.where(len(l.bytes)))}
 }
 
-// plain is a text without what quoting, escaping and splitting add to it: in
-// lower case, escapes decoded, without white space, the "+" for it in a URL, quotes,
-// backslashes, and characters that cannot be seen.
+// plain is a text without what quoting, escaping and splitting add to it: in lower case, escapes decoded, without white
+// space, the "+" for it in a URL, quotes, backslashes, and characters that cannot be seen.
 type plain struct {
 	runes      []rune
 	begin, end []int // where each rune is in the text, in bytes

@@ -1,10 +1,8 @@
-// Package safetext makes texts that others wrote safe to show in logs, labels,
-// pages and terminals: without the secrets that a server may quote, on one
-// line, printable, and bounded. Secrets are replaced before anything is cut or
-// quoted, since half a secret is still one.
+// Package safetext makes texts that others wrote safe to show in logs, labels, pages and terminals: without the secrets
+// that a server may quote, on one line, printable, and bounded. Secrets are replaced before anything is cut or quoted,
+// since half a secret is still one.
 //
-// A secret of at least six characters is found in these forms, as servers, libraries
-// and logs print them:
+// A secret of at least six characters is found in these forms, as servers, libraries and logs print them:
 //
 //   - whole, or a part of it: eight characters in a row (twelve where they are
 //     letters alone), its beginning or its end; four characters of its beginning
@@ -16,8 +14,7 @@
 //   - in hexadecimal, with or without separators and 0x
 //   - as a list of its bytes, decimal or hexadecimal
 //
-// The last three may be escaped in turn. Base32, octal, quoted-printable and base64 of
-// base64 are not found.
+// The last three may be escaped in turn. Base32, octal, quoted-printable and base64 of base64 are not found.
 package safetext
 
 import (
@@ -33,9 +30,8 @@ import (
 // ellipsis marks where a text was cut.
 const ellipsis = "..."
 
-// Line returns a text as one line of printable characters: every run of others,
-// line breaks, control and invisible formatting characters among them, becomes
-// one space, and bytes that are no UTF-8 become U+FFFD. A text of more than
+// Line returns a text as one line of printable characters: every run of others, line breaks, control and invisible
+// formatting characters among them, becomes one space, and bytes that are no UTF-8 become U+FFFD. A text of more than
 // limit bytes is cut between characters and ends with "...".
 func Line(text string, limit int) string {
 	var b strings.Builder

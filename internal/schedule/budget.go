@@ -22,9 +22,8 @@ const (
 	tokenStep, usdStep = time.Minute, 15 * time.Minute
 )
 
-// Budget limits what runs may spend: tokens in any hour, money in any 24 hours.
-// It begins empty, or with what Restore takes from an earlier process. It is safe for
-// concurrent use.
+// Budget limits what runs may spend: tokens in any hour, money in any 24 hours. It begins empty, or with what Restore
+// takes from an earlier process. It is safe for concurrent use.
 type Budget struct {
 	// elapsed is the time since 1970 when the budget began and, from then on, of a clock that no one sets.
 	elapsed func() time.Duration
@@ -54,9 +53,8 @@ func (b *Budget) Limit(tokensPerHour int, usdPerDay float64) {
 	b.tokensPerHour, b.usdPerDay = tokensPerHour, usdPerDay
 }
 
-// Reserve sets aside what a run may cost at most. It returns false, and sets
-// nothing aside, where that could exceed a limit. What was reserved must be
-// settled.
+// Reserve sets aside what a run may cost at most. It returns false, and sets nothing aside, where that could exceed a
+// limit. What was reserved must be settled.
 func (b *Budget) Reserve(most Cost) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -200,10 +200,9 @@ func (j *job) learn(f finished, now int64) {
 	}
 }
 
-// countTimeout gives a server that let two runs in a row time out a pause as long
-// as the run, so that it is asked for at most half of the time: it may still work
-// on requests that were given up. The first one has no pause, as an outage is to
-// be known soon, and none is longer than two intervals, as its end is too.
+// countTimeout gives a server that let two runs in a row time out a pause as long as the run, so that it is asked for
+// at most half of the time: it may still work on requests that were given up. The first one has no pause, as an outage
+// is to be known soon, and none is longer than two intervals, as its end is too.
 func (j *job) countTimeout(timedOut bool, now int64) {
 	if !timedOut {
 		j.timeouts = 0
@@ -215,9 +214,8 @@ func (j *job) countTimeout(timedOut bool, now int64) {
 	}
 }
 
-// roomToConfirm reports whether a confirmation that begins then and takes as long
-// as the failed run ends well before the next grid point, which else does its
-// work.
+// roomToConfirm reports whether a confirmation that begins then and takes as long as the failed run ends well before
+// the next grid point, which else does its work.
 func (j *job) roomToConfirm(at int64) bool {
 	return j.next-at-j.lasted > int64(minConfirmGap)
 }

@@ -1,6 +1,5 @@
-// Package schedule decides when each job runs: on a grid of its own interval,
-// never twice at once, within limits, sooner after a failure and later where
-// the other side asks for a pause. It does not know what a job does.
+// Package schedule decides when each job runs: on a grid of its own interval, never twice at once, within limits,
+// sooner after a failure and later where the other side asks for a pause. It does not know what a job does.
 package schedule
 
 import (
@@ -30,15 +29,13 @@ type Job struct {
 	Key string
 	// Host is what Options.InFlightPerHost counts by.
 	Host string
-	// Group names the jobs that ask the same server; "" is a group of its own.
-	// After a run timed out beside another one of its group, those of the group
-	// run one at a time for an hour.
+	// Group names the jobs that ask the same server; "" is a group of its own. After a run timed out beside another one
+	// of its group, those of the group run one at a time for an hour.
 	Group string
 	// Interval is the time between two points of the grid; it must be positive.
 	Interval time.Duration
-	// Run does the job once. It must return soon after ctx ends: by ErrOvertaken,
-	// or context.Canceled as its job or the Scheduler goes. A panic is logged and
-	// counts as a failure.
+	// Run does the job once. It must return soon after ctx ends: by ErrOvertaken, or context.Canceled as its job or the
+	// Scheduler goes. A panic is logged and counts as a failure.
 	Run func(ctx context.Context, r Run) Report
 	// Skipped is called for each grid point without a run, one after the other, on a
 	// goroutine of the job's own, also after Run of the Scheduler has returned; it
@@ -58,9 +55,8 @@ type Run struct {
 type Report struct {
 	// Failed asks for a confirmation, when the run before had not failed.
 	Failed bool
-	// TimedOut reports that the other side did not answer in time. Jobs whose
-	// last run timed out get at most half of the places that the limits allow,
-	// and a pause after the second such run in a row.
+	// TimedOut reports that the other side did not answer in time. Jobs whose last run timed out get at most half of
+	// the places that the limits allow, and a pause after the second such run in a row.
 	TimedOut bool
 	// Skipped means that nothing was done, so that the outcome of the run before still holds.
 	Skipped bool
@@ -117,11 +113,9 @@ func New(o Options) *Scheduler {
 	}
 }
 
-// Update replaces the set of jobs. A job that keeps its Key and Interval keeps
-// its place on the grid, its pause and its run in flight; another Interval
-// gives it a new grid. A run of a job that is gone is canceled. A new job
-// starts at its first grid point. Update does not wait for any of this, and
-// may be called before Run.
+// Update replaces the set of jobs. A job that keeps its Key and Interval keeps its place on the grid, its pause and its
+// run in flight; another Interval gives it a new grid. A run of a job that is gone is canceled. A new job starts at its
+// first grid point. Update does not wait for any of this, and may be called before Run.
 func (s *Scheduler) Update(jobs []Job) {
 	s.update.Store(&jobs)
 	s.wakeUp()
@@ -287,9 +281,8 @@ func (s *Scheduler) now() int64 {
 	return now
 }
 
-// maxDrift is how far the wall clock may move against the monotonic one
-// between two looks before it counts as a step. Less is slewing, which the
-// grid follows without harm.
+// maxDrift is how far the wall clock may move against the monotonic one between two looks before it counts as a step.
+// Less is slewing, which the grid follows without harm.
 const maxDrift = time.Second
 
 // clock is the wall clock, in nanoseconds since 1970, that separates its

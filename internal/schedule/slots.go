@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// slots decides which starts may run. A start takes a place of its host first and
-// waits at the host when there is none; with it, it waits in a line for a place
-// in flight. So each place goes to the start that came first, and a host whose
+// slots decides which starts may run. A start takes a place of its host first and waits at the host when there is none;
+// with it, it waits in a line for a place in flight. So each place goes to the start that came first, and a host whose
 // places are used up holds back only its own jobs.
 //
-// Starts of jobs whose last run timed out hold a place for long, and get at most
-// half of the places: at each host, and in flight. They wait apart, so that
-// servers that hang do not hold up the others.
+// Starts of jobs whose last run timed out hold a place for long, and get at most half of the places: at each host, and
+// in flight. They wait apart, so that servers that hang do not hold up the others.
 type slots struct {
 	limits
 

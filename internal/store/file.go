@@ -190,9 +190,8 @@ func (s *Store) replace(p *pace) error {
 	return nil
 }
 
-// append writes parts at the end of the file. After an error, what was begun is cut off;
-// where that fails, or the file is no longer the one that was written, it is rewritten
-// the next time.
+// append writes parts at the end of the file. After an error, what was begun is cut off; where that fails, or the file
+// is no longer the one that was written, it is rewritten the next time.
 func (s *Store) append(parts []*part, p *pace) error {
 	name := s.path()
 	end := s.file.end

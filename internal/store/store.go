@@ -1,15 +1,12 @@
-// Package store keeps on disk what survives a restart of the exporter. It knows
-// files, not what is in them: who owns a state gives it as records and takes the
-// records back.
+// Package store keeps on disk what survives a restart of the exporter. It knows files, not what is in them: who owns a
+// state gives it as records and takes the records back.
 //
-// The state is one file of sections, each a part of the state: a header and a line of JSON
-// for each record, compressed by zstd with its checksum. A save appends a section for
-// each part that has changed, which takes the place of the ones before; once they are
-// half of the file, it is rewritten beside the old one, and put in its place. An
-// embedded database would write less where little changes, but nearly all of the state
-// changes with every round of probes, nothing is looked up in it, and losing what is
-// newer than the latest save is harmless. A section is whole or it does not count, and
-// there is nothing to repair. zstdcat shows the file.
+// The state is one file of sections, each a part of the state: a header and a line of JSON for each record, compressed
+// by zstd with its checksum. A save appends a section for each part that has changed, which takes the place of the ones
+// before; once they are half of the file, it is rewritten beside the old one, and put in its place. An embedded
+// database would write less where little changes, but nearly all of the state changes with every round of probes,
+// nothing is looked up in it, and losing what is newer than the latest save is harmless. A section is whole or it does
+// not count, and there is nothing to repair. zstdcat shows the file.
 //
 // The state is worth less than the exporter: nothing here stops it from starting,
 // and no probe and no scrape waits for a file.
@@ -101,9 +98,8 @@ type Stats struct {
 	Failures uint64
 }
 
-// Open takes a directory and loads what is there. What is wrong with either is
-// logged: without a directory it returns nil, and a file that cannot be used is
-// moved aside and replaced.
+// Open takes a directory and loads what is there. What is wrong with either is logged: without a directory it returns
+// nil, and a file that cannot be used is moved aside and replaced.
 func Open(o Options) *Store {
 	o.Logger = o.Logger.With("dir", o.Dir)
 	s := &Store{Options: o, create: create, extend: extend, saving: make(chan struct{}, 1)}

@@ -13,9 +13,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
-// guard answers only requests to a name of the exporter: a page that a browser
-// loaded from another site could resolve its own name to the exporter's address
-// (DNS rebinding), and then do what the exporter's own pages may do.
+// guard answers only requests to a name of the exporter: a page that a browser loaded from another site could resolve
+// its own name to the exporter's address (DNS rebinding), and then do what the exporter's own pages may do.
 type guard struct {
 	next    http.Handler
 	metrics string // path of the metrics
@@ -83,9 +82,8 @@ func hostNames(hosts []string) []string {
 	return names
 }
 
-// fromBrowser reports whether a browser may have sent the request. Over plain HTTP it does
-// not say which site caused it, so that none is known to be the user's own. A page can remove
-// some of these headers, but not all of them.
+// fromBrowser reports whether a browser may have sent the request. Over plain HTTP it does not say which site caused
+// it, so that none is known to be the user's own. A page can remove some of these headers, but not all of them.
 func fromBrowser(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "Sec-") {
@@ -102,9 +100,8 @@ func fromBrowser(h http.Header) bool {
 		strings.Contains(accept, "text/html") || strings.Contains(accept, "image/")
 }
 
-// securityHeaders are on every answer. The pages bring all they need along, so
-// a browser may load nothing from elsewhere and run nothing that is inside a
-// page; and no page of another site may read or embed an answer.
+// securityHeaders are on every answer. The pages bring all they need along, so a browser may load nothing from
+// elsewhere and run nothing that is inside a page; and no page of another site may read or embed an answer.
 func securityHeaders() map[string]string {
 	return map[string]string{
 		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; " +
@@ -151,9 +148,8 @@ func (s slots) acquire(ctx context.Context, limit time.Duration) error {
 
 func (s slots) release() { <-s }
 
-// canceled refuses a request that ends early. Mostly its client is gone and
-// sees nothing of it; at the end of the program it must not take an empty
-// answer for a good one.
+// canceled refuses a request that ends early. Mostly its client is gone and sees nothing of it; at the end of the
+// program it must not take an empty answer for a good one.
 func canceled() *fleet.Refusal {
 	return &fleet.Refusal{Busy: true, Reason: "the request was canceled, or the exporter is shutting down"}
 }

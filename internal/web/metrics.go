@@ -164,9 +164,8 @@ const (
 	heldPiece = 16 << 10
 )
 
-// heldPages bounds the memory of pages whose clients read slowly. When there are
-// too many, those that are held longest are given up: a new client never waits
-// for an old one.
+// heldPages bounds the memory of pages whose clients read slowly. When there are too many, those that are held longest
+// are given up: a new client never waits for an old one.
 type heldPages struct {
 	limit int
 

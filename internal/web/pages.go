@@ -64,8 +64,7 @@ func (s *shell) page(name string) http.Handler {
 	})
 }
 
-// assets are the files of the status page: page.html is the frame of every
-// page, the others are served as they are.
+// assets are the files of the status page: page.html is the frame of every page, the others are served as they are.
 //
 //go:embed assets
 var assets embed.FS
@@ -96,9 +95,8 @@ func assetRoutes() ([]route, error) {
 	return routes, nil
 }
 
-// serveAsset answers with a file of that content, which it does not keep: the file is
-// part of the program. A browser may keep it and has to ask whether it is still the same,
-// because a new version has the same name.
+// serveAsset answers with a file of that content, which it does not keep: the file is part of the program. A browser
+// may keep it and has to ask whether it is still the same, because a new version has the same name.
 func serveAsset(files fs.FS, name string, content []byte) http.Handler {
 	sum := sha256.Sum256(content)
 	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the compression changes the bytes

@@ -36,15 +36,13 @@ const (
 
 // Prober probes once, for the page /probe.
 type Prober interface {
-	// Probe probes once, whatever comes out, and ends at the latest with ctx.
-	// An error means that it did not probe; a *fleet.Refusal says what is wrong with
-	// the request.
+	// Probe probes once, whatever comes out, and ends at the latest with ctx. An error means that it did not probe; a
+	// *fleet.Refusal says what is wrong with the request.
 	Probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error)
 }
 
-// probeHandler answers /probe?target=&module=&api=&model=&debug=true. A probe
-// costs money: to a browser, which any page can make send a GET, the answer is a
-// page that asks first, with a form that sends a POST.
+// probeHandler answers /probe?target=&module=&api=&model=&debug=true. A probe costs money: to a browser, which any page
+// can make send a GET, the answer is a page that asks first, with a form that sends a POST.
 type probeHandler struct {
 	*Options
 	slots slots

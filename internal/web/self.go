@@ -41,9 +41,8 @@ type selfPage struct {
 	Metrics []selfMetric `json:"metrics"`
 }
 
-// selfMetric is one series of the exporter about itself. A histogram or summary
-// has Count, Mean and P99Bound, the others a Value; what is not known, or not a
-// finite number, is left out.
+// selfMetric is one series of the exporter about itself. A histogram or summary has Count, Mean and P99Bound, the
+// others a Value; what is not known, or not a finite number, is left out.
 type selfMetric struct {
 	Name   string            `json:"name"`
 	Help   string            `json:"help"`

@@ -15,9 +15,8 @@ type Verdict struct {
 	Endpoint string `json:"endpoint"`
 	// OK reports that the state is up, or one that the request allows.
 	OK bool `json:"ok"`
-	// State is the state without regard to a mute, which silences alerts and does not
-	// make an endpoint better or worse. Since is when it began, in seconds since 1970;
-	// absent while it is waiting.
+	// State is the state without regard to a mute, which silences alerts and does not make an endpoint better or worse.
+	// Since is when it began, in seconds since 1970; absent while it is waiting.
 	State health.State `json:"state"`
 	Since float64      `json:"since,omitempty"`
 	// Muted reports that a mute is in force.

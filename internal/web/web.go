@@ -29,8 +29,7 @@ type Options struct {
 	// Hosts are names by which clients may address the exporter, beside addresses and
 	// names that the public DNS does not have. With a port, that is ignored.
 	Hosts []string
-	// Metrics are the metrics, Formats those that they can be written in, by
-	// preference, and Scrapes observes scrapes.
+	// Metrics are the metrics, Formats those that they can be written in, by preference, and Scrapes observes scrapes.
 	Metrics Exposition
 	Formats []expfmt.Format
 	Scrapes ScrapeObserver

@@ -22,14 +22,11 @@ type Kind struct {
 	// Tokens returns how many tokens a prompt has at most, given what counts those of a text;
 	// nil of prompts that are made to length.
 	Tokens func(m *config.Module, count func(text string) int) int
-	// Texts is a workload for endpoints that embed or rank, and Answers one for those that
-	// generate.
+	// Texts is a workload for endpoints that embed or rank, and Answers one for those that generate.
 	Texts, Answers bool
-	// Scores is a workload that has a text scored instead of an answer, Calls one that asks
-	// for calls of tools.
+	// Scores is a workload that has a text scored instead of an answer, Calls one that asks for calls of tools.
 	Scores, Calls bool
-	// Has reports whether a protocol that generates can be asked, and What says what it
-	// lacks if not; nil is any.
+	// Has reports whether a protocol that generates can be asked, and What says what it lacks if not; nil is any.
 	Has  func(p api.Protocol) bool
 	What string
 }
@@ -46,9 +43,8 @@ func Short(*config.Module, func(string) int) int { return ShortPrompt }
 
 // Source makes the questions of a module, one after the other.
 type Source interface {
-	// Next returns the next question, of so many texts where an endpoint embeds
-	// or ranks and of one elsewhere. context is how many tokens the model has
-	// room for, 0 where that is not known.
+	// Next returns the next question, of so many texts where an endpoint embeds or ranks and of one elsewhere. context
+	// is how many tokens the model has room for, 0 where that is not known.
 	Next(texts, context int) Question
 }
 
@@ -63,8 +59,7 @@ type Question struct {
 	// to have; 0 where it was not made to length.
 	Length, Wanted int
 	Later          int // how many tokens the later turns of a conversation add at most
-	// Output caps the answer in tokens; exact asks for one of that length, where
-	// the server can.
+	// Output caps the answer in tokens; exact asks for one of that length, where the server can.
 	Output int
 	Exact  bool
 	// ID identifies the prompt in Answer; "" where it is made to length.
@@ -72,8 +67,7 @@ type Question struct {
 	Scripts Scripts // those of the texts or messages
 	// First takes the first token of a good answer; nil where it is not watched.
 	First func(*result.FirstToken)
-	// Judge says what an answer is worth, and why it is not right; nil where
-	// nothing is expected.
+	// Judge says what an answer is worth, and why it is not right; nil where nothing is expected.
 	Judge func(Answer) (result.Verdict, string)
 	// Tool is a function to call, schema what the answer is to follow; nil is none.
 	Tool   *api.Tool
@@ -115,31 +109,26 @@ type Round struct {
 // Answer is an answer to be judged.
 type Answer struct {
 	Text string // what a user sees of it
-	// Finish is its finish reason in the closed set of api.FinishReasons; "" is
-	// not known.
+	// Finish is its finish reason in the closed set of api.FinishReasons; "" is not known.
 	Finish string
-	// Calls are the calls of functions in it, and Reasoning what came before it;
-	// empty where nobody asks for calls.
+	// Calls are the calls of functions in it, and Reasoning what came before it; empty where nobody asks for calls.
 	Calls     []Call
 	Reasoning string
 }
 
 // Call is a call of a function, put together from its pieces.
 type Call struct {
-	// Name is the name of the function, Arguments the text of its arguments, which
-	// should be a JSON object.
+	// Name is the name of the function, Arguments the text of its arguments, which should be a JSON object.
 	Name, Arguments string
 }
 
 const (
-	// maxCalls and maxCallBytes bound what is kept of the calls of one reply. What is
-	// past them is dropped.
+	// maxCalls and maxCallBytes bound what is kept of the calls of one reply. What is past them is dropped.
 	maxCalls     = 16
 	maxCallBytes = 64 << 10
 )
 
-// Calls puts the calls of one reply together from the pieces of its frames. The
-// zero value is ready to use.
+// Calls puts the calls of one reply together from the pieces of its frames. The zero value is ready to use.
 type Calls struct {
 	indexes []int
 	calls   []Call
@@ -183,8 +172,7 @@ func Hash(text string) string {
 // where there is one length.
 type Length = config.WeightedLength
 
-// Draw returns the tokens of one of the lengths, at random by weight. There is
-// one at least; one alone takes no rng.
+// Draw returns the tokens of one of the lengths, at random by weight. There is one at least; one alone takes no rng.
 func Draw(lengths []Length, rng *rand.Rand) int {
 	if len(lengths) == 1 {
 		return lengths[0].Tokens

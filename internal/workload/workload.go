@@ -24,9 +24,8 @@ type Workload struct {
 	Metrics  func() []Metric // the families of its findings, in the order of the documentation
 }
 
-// Estimate draws conclusions from the results of one endpoint, module and model. A
-// statement that the results do not support is not made. Its methods are called one after
-// the other.
+// Estimate draws conclusions from the results of one endpoint, module and model. A statement that the results do not
+// support is not made. Its methods are called one after the other.
 type Estimate interface {
 	// Observe adds the results of one run.
 	Observe(results []*result.Result, now time.Time)
@@ -49,9 +48,8 @@ type Learned struct {
 	Restore func(data []byte) error
 }
 
-// Finding is what results show together. It is never changed once made. In JSON it is an
-// object, whose fields are those of one object with those of the other findings, as the API
-// has it. What is not known is absent.
+// Finding is what results show together. It is never changed once made. In JSON it is an object, whose fields are those
+// of one object with those of the other findings, as the API has it. What is not known is absent.
 type Finding interface {
 	// Figures are what a terminal and the page of the endpoint show of it.
 	Figures() []Figure
@@ -137,8 +135,7 @@ func Unix(t time.Time) float64 {
 	return float64(t.UnixNano()) / 1e9
 }
 
-// Interval is an estimate with the bounds that it lies between with 95 %
-// confidence.
+// Interval is an estimate with the bounds that it lies between with 95 % confidence.
 type Interval struct {
 	Value float64 `json:"estimate"`
 	Lower float64 `json:"lower"`
@@ -161,8 +158,7 @@ func (i *Interval) Figure(label, unit string, render func(float64) string, note 
 	return Figure{Label: label, Value: render(i.Value) + unit, Note: "(" + render(i.Lower) + " to " + render(i.Upper) + ")" + note}
 }
 
-// Findings are what the results of one endpoint and module show together. They are never
-// changed once made.
+// Findings are what the results of one endpoint and module show together. They are never changed once made.
 type Findings struct {
 	Model string    // the model that they are about; "" is not known
 	All   []Finding // in the order of the workloads, nil for those with nothing to say

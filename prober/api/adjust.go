@@ -12,11 +12,9 @@ import (
 // Adjustment says how the request bodies for one endpoint differ from those of its protocol: the cap is
 // renamed, then keys are omitted, then others come. The zero value changes nothing.
 type Adjustment struct {
-	// MaxTokensField is the new name of the key that caps the answer; "" keeps
-	// the protocol's own.
+	// MaxTokensField is the new name of the key that caps the answer; "" keeps the protocol's own.
 	MaxTokensField string
-	// Omit names keys to leave out, nested ones with dots. A key that a body
-	// does not have is no error.
+	// Omit names keys to leave out, nested ones with dots. A key that a body does not have is no error.
 	Omit []string
 	// Extra is merged into the body: objects key by key, while any other value
 	// replaces what is there. It must be representable in JSON.
@@ -110,8 +108,7 @@ func (f fields) edit(path string, change func(f fields, i int) (fields, error)) 
 	return f, err
 }
 
-// merged adds extra: objects on both sides key by key, while any other value
-// replaces what is there.
+// merged adds extra: objects on both sides key by key, while any other value replaces what is there.
 func (f fields) merged(extra map[string]any) fields {
 	f = f.present()
 	for _, key := range slices.Sorted(maps.Keys(extra)) {

@@ -72,8 +72,7 @@ func (a *anthropicReader) read(event string, v *fastjson.Value, d *Delta) {
 	d.Summary = a.summarizes && len(d.Reasoning) > 0
 }
 
-// readBlock reads a content block or a delta of one. A signature of thinking
-// is no token.
+// readBlock reads a content block or a delta of one. A signature of thinking is no token.
 func readBlock(block *fastjson.Value, d *Delta) {
 	d.Text = block.GetStringBytes("text")
 	d.Reasoning = block.GetStringBytes("thinking")
@@ -83,8 +82,7 @@ func readBlock(block *fastjson.Value, d *Delta) {
 	}
 }
 
-// readCall reads a block that calls a function. Its input is empty at first, but
-// for servers that stream none of it.
+// readCall reads a block that calls a function. Its input is empty at first, but for servers that stream none of it.
 func (a *anthropicReader) readCall(index int, block *fastjson.Value, d *Delta) {
 	if string(block.GetStringBytes("type")) != "tool_use" {
 		return

@@ -1,6 +1,5 @@
-// Package api knows the wire protocols of inference endpoints: each
-// builds a request and decodes one frame of the reply into a
-// Delta. It keeps no time and opens no connection.
+// Package api knows the wire protocols of inference endpoints: each builds a request and decodes one frame of the reply
+// into a Delta. It keeps no time and opens no connection.
 package api
 
 import (
@@ -101,9 +100,8 @@ type Protocol struct {
 	// NoEndMarker means that a good reply ends by the end of its body, after its finish reason. EndOfBody
 	// means that it may end with neither a finish reason nor an end marker, by the end of its body alone.
 	NoEndMarker, EndOfBody bool
-	// FinishOptional means that a good reply may lack a finish reason where it has
-	// the end marker, as real servers of the protocol leave it out. Otherwise a
-	// reply without a finish reason was cut, whatever else ends it.
+	// FinishOptional means that a good reply may lack a finish reason where it has the end marker, as real servers of
+	// the protocol leave it out. Otherwise a reply without a finish reason was cut, whatever else ends it.
 	FinishOptional bool
 	// Models says how to ask for the models; nil where the server has no list
 	// that is free of charge, so that the model must be configured.
@@ -127,12 +125,10 @@ type ModelList struct {
 	Parse func(body []byte) ([]ModelInfo, error)
 }
 
-// Decoder decodes the frames of one reply in order. It is not safe for
-// concurrent use.
+// Decoder decodes the frames of one reply in order. It is not safe for concurrent use.
 type Decoder interface {
-	// Decode reads one frame, with its SSE event name if any, into d, which it overwrites and whose slices are
-	// valid until the next call. An error (ErrProtocol) is a frame of no such protocol; the server's own is
-	// Delta.Err.
+	// Decode reads one frame, with its SSE event name if any, into d, which it overwrites and whose slices are valid
+	// until the next call. An error (ErrProtocol) is a frame of no such protocol; the server's own is Delta.Err.
 	Decode(event string, data []byte, d *Delta) error
 }
 

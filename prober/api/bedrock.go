@@ -17,9 +17,8 @@ const (
 	errorFrame     = "error:"
 )
 
-// bedrock is ConverseStream of Amazon Bedrock, POST
-// /model/{model}/converse-stream. The request has no temperature, as some of
-// the models refuse it.
+// bedrock is ConverseStream of Amazon Bedrock, POST /model/{model}/converse-stream. The request has no temperature, as
+// some of the models refuse it.
 func bedrock() Protocol {
 	return Protocol{
 		Name: "bedrock", Hosted: true, Operation: OperationChat, Kind: Generation, Framing: stream.EventStream,
@@ -50,8 +49,7 @@ func bedrockBody(p Params) fields {
 	}
 }
 
-// bedrockURL puts the model into the path, escaped as the AWS SDKs do: names
-// have colons and, being ARNs, slashes.
+// bedrockURL puts the model into the path, escaped as the AWS SDKs do: names have colons and, being ARNs, slashes.
 func bedrockURL(base *url.URL, model string) *url.URL {
 	root := rootOf(base)
 	if strings.HasSuffix(root, conversePath) {
@@ -80,8 +78,7 @@ type bedrockReader struct {
 	stopped, counted bool // messageStop came, metadata did
 }
 
-// read implements reader. The usage comes after the stop reason, in the
-// last event; some gateways send it before.
+// read implements reader. The usage comes after the stop reason, in the last event; some gateways send it before.
 func (b *bedrockReader) read(event string, v *fastjson.Value, d *Delta) {
 	delta := v.Get("delta")
 	d.Text = delta.GetStringBytes("text")
@@ -100,8 +97,7 @@ func (b *bedrockReader) read(event string, v *fastjson.Value, d *Delta) {
 	d.Done = b.stopped && b.counted
 }
 
-// readUsage reads the token counts. inputTokens leaves out what was read from
-// the cache and written to it.
+// readUsage reads the token counts. inputTokens leaves out what was read from the cache and written to it.
 func (b *bedrockReader) readUsage(usage *fastjson.Value, d *Delta) {
 	read, written := count(usage.Get("cacheReadInputTokens")), count(usage.Get("cacheWriteInputTokens"))
 	b.setUsage(d, Usage{

@@ -26,8 +26,7 @@ var protocols = sync.OnceValue(func() []Protocol {
 // All lists the protocols in the order of the documentation. They must not be changed.
 func All() []Protocol { return slices.Clone(protocols()) }
 
-// Lookup returns the protocol of that name, which must not be changed; an empty one and false
-// where there is none.
+// Lookup returns the protocol of that name, which must not be changed; an empty one and false where there is none.
 func Lookup(name string) (*Protocol, bool) {
 	all := protocols()
 	i := slices.IndexFunc(all, func(p Protocol) bool { return p.Name == name })
@@ -87,8 +86,7 @@ type Engine struct {
 	ExactLength bool `yaml:"exact_length"`
 }
 
-// LookupEngine returns the engine of that name; the zero value for a name that is
-// not known.
+// LookupEngine returns the engine of that name; the zero value for a name that is not known.
 func LookupEngine(name string) Engine {
 	for _, e := range catalogue().Engines {
 		if e.Name == name {
@@ -98,8 +96,7 @@ func LookupEngine(name string) Engine {
 	return Engine{}
 }
 
-// EngineOf returns the name of the engine that a list of models names by its
-// owners; "" where it names none or several.
+// EngineOf returns the name of the engine that a list of models names by its owners; "" where it names none or several.
 func EngineOf(models []ModelInfo) (name string) {
 	all := catalogue().Engines
 	for _, m := range models {

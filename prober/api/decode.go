@@ -101,12 +101,10 @@ func eventType(v *fastjson.Value, event string) []byte {
 }
 
 const (
-	// checkedSize is the length of a JSON text from which on it is checked
-	// before it is parsed.
+	// checkedSize is the length of a JSON text from which on it is checked before it is parsed.
 	checkedSize = 16 << 10
-	// maxValues is how many values a checked text may hold, and bytesPerValue
-	// how long they are at least on average: lists of token ids, which are the
-	// densest of real replies, have five bytes for each.
+	// maxValues is how many values a checked text may hold, and bytesPerValue how long they are at least on average:
+	// lists of token ids, which are the densest of real replies, have five bytes for each.
 	maxValues     = 100_000
 	bytesPerValue = 3
 	maxCount      = 100_000_000    // the largest believable count of tokens
@@ -160,8 +158,7 @@ func count(v *fastjson.Value) int {
 	return int(f)
 }
 
-// countAt returns the first count of tokens at one of the places in v, each a key or, with
-// dots, keys one in the other.
+// countAt returns the first count of tokens at one of the places in v, each a key or, with dots, keys one in the other.
 func countAt(v *fastjson.Value, places ...string) int {
 	for _, place := range places {
 		if place == "" {
@@ -219,8 +216,7 @@ func nameIn(v *fastjson.Value) []byte {
 	return nil
 }
 
-// onceName reads a name from the first frame that has it. Most servers repeat it in
-// every frame.
+// onceName reads a name from the first frame that has it. Most servers repeat it in every frame.
 type onceName bool
 
 // read returns the name under the keys; nil where it was read before.
@@ -244,9 +240,8 @@ func (p *parts) reset() {
 	p.text, p.reasoning, p.tool = p.text[:0], p.reasoning[:0], p.tool[:0]
 }
 
-// add adds a content: a text, a part, or a list of these. A part of type thinking (Mistral) or reasoning is
-// reasoning, as a text or as a list of parts itself; of others the text counts: one without (references, an
-// image) is no token.
+// add adds a content: a text, a part, or a list of these. A part of type thinking (Mistral) or reasoning is reasoning,
+// as a text or as a list of parts itself; of others the text counts: one without (references, an image) is no token.
 func (p *parts) add(content *fastjson.Value) {
 	if content == nil {
 		return
@@ -275,8 +270,7 @@ func (p *parts) addReasoning(contents ...*fastjson.Value) {
 	p.reasoning = append(inner.text, inner.reasoning...)
 }
 
-// addCall adds the name and the arguments of a function call, or the input of a
-// call of a custom tool.
+// addCall adds the name and the arguments of a function call, or the input of a call of a custom tool.
 func (p *parts) addCall(call *fastjson.Value) {
 	p.tool = append(p.tool, call.GetStringBytes("name")...)
 	p.tool = append(p.tool, call.GetStringBytes("arguments")...)
@@ -341,8 +335,7 @@ func finishWord(reason []byte) string {
 	return "other"
 }
 
-// finishReason maps a finish reason in JSON: absent, null, false and what is
-// empty are none.
+// finishReason maps a finish reason in JSON: absent, null, false and what is empty are none.
 func finishReason(v *fastjson.Value) string {
 	switch {
 	case v != nil && v.Type() == fastjson.TypeString:

@@ -293,9 +293,8 @@ type ValueDecoder interface {
 	KeepValues()
 }
 
-// inOrder returns what items hold in the order of the inputs: that of their indexes
-// or, where no item has an index and none needs one, that of the items; nil where the
-// indexes are no permutation.
+// inOrder returns what items hold in the order of the inputs: that of their indexes or, where no item has an index and
+// none needs one, that of the items; nil where the indexes are no permutation.
 func inOrder[T any](held []T, items []*fastjson.Value, indexed bool) []T {
 	if len(held) == 0 || len(held) != len(items) {
 		return nil

@@ -34,8 +34,7 @@ func ParseHTTPError(status int, body []byte) *ServerError {
 	return e
 }
 
-// ParseError reads a body that is bare JSON where a stream was due; nil is a
-// body that reports no error.
+// ParseError reads a body that is bare JSON where a stream was due; nil is a body that reports no error.
 func ParseError(body []byte) *ServerError {
 	var p fastjson.Parser
 	v, err := parseJSON(&p, body)
@@ -90,8 +89,7 @@ func errorIn(v *fastjson.Value) *ServerError {
 	return nil
 }
 
-// isSet reports whether the value of an error field is an error: some servers
-// send the field always, empty.
+// isSet reports whether the value of an error field is an error: some servers send the field always, empty.
 func isSet(v *fastjson.Value) bool {
 	return v != nil && v.Type() != fastjson.TypeNull && !slices.Contains([]string{"false", `""`, "{}", "[]"}, v.String())
 }
@@ -161,8 +159,7 @@ func errorStatus(e, outer *fastjson.Value) int {
 	return 0
 }
 
-// statusNumber returns the status of an error that a value is, as a number or
-// as a text; 0 is none.
+// statusNumber returns the status of an error that a value is, as a number or as a text; 0 is none.
 func statusNumber(v *fastjson.Value) int {
 	n := count(v)
 	if s := v.GetStringBytes(); len(s) == 3 {
@@ -229,8 +226,7 @@ func (e *ServerError) RejectedParameter() string {
 	return ""
 }
 
-// isParameter reports whether s can be a parameter's name: some gateways put
-// other things into the place of one.
+// isParameter reports whether s can be a parameter's name: some gateways put other things into the place of one.
 func isParameter(s string) bool {
 	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.[\]-]*$`).MatchString(s)
 }

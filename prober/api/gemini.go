@@ -9,8 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// gemini is Google Gemini, POST /v1beta/models/MODEL:streamGenerateContent, on
-// the Gemini API and on Vertex AI.
+// gemini is Google Gemini, POST /v1beta/models/MODEL:streamGenerateContent, on the Gemini API and on Vertex AI.
 func gemini() Protocol {
 	return Protocol{
 		Name: "gemini", Hosted: true, Operation: OperationContent, Kind: Generation, Framing: stream.SSE,
@@ -22,8 +21,7 @@ func gemini() Protocol {
 	}
 }
 
-// geminiBody builds the body of a request. What others call the assistant is
-// the model here.
+// geminiBody builds the body of a request. What others call the assistant is the model here.
 func geminiBody(p Params) fields {
 	parts := func(text string) field { return field{"parts", []fields{{{"text", text}}}} }
 	system, turns := systemApart(p)
@@ -49,8 +47,7 @@ func geminiBody(p Params) fields {
 	}
 }
 
-// geminiURL returns where to send requests for a model. Without alt=sse the
-// reply would be one JSON array.
+// geminiURL returns where to send requests for a model. Without alt=sse the reply would be one JSON array.
 func geminiURL(base *url.URL, model string) *url.URL {
 	u := geminiModelsURL(base)
 	if model = strings.TrimPrefix(model, "models/"); model != "" {
@@ -173,9 +170,8 @@ func (g *geminiReader) readUsage(usage *fastjson.Value, d *Delta) {
 		Prompt: count(usage.Get("promptTokenCount")), Cached: count(usage.Get("cachedContentTokenCount")),
 		Output: Unknown, Reasoning: g.thoughts,
 	}
-	// Without a count of the answer the thoughts are all there is only where no answer
-	// came to the end: chunks may count the thoughts and not yet their own text, and
-	// some replies never do.
+	// Without a count of the answer the thoughts are all there is only where no answer came to the end: chunks may
+	// count the thoughts and not yet their own text, and some replies never do.
 	if g.candidates != Unknown || g.thoughts != Unknown && g.finished && !g.answered {
 		u.Output = max(0, g.candidates)
 		// The total also counts what tools made of the prompt.

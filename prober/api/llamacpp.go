@@ -40,8 +40,7 @@ type llamacppReader struct {
 func (l *llamacppReader) read(_ string, object *fastjson.Value, d *Delta) {
 	d.Text = object.GetStringBytes("content")
 	d.Top = topIn(object.GetArray("completion_probabilities", "0", "top_logprobs"), "token", "logprob")
-	// tokens_cached is not read: it counts what the slot holds after the
-	// answer, not what the prompt found there.
+	// tokens_cached is not read: it counts what the slot holds after the answer, not what the prompt found there.
 	l.setUsage(d, Usage{
 		Prompt: count(object.Get("tokens_evaluated")), Cached: count(object.Get("timings", "cache_n")),
 		Output: count(object.Get("tokens_predicted")), Reasoning: Unknown,

@@ -16,17 +16,15 @@ const (
 type ModelInfo struct {
 	ID      string // the name to ask for
 	OwnedBy string // the owner's name, often that of the engine; "" is not known
-	// Parent is the model that this one is an adapter of, as vLLM lists those of
-	// LoRA; "" is none.
+	// Parent is the model that this one is an adapter of, as vLLM lists those of LoRA; "" is none.
 	Parent string
 	// MaxModelLen is the longest context in tokens, prompt and answer
 	// together, as this server runs the model; Unknown is not listed.
 	MaxModelLen int
 }
 
-// ParseModels reads the reply to GET /v1/models, at most 10,000 models of it.
-// A name that cannot be asked for (empty, over 256 bytes, not UTF-8) is left
-// out. The error is ErrProtocol where the body is no list of models.
+// ParseModels reads the reply to GET /v1/models, at most 10,000 models of it. A name that cannot be asked for (empty,
+// over 256 bytes, not UTF-8) is left out. The error is ErrProtocol where the body is no list of models.
 func ParseModels(body []byte) ([]ModelInfo, error) {
 	return parseModelList(body, "data", func(m *fastjson.Value) ModelInfo {
 		return ModelInfo{
@@ -39,8 +37,7 @@ func ParseModels(body []byte) ([]ModelInfo, error) {
 	})
 }
 
-// BaseModels returns the models that are no adapters of others, each name once;
-// all of them where each is an adapter.
+// BaseModels returns the models that are no adapters of others, each name once; all of them where each is an adapter.
 func BaseModels(models []ModelInfo) []ModelInfo {
 	var all, base []ModelInfo
 	seen := make(map[string]bool, len(models))

@@ -18,8 +18,7 @@ func ollamaChat() Protocol {
 	return p
 }
 
-// ollamaGenerate is Ollama's own POST /api/generate: one prompt, which the
-// server puts into the model's template.
+// ollamaGenerate is Ollama's own POST /api/generate: one prompt, which the server puts into the model's template.
 func ollamaGenerate() Protocol {
 	p := ollama("/api/generate")
 	p.Name, p.Operation = "ollama-generate", OperationCompletion
@@ -49,8 +48,7 @@ func ollama(path string) Protocol {
 	}
 }
 
-// ollamaBody is the body of both protocols. Ollama before 0.12.11 ignores what it says of
-// log-probabilities.
+// ollamaBody is the body of both protocols. Ollama before 0.12.11 ignores what it says of log-probabilities.
 func ollamaBody(p Params, asked fields, tools []fields) fields {
 	return append(append(fields{{"model", p.Model}}, asked...), fields{
 		{"stream", true},
@@ -62,8 +60,7 @@ func ollamaBody(p Params, asked fields, tools []fields) fields {
 	}...)
 }
 
-// ollamaReader reads the objects of both protocols, which differ in where
-// they keep their material.
+// ollamaReader reads the objects of both protocols, which differ in where they keep their material.
 type ollamaReader struct {
 	frame
 	generates bool
@@ -125,8 +122,7 @@ func (o *ollamaReader) readCounts(object *fastjson.Value, d *Delta) {
 	})
 }
 
-// parseOllamaModels reads the reply to GET /api/tags: what is installed, which
-// includes models that cannot generate.
+// parseOllamaModels reads the reply to GET /api/tags: what is installed, which includes models that cannot generate.
 func parseOllamaModels(body []byte) ([]ModelInfo, error) {
 	return parseModelList(body, "models", func(m *fastjson.Value) ModelInfo {
 		return ModelInfo{ID: string(m.GetStringBytes("name")), MaxModelLen: Unknown}

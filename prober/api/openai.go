@@ -230,9 +230,8 @@ func usageOf(chunk *fastjson.Value) *fastjson.Value {
 	return chunk.Get("x_groq", "usage")
 }
 
-// readServerTimes reads a server's own times: vLLM in metrics
-// (milliseconds; the first token counted from when the request left the
-// queue), llama.cpp in timings (milliseconds), Groq in usage (seconds).
+// readServerTimes reads a server's own times: vLLM in metrics (milliseconds; the first token counted from when the
+// request left the queue), llama.cpp in timings (milliseconds), Groq in usage (seconds).
 func (o *openAIReader) readServerTimes(metrics, timings, usage *fastjson.Value, d *Delta) {
 	if metrics == nil && timings == nil && usage == nil {
 		return

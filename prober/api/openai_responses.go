@@ -36,8 +36,7 @@ func responses() Protocol {
 	}
 }
 
-// responsesTools names a tool without a level between. Strict is true by default,
-// which asks more of the schema.
+// responsesTools names a tool without a level between. Strict is true by default, which asks more of the schema.
 func responsesTools(t *Tool) []fields {
 	if t == nil {
 		return nil
@@ -93,8 +92,7 @@ func (r *responsesReader) read(event string, v *fastjson.Value, d *Delta) {
 	}
 }
 
-// readCall reads an item that calls a function: its name, and its arguments where
-// it comes whole.
+// readCall reads an item that calls a function: its name, and its arguments where it comes whole.
 func (r *responsesReader) readCall(index int, item *fastjson.Value, whole bool, d *Delta) {
 	if string(item.GetStringBytes("type")) != "function_call" {
 		return
@@ -106,9 +104,8 @@ func (r *responsesReader) readCall(index int, item *fastjson.Value, whole bool, 
 	r.addCall(d, index, item.GetStringBytes("name"), arguments)
 }
 
-// readDelta reads an event of a part that is streamed. Every tool has events of
-// its own for what the model writes for it (arguments, code, commands, a patch),
-// and more tools come; what a tool itself returns is no string.
+// readDelta reads an event of a part that is streamed. Every tool has events of its own for what the model writes for
+// it (arguments, code, commands, a patch), and more tools come; what a tool itself returns is no string.
 func readDelta(kind []byte, v *fastjson.Value, d *Delta) {
 	name, ok := bytes.CutSuffix(kind, []byte(".delta"))
 	if !ok {
@@ -128,8 +125,7 @@ func readDelta(kind []byte, v *fastjson.Value, d *Delta) {
 	}
 }
 
-// end reads what the last event has of the whole reply. llama.cpp adds its
-// timings beside the response.
+// end reads what the last event has of the whole reply. llama.cpp adds its timings beside the response.
 func (r *responsesReader) end(v *fastjson.Value, d *Delta) {
 	d.Done = true
 	d.Model = nameIn(v.Get("response", "model")) // llama.cpp has it here alone
@@ -143,8 +139,7 @@ func (r *responsesReader) end(v *fastjson.Value, d *Delta) {
 	r.setServer(d, llamaTimes(v.Get("timings")))
 }
 
-// maxStreamed bounds how many items are remembered as streamed: those in progress
-// and a few before them.
+// maxStreamed bounds how many items are remembered as streamed: those in progress and a few before them.
 const maxStreamed = 16
 
 // stream notes that a delta of the item at a place came.

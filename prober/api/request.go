@@ -125,8 +125,7 @@ const (
 // blankLine separates messages that become one text.
 const blankLine = "\n\n"
 
-// conversation is what to ask where each message has a role: the messages, or
-// the prompt as the only one, of the user.
+// conversation is what to ask where each message has a role: the messages, or the prompt as the only one, of the user.
 func conversation(p Params) []Message {
 	if len(p.Messages) == 0 {
 		return []Message{{Role: roleUser, Content: p.Prompt}}
@@ -134,9 +133,8 @@ func conversation(p Params) []Message {
 	return p.Messages
 }
 
-// systemApart is the conversation where what the system says is apart and
-// the roles of the rest must alternate: messages of one role in a row become
-// one, those of the system another, each with a blank line between them.
+// systemApart is the conversation where what the system says is apart and the roles of the rest must alternate:
+// messages of one role in a row become one, those of the system another, each with a blank line between them.
 func systemApart(p Params) (system string, turns []Message) {
 	var said []string
 	for _, m := range conversation(p) {
@@ -196,9 +194,8 @@ const (
 	deployments = "/openai/deployments/"
 )
 
-// versioned returns a Protocol.URL for a path behind the version. The base may
-// be a server ("http://h:8000"), a server with a prefix that ends in or holds a
-// version ("…/v1", "…/openai/v1", "…/v1beta/openai"), or already the URL of a
+// versioned returns a Protocol.URL for a path behind the version. The base may be a server ("http://h:8000"), a server
+// with a prefix that ends in or holds a version ("…/v1", "…/openai/v1", "…/v1beta/openai"), or already the URL of a
 // known protocol. Only a base without a version gets "/v1". A query stays.
 func versioned(path string) func(*url.URL, string) *url.URL {
 	return func(base *url.URL, _ string) *url.URL { return under(base, path) }
@@ -225,8 +222,7 @@ func under(base *url.URL, path string) *url.URL {
 	return withPath(base, root+path)
 }
 
-// server lists the paths, none of which has a version of the user's choice, that the URL of a
-// server may end in.
+// server lists the paths, none of which has a version of the user's choice, that the URL of a server may end in.
 type server []string
 
 // path returns a Protocol.URL. The base may be a server, a server with a prefix, or end in path
@@ -245,8 +241,7 @@ func (s server) models(path string, parse func([]byte) ([]ModelInfo, error)) *Mo
 // rootOf returns the escaped path of an URL without a slash at its end.
 func rootOf(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }
 
-// withPath returns base with another path, given with valid escapes, and
-// without its fragment.
+// withPath returns base with another path, given with valid escapes, and without its fragment.
 func withPath(base *url.URL, escaped string) *url.URL {
 	u := *base
 	u.Fragment, u.RawFragment = "", ""

@@ -16,9 +16,8 @@ func rerank() Protocol {
 	return Protocol{
 		Name: "rerank", Operation: OperationRerank, Kind: Rerank, Framing: stream.Whole, ModelOptional: true,
 		URL: server{}.path("/rerank"), Usage: teiUsage, ServerTimes: teiTimes,
-		// Texts are texts at TEI and documents elsewhere. A path without a version may belong to
-		// either, and no server of those refuses the other name; services with a version in
-		// their path do.
+		// Texts are texts at TEI and documents elsewhere. A path without a version may belong to either, and no server
+		// of those refuses the other name; services with a version in their path do.
 		body: func(p Params) fields {
 			return fields{{"model", given(p.Model)}, {"query", p.Prompt}, {"texts", when(!hasVersion(p.Path), p.Inputs)}, {"documents", p.Inputs}}
 		},
@@ -79,8 +78,7 @@ func teiTimes(h http.Header) ServerTimes {
 	}
 }
 
-// headerMilliseconds reads a duration from a header; -1 is absent or not
-// believable.
+// headerMilliseconds reads a duration from a header; -1 is absent or not believable.
 func headerMilliseconds(h http.Header, name string) time.Duration {
 	if d := wait(h.Get(name), time.Millisecond); d < maxServerTime {
 		return d

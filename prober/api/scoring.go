@@ -15,16 +15,13 @@ const (
 	// MaxScoringBody is how many bytes of a reply are worth reading for scores: the
 	// wordiest server, vLLM, needs some 16 JSON values for a token.
 	MaxScoringBody = 8 << 20
-	// leastLogprob is the least believable log-probability; vLLM writes -9999
-	// for that of a token that cannot be.
+	// leastLogprob is the least believable log-probability; vLLM writes -9999 for that of a token that cannot be.
 	leastLogprob = -10_000
-	// scoringTokens is how many tokens a server makes beside a score. Some refuse
-	// to make none.
+	// scoringTokens is how many tokens a server makes beside a score. Some refuse to make none.
 	scoringTokens = 1
 )
 
-// textScoring says how to ask for the log-probability of a given text, in one
-// reply that is not streamed.
+// textScoring says how to ask for the log-probability of a given text, in one reply that is not streamed.
 type textScoring struct {
 	url  func(base *url.URL, model string) *url.URL // nil is that of the protocol
 	body func(Params) fields
@@ -32,8 +29,7 @@ type textScoring struct {
 	read func(reply *fastjson.Value) ([]*fastjson.Value, error)
 }
 
-// Scored returns the protocol with which a server of p scores a text, Params.Prompt; false
-// where p has no way.
+// Scored returns the protocol with which a server of p scores a text, Params.Prompt; false where p has no way.
 func (p *Protocol) Scored() (*Protocol, bool) {
 	how, scored := p.scoring, *p
 	scored.Kind = Scoring
@@ -77,9 +73,8 @@ func checkScored(scored, tokens int) error {
 	return nil
 }
 
-// logprobs reads the log-probabilities of a text's tokens, of which the first may have none. No other may miss:
-// it would be that of a token that cannot be, as JSON has no infinity, and the text would look better than it
-// is.
+// logprobs reads the log-probabilities of a text's tokens, of which the first may have none. No other may miss: it
+// would be that of a token that cannot be, as JSON has no infinity, and the text would look better than it is.
 func logprobs(values []*fastjson.Value) ([]float64, error) {
 	var scores []float64
 	for i, v := range values {

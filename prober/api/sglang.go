@@ -8,8 +8,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// sglang is SGLang's own POST /generate: no chat template and no parser of
-// reasoning between the engine and the reply.
+// sglang is SGLang's own POST /generate: no chat template and no parser of reasoning between the engine and the reply.
 func sglang() Protocol {
 	at := server{"/generate", "/v1/models", "/get_model_info", "/v1"}
 	return Protocol{
@@ -84,8 +83,7 @@ func (s *sglangReader) readServerTimes(meta *fastjson.Value, d *Delta) {
 	s.setServer(d, times)
 }
 
-// sglangScoring has POST /generate return the log-probabilities of the prompt from
-// its first token on.
+// sglangScoring has POST /generate return the log-probabilities of the prompt from its first token on.
 func sglangScoring() *textScoring {
 	return &textScoring{read: sglangScores, body: func(p Params) fields {
 		return fields{

@@ -71,8 +71,7 @@ func parseTGIInfo(body []byte) ([]ModelInfo, error) {
 	return []ModelInfo{{ID: id, MaxModelLen: count(info.Get("max_total_tokens"))}}, nil
 }
 
-// tgiScoring is POST /generate with the details of the prompt, which no stream
-// has.
+// tgiScoring is POST /generate with the details of the prompt, which no stream has.
 func tgiScoring() *textScoring {
 	return &textScoring{url: tgiServer().path("/generate"), read: tgiScores, body: func(p Params) fields {
 		return fields{{"inputs", p.Prompt}, {"parameters", fields{

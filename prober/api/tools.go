@@ -33,8 +33,7 @@ func (f *frame) addCall(d *Delta, index int, name, arguments []byte) {
 	d.Calls = f.calls
 }
 
-// wholeArguments returns the text of arguments that come whole, as an object, and
-// from some servers as a text.
+// wholeArguments returns the text of arguments that come whole, as an object, and from some servers as a text.
 func wholeArguments(v *fastjson.Value) []byte {
 	switch {
 	case v == nil || v.Type() == fastjson.TypeNull:

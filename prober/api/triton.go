@@ -15,12 +15,11 @@ const (
 	tritonStream = "/generate_stream"
 )
 
-// triton is the generate extension of NVIDIA Triton and of KServe,
-// POST /v2/models/{model}/generate_stream. What a model takes and returns is
-// up to its back end; the request holds what those of vLLM and of TensorRT-LLM
-// understand, and the decoder reads what either returns. All but the prompt is in
-// parameters: Triton turns each into an input of the model if it has one of that name, else
-// into a parameter of the request. vLLM's back end fails over a parameter that vLLM does not know.
+// triton is the generate extension of NVIDIA Triton and of KServe, POST /v2/models/{model}/generate_stream. What a
+// model takes and returns is up to its back end; the request holds what those of vLLM and of TensorRT-LLM understand,
+// and the decoder reads what either returns. All but the prompt is in parameters: Triton turns each into an input of
+// the model if it has one of that name, else into a parameter of the request. vLLM's back end fails over a parameter
+// that vLLM does not know.
 func triton() Protocol {
 	return Protocol{
 		Name: "triton", Engine: Triton, Operation: OperationCompletion, ExactLength: true, Kind: Generation, Framing: stream.SSE,
@@ -55,8 +54,7 @@ func tritonURL(base *url.URL, model string) *url.URL {
 	return withPath(base, root+tritonStream)
 }
 
-// tritonReader reads the responses of either back end. A number of output
-// tokens is that of one response.
+// tritonReader reads the responses of either back end. A number of output tokens is that of one response.
 type tritonReader struct {
 	frame
 	text           growingText
@@ -81,9 +79,8 @@ func scalar(v *fastjson.Value) *fastjson.Value {
 	return v
 }
 
-// readUsage adds up the output tokens. Where the text comes whole in each
-// response, the number may be that of the whole too, so there is no sum. Which
-// it is shows in the second text: until then the sum is no usage of the reply.
+// readUsage adds up the output tokens. Where the text comes whole in each response, the number may be that of the whole
+// too, so there is no sum. Which it is shows in the second text: until then the sum is no usage of the reply.
 func (t *tritonReader) readUsage(object *fastjson.Value, d *Delta) {
 	n := count(scalar(object.Get("num_output_tokens")))
 	t.missing = t.missing || n == Unknown && d.HasToken() || t.tokens+n > maxCount
@@ -101,8 +98,7 @@ func (t *tritonReader) readUsage(object *fastjson.Value, d *Delta) {
 	t.setUsage(d, u)
 }
 
-// readServerTimes reads TensorRT-LLM's time stamps, in nanoseconds of a clock
-// of its own.
+// readServerTimes reads TensorRT-LLM's time stamps, in nanoseconds of a clock of its own.
 func (t *tritonReader) readServerTimes(object *fastjson.Value, d *Delta) {
 	stamp := func(name string) int64 { return scalar(object.Get(name)).GetInt64() }
 	if object.Get("arrival_time_ns") == nil {
@@ -113,8 +109,7 @@ func (t *tritonReader) readServerTimes(object *fastjson.Value, d *Delta) {
 	t.setServer(d, ServerTimes{Queue: between(arrival, scheduled), Prefill: between(scheduled, first), Decode: between(first, last)})
 }
 
-// between returns the time between two stamps in nanoseconds; -1 unless both
-// are there and in order.
+// between returns the time between two stamps in nanoseconds; -1 unless both are there and in order.
 func between(from, to int64) time.Duration {
 	if from <= 0 || to < from || to-from > int64(maxServerTime) {
 		return -1

@@ -58,9 +58,8 @@ func (u *Usage) joinReasoning(total int, usuallyApart bool) {
 	}
 }
 
-// Tally folds the usages of one reply, which are running totals: the last report of each count wins. A zero
-// never replaces a positive count, as some servers send zeros on every frame but one. The zero value is ready
-// to use.
+// Tally folds the usages of one reply, which are running totals: the last report of each count wins. A zero never
+// replaces a positive count, as some servers send zeros on every frame but one. The zero value is ready to use.
 type Tally struct {
 	usage Usage
 	begun bool
@@ -126,8 +125,7 @@ func (r *runningCount) next(output, reasoning int, d *Delta) int {
 	if r.broken || n == Unknown {
 		return Unknown
 	}
-	// The first count of all may be the total on the last frame, unless
-	// material comes with it.
+	// The first count of all may be the total on the last frame, unless material comes with it.
 	hasCount := token || r.counted
 	r.last, r.counted = n, true
 	if !hasCount {
@@ -136,8 +134,7 @@ func (r *runningCount) next(output, reasoning int, d *Delta) int {
 	return n
 }
 
-// maxRetryAfter bounds what a server may ask: it shall not silence its own
-// probes for longer.
+// maxRetryAfter bounds what a server may ask: it shall not silence its own probes for longer.
 const maxRetryAfter = 24 * time.Hour
 
 // RateLimitFrom reads the quota left from the headers of a reply: Anthropic's own or, where there

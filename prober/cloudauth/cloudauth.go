@@ -228,9 +228,8 @@ type Signature struct {
 }
 
 // Sign returns a RoundTripper that signs each request with AWS Signature Version 4
-// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html) and hands it to next. Behind it
-// nothing may change but headers that are not signed: Authorization, Expect, Transfer-Encoding, User-Agent and
-// X-Amzn-Trace-Id.
+// (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html) and hands it to next. Behind it nothing may
+// change but headers that are not signed: Authorization, Expect, Transfer-Encoding, User-Agent and X-Amzn-Trace-Id.
 func Sign(next http.RoundTripper, o Signature) http.RoundTripper {
 	return &signer{Signature: o, next: next, signer: v4.NewSigner(), now: time.Now}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// errNoClouds is the error of a build without the SDKs, whose config package accepts no
-// settings that need them.
+// errNoClouds is the error of a build without the SDKs, whose config package accepts no settings that need them.
 var errNoClouds = errors.New("this build has no SDKs of clouds")
 
 func findAWS(context.Context, config.SigV4) (aws.CredentialsProvider, error) { return nil, errNoClouds }

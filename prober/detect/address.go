@@ -29,9 +29,8 @@ func hosted(base *url.URL) string {
 	return name
 }
 
-// byPath returns the protocol whose own URL base already is, and the path of
-// it under the server's root; "" is none. Of two that end alike it is the one
-// with the longer path: /api/embed is not /embed behind a prefix.
+// byPath returns the protocol whose own URL base already is, and the path of it under the server's root; "" is none. Of
+// two that end alike it is the one with the longer path: /api/embed is not /embed behind a prefix.
 func byPath(base *url.URL) (name, path string) {
 	at := strings.TrimRight(base.EscapedPath(), "/")
 	server := &url.URL{Scheme: base.Scheme, Host: base.Host}
@@ -44,8 +43,7 @@ func byPath(base *url.URL) (name, path string) {
 	return name, path
 }
 
-// modelsURL is where a server of the OpenAI protocols lists its models, given
-// the path of base that is of a protocol.
+// modelsURL is where a server of the OpenAI protocols lists its models, given the path of base that is of a protocol.
 func modelsURL(base *url.URL, path string) *url.URL {
 	u := *base
 	u.RawPath = strings.TrimSuffix(strings.TrimRight(base.EscapedPath(), "/"), path)

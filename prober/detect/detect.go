@@ -1,11 +1,9 @@
-// Package detect finds out what answers at a URL: the wire protocol, the
-// models, the server software and its version. It asks a few cheap questions
-// in a fixed order and believes only what the replies say about themselves.
+// Package detect finds out what answers at a URL: the wire protocol, the models, the server software and its version.
+// It asks a few cheap questions in a fixed order and believes only what the replies say about themselves.
 //
-// Every question is a GET that costs the server nothing. Some pages that look
-// just as harmless do cost: /health runs a generation on SGLang and calls every
-// upstream of LiteLLM, and /metrics takes away or resets numbers on
-// trtllm-serve and llama.cpp. Those are never asked.
+// Every question is a GET that costs the server nothing. Some pages that look just as harmless do cost: /health runs a
+// generation on SGLang and calls every upstream of LiteLLM, and /metrics takes away or resets numbers on trtllm-serve
+// and llama.cpp. Those are never asked.
 package detect
 
 import (
@@ -35,8 +33,7 @@ const MaxBody = 1 << 20
 // without an answer to the first there are none.
 const questionTimeout = 5 * time.Second
 
-// ErrUnrecognised is a server that answers but speaks no protocol of package
-// api, as far as its replies show.
+// ErrUnrecognised is a server that answers but speaks no protocol of package api, as far as its replies show.
 var ErrUnrecognised = errors.New("no known inference api")
 
 // Reply is the answer to one question.
@@ -46,9 +43,8 @@ type Reply struct {
 	Body   []byte
 }
 
-// Getter does one GET under the settings of the endpoint, its key included. It
-// follows no redirect and need not read a body further than one byte past
-// MaxBody. Its errors must hold no secret.
+// Getter does one GET under the settings of the endpoint, its key included. It follows no redirect and need not read a
+// body further than one byte past MaxBody. Its errors must hold no secret.
 type Getter func(ctx context.Context, url string) (*Reply, error)
 
 // Finding is what is known of a server. Texts in it are printable.
@@ -60,20 +56,16 @@ type Finding struct {
 	// where it is not known.
 	Engine, Version string
 	Models          []api.ModelInfo // the models that it lists; nil where it gave no list
-	// Evidence has one line for each question, in order: "GET /v1/models: 200,
-	// 1 model, owned_by vllm".
+	// Evidence has one line for each question, in order: "GET /v1/models: 200, 1 model, owned_by vllm".
 	Evidence []string
 }
 
-// Detect finds out what base is: the URL of a server, with or without the
-// version segment. A URL that is already that of a protocol means this
-// protocol. A hosted API is known by its host name and not asked.
+// Detect finds out what base is: the URL of a server, with or without the version segment. A URL that is already that
+// of a protocol means this protocol. A hosted API is known by its host name and not asked.
 //
-// When ctx ends early, what was found until then counts. Where the server only
-// says that it wants a key, it is taken for openai-chat, which the Evidence
-// says. The error is that of the first question when nothing answers it, that
-// of ctx when it ended too early, and ErrUnrecognised when no reply shows a
-// protocol.
+// When ctx ends early, what was found until then counts. Where the server only says that it wants a key, it is taken
+// for openai-chat, which the Evidence says. The error is that of the first question when nothing answers it, that of
+// ctx when it ended too early, and ErrUnrecognised when no reply shows a protocol.
 func Detect(ctx context.Context, base *url.URL, get Getter) (Finding, error) {
 	given, path := byPath(base)
 	if name := hosted(base); name != "" {
@@ -167,8 +159,7 @@ func (d *detection) read(q question, r *Reply) string {
 	return strings.Join(said, ", ")
 }
 
-// words returns the server's own words in a refusal, where they are other than
-// those of the refusal before.
+// words returns the server's own words in a refusal, where they are other than those of the refusal before.
 func (d *detection) words(r *Reply) string {
 	e := api.ParseHTTPError(r.Status, r.Body)
 	known := e.Message == d.refusal || strings.EqualFold(e.Message, http.StatusText(r.Status))
@@ -260,8 +251,7 @@ func Stanza(f Finding, base *url.URL) string {
 	return b.String()
 }
 
-// others is a comment with the names of all models but one: those to take instead, and the
-// adapters of models.
+// others is a comment with the names of all models but one: those to take instead, and the adapters of models.
 func others(models []api.ModelInfo, taken string) string {
 	base := api.BaseModels(models)
 	var instead, adapters []string
@@ -309,8 +299,7 @@ const (
 	maxModel   = 256 // bytes of a model's name
 )
 
-// setVersion keeps a version as the server writes it and returns it in words;
-// what is no version is left out.
+// setVersion keeps a version as the server writes it and returns it in words; what is no version is left out.
 func (f *Finding) setVersion(v string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-+_"
 	if v == "" || len(v) > maxVersion || strings.Trim(v, letters) != "" {
@@ -320,8 +309,7 @@ func (f *Finding) setVersion(v string) string {
 	return "version " + v
 }
 
-// usable returns the models whose names can be printed, and so written to a
-// terminal and a file.
+// usable returns the models whose names can be printed, and so written to a terminal and a file.
 func usable(models []api.ModelInfo) []api.ModelInfo {
 	return slices.DeleteFunc(models, func(m api.ModelInfo) bool {
 		return m.ID == "" || len(m.ID) > maxModel || !safetext.Printable(m.ID)

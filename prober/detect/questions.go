@@ -34,8 +34,7 @@ type question struct {
 	path string // under the root of the server
 	// wanted reports whether the answer is still of use.
 	wanted func(*Finding) bool
-	// read adds to the finding what the body of a good reply says, and returns
-	// it in words; "" is nothing.
+	// read adds to the finding what the body of a good reply says, and returns it in words; "" is nothing.
 	read func(f *Finding, body []byte) string
 }
 
@@ -68,8 +67,7 @@ func versionOf(engines ...string) func(*Finding) bool {
 
 func tritonModels(f *Finding) bool { return f.Engine == api.Triton && len(f.Models) == 0 }
 
-// readHeader takes what the header of any reply says: llama-server and
-// LiteLLM name themselves.
+// readHeader takes what the header of any reply says: llama-server and LiteLLM name themselves.
 func readHeader(f *Finding, h http.Header) string {
 	server := h.Get("Server")
 	switch {
@@ -221,8 +219,7 @@ func readTriton(f *Finding, body []byte) string {
 	return join("name triton", f.setVersion(meta.Version))
 }
 
-// readTritonModels reads the statistics of a Triton server, which list each
-// version of each model.
+// readTritonModels reads the statistics of a Triton server, which list each version of each model.
 func readTritonModels(f *Finding, body []byte) string {
 	var stats struct {
 		Models []struct{ Name string } `json:"model_stats"`
@@ -268,8 +265,7 @@ func readLiteLLMConfig(f *Finding, body []byte) string {
 	return "settings of LiteLLM's page"
 }
 
-// readSGLang reads the arguments of an SGLang server. They hold its keys, of
-// which nothing is kept.
+// readSGLang reads the arguments of an SGLang server. They hold its keys, of which nothing is kept.
 func readSGLang(f *Finding, body []byte) string {
 	var v struct {
 		Version   string

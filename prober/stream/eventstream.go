@@ -14,19 +14,16 @@ const (
 	maxEventHeaders = 128 << 10 // the most bytes of headers that the format allows
 )
 
-// eventStreamReader reads messages of the format
-// application/vnd.amazon.eventstream:
+// eventStreamReader reads messages of the format application/vnd.amazon.eventstream:
 //
 //	total length u32 | headers length u32 | CRC32 of these 8 bytes
 //	headers | payload | CRC32 of all before
 //
-// The name of a frame is the message's :event-type; "exception:TYPE" for an
-// exception and "error:CODE" for an error, whose data is its :error-message
-// where it has no payload.
+// The name of a frame is the message's :event-type; "exception:TYPE" for an exception and "error:CODE" for an error,
+// whose data is its :error-message where it has no payload.
 //
-// The decoder of aws-sdk-go-v2 is not used: it reads from an io.Reader piece by
-// piece, so that no read that completed a message is known, and it allocates 38
-// times for each, once a token.
+// The decoder of aws-sdk-go-v2 is not used: it reads from an io.Reader piece by piece, so that no read that completed a
+// message is known, and it allocates 38 times for each, once a token.
 type eventStreamReader struct {
 	buffer
 	cut   int    // length of the message that the last frame holds
@@ -153,8 +150,7 @@ func errEventHeaders() error { return fmt.Errorf("%w: headers of a message", Err
 
 // cutValue cuts a header's value, of which only text is returned, off block.
 func cutValue(kind byte, block []byte) (text, rest []byte, ok bool) {
-	// Lengths of the kinds: true, false, byte, short, integer, long, bytes,
-	// text, timestamp, UUID.
+	// Lengths of the kinds: true, false, byte, short, integer, long, bytes, text, timestamp, UUID.
 	sizes := [...]int{0, 0, 1, 2, 4, 8, -1, -1, 8, 16}
 	if int(kind) >= len(sizes) {
 		return nil, nil, false

@@ -6,10 +6,9 @@ import (
 )
 
 // sseReader reads server-sent events as the WHATWG specification frames them
-// (https://html.spec.whatwg.org/multipage/server-sent-events.html, 9.2.6),
-// with three liberties that real servers ask for: Frame.Partial, the field
-// "error", and data that begins with a colon, which is a comment that some
-// gateways wrap in a data field.
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html, 9.2.6), with three liberties that real servers ask
+// for: Frame.Partial, the field "error", and data that begins with a colon, which is a comment that some gateways wrap
+// in a data field.
 type sseReader struct {
 	lines
 	event   string // name of the last named event, kept to save an allocation
@@ -48,9 +47,8 @@ func (s *sseReader) Next() (Frame, error) {
 	}
 }
 
-// Head returns what the first 2 KiB of the body hold from the first line on that
-// is none of an event stream, such as an HTML page or bare JSON. Comments and
-// events without data, which keep a connection open, are none of that: a stream of
+// Head returns what the first 2 KiB of the body hold from the first line on that is none of an event stream, such as an
+// HTML page or bare JSON. Comments and events without data, which keep a connection open, are none of that: a stream of
 // nothing else has no head.
 func (s *sseReader) Head() []byte {
 	head := bytes.TrimPrefix(s.head, []byte(byteOrderMark))
@@ -134,14 +132,12 @@ func (s *sseReader) append(value []byte) error {
 	return nil
 }
 
-// ndjsonReader reads a body of one JSON value a line
-// (https://github.com/ndjson/ndjson-spec). What a line holds is left to the
-// caller. A line of white space is none, which the specification allows and
-// servers use to keep a connection alive.
+// ndjsonReader reads a body of one JSON value a line (https://github.com/ndjson/ndjson-spec). What a line holds is left
+// to the caller. A line of white space is none, which the specification allows and servers use to keep a connection
+// alive.
 type ndjsonReader struct{ lines }
 
-// Next implements Reader. A last line without its end is a frame whose
-// Partial is set.
+// Next implements Reader. A last line without its end is a frame whose Partial is set.
 func (n *ndjsonReader) Next() (Frame, error) {
 	for n.failed == nil {
 		var line []byte

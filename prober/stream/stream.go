@@ -1,7 +1,6 @@
-// Package stream cuts the body of a streaming reply into frames. It knows
-// framing only, not what a frame means, and keeps no time: a frame says which
-// Read call completed it, and whoever owns the io.Reader stamps its reads.
-// Whatever a server sends, memory stays within Limits.
+// Package stream cuts the body of a streaming reply into frames. It knows framing only, not what a frame means, and
+// keeps no time: a frame says which Read call completed it, and whoever owns the io.Reader stamps its reads. Whatever a
+// server sends, memory stays within Limits.
 package stream
 
 import (
@@ -20,9 +19,8 @@ type Limits struct {
 	Event  int   // the most data of one frame in bytes
 	Body   int64 // the most bytes of the whole reply
 	Events int   // the most frames of the whole reply
-	// Reserve is asked before the buffers of the reply grow to so many bytes,
-	// whenever that is more than FreeBuffer; its error ends the reply. nil
-	// permits everything.
+	// Reserve is asked before the buffers of the reply grow to so many bytes, whenever that is more than FreeBuffer;
+	// its error ends the reply. nil permits everything.
 	Reserve func(bytes int) error
 }
 
@@ -41,18 +39,16 @@ var ErrMalformed = errors.New("reply malformed")
 
 // Frame is one event of a stream.
 type Frame struct {
-	// Event is the event's name, "" by default. A line "error: ..." makes it
-	// "error": no SSE field has that name, yet llama.cpp reported failures so
-	// until autumn 2025.
+	// Event is the event's name, "" by default. A line "error: ..." makes it "error": no SSE field has that name, yet
+	// llama.cpp reported failures so until autumn 2025.
 	Event string
 	Data  []byte // the payload, valid until the next call of Next
 	Read  int    // the ordinal, from 1, of the Read call that completed the frame
 	// More reports that the same Read call brought more after this frame than
 	// line ends, so that its time is only an upper bound on the arrival.
 	More bool
-	// Partial reports that the input ended before the blank line that closes an
-	// event. The SSE specification discards such an event; here the caller
-	// judges whether its payload is whole.
+	// Partial reports that the input ended before the blank line that closes an event. The SSE specification discards
+	// such an event; here the caller judges whether its payload is whole.
 	Partial bool
 }
 
@@ -68,11 +64,9 @@ const (
 
 // Reader cuts a body into frames.
 type Reader interface {
-	// Next returns the next frame. It calls Read only when no complete frame
-	// is buffered, so a frame was completed by the latest Read. The error is
-	// io.EOF at the end of the input, ErrTooLarge past a limit, ErrMalformed
-	// where the input is not framed so, or what Read returned; every later
-	// call returns it again.
+	// Next returns the next frame. It calls Read only when no complete frame is buffered, so a frame was completed by
+	// the latest Read. The error is io.EOF at the end of the input, ErrTooLarge past a limit, ErrMalformed where the
+	// input is not framed so, or what Read returned; every later call returns it again.
 	Next() (Frame, error)
 	// Frames counts the frames so far.
 	Frames() int
@@ -97,8 +91,7 @@ func New(f Framing, r io.Reader, l Limits) Reader {
 }
 
 const (
-	// firstBuffer holds several events of a usual reply; the buffer doubles
-	// from there up to its limit.
+	// firstBuffer holds several events of a usual reply; the buffer doubles from there up to its limit.
 	firstBuffer   = 4 << 10
 	headSize      = 2 << 10 // how much of a body without frames is kept for diagnosis
 	maxEmptyReads = 100     // how many reads in a row may bring nothing, as in bufio
@@ -178,9 +171,8 @@ func (b *buffer) fill() {
 	b.err = io.ErrNoProgress
 }
 
-// took accounts for n bytes read behind b.end. Bytes past the limit on the
-// body are dropped, so that the frames before it do not depend on how the
-// body was cut into reads.
+// took accounts for n bytes read behind b.end. Bytes past the limit on the body are dropped, so that the frames before
+// it do not depend on how the body was cut into reads.
 func (b *buffer) took(n int) {
 	b.bytes += int64(n)
 	if excess := b.bytes - b.limits.Body; excess > 0 {
@@ -227,9 +219,8 @@ func (b *buffer) ask(bytes int) error {
 // byteOrderMark may lead a UTF-8 body and is not part of its first line.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// lines cuts a body into lines that end in LF, CRLF or CR. It reads only when
-// no complete line is buffered. A CR ends its line at once, so that a line
-// never waits for the LF that may follow; that LF is swallowed when it comes.
+// lines cuts a body into lines that end in LF, CRLF or CR. It reads only when no complete line is buffered. A CR ends
+// its line at once, so that a line never waits for the LF that may follow; that LF is swallowed when it comes.
 type lines struct {
 	buffer
 
@@ -294,8 +285,7 @@ func (l *lines) cut() ([]byte, bool) {
 	return line, true
 }
 
-// begin skips a leading byte order mark; false is that more bytes must show
-// whether there is one.
+// begin skips a leading byte order mark; false is that more bytes must show whether there is one.
 func (l *lines) begin() bool {
 	got := l.unread()
 	if len(got) < len(byteOrderMark) && l.err == nil && bytes.HasPrefix([]byte(byteOrderMark), got) {

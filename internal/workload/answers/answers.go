@@ -1,6 +1,5 @@
-// Package answers is the workload of questions and prompts whose right answers are known, of
-// calls of tools and of JSON by a schema: what to ask, what an answer is worth, and how often
-// those of an endpoint have a sign of corruption.
+// Package answers is the workload of questions and prompts whose right answers are known, of calls of tools and of JSON
+// by a schema: what to ask, what an answer is worth, and how often those of an endpoint have a sign of corruption.
 package answers
 
 import (
@@ -135,8 +134,7 @@ func newToolSource(_ *config.Endpoint, m *config.Module) (workload.Source, error
 	return newOneSource(m, workload.Question{Texts: []string{forms().Tool.Question}, Tool: &tool, Judge: expected.Judge}), nil
 }
 
-// newStructuredSource returns a source of the question that asks for an answer in
-// JSON, likewise.
+// newStructuredSource returns a source of the question that asks for an answer in JSON, likewise.
 func newStructuredSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	form := forms().Structured
 	schema := json.RawMessage(form.Schema)

@@ -14,11 +14,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// Finding is what the inspection of answers found since the first finding. It is never
-// changed once made.
+// Finding is what the inspection of answers found since the first finding. It is never changed once made.
 type Finding struct {
-	// Answers is how many answers were inspected, those before the first finding
-	// included.
+	// Answers is how many answers were inspected, those before the first finding included.
 	Answers uint64
 	Signs   [numSigns]Sign // by index in result.Signs
 }
@@ -54,10 +52,9 @@ func (s *Sign) usual(learning float64) float64 {
 // numSigns is how many result.Signs there are.
 const numSigns = 7
 
-// The test for findings that become more frequent: a cumulative sum (CUSUM) of the logarithm of how much
-// likelier an answer is at the raised share than at the usual one. By simulation (TestIntegrity,
-// BenchmarkIntegrity), where answers never had a finding, two within some 200 answers raise it, and never a
-// single one.
+// The test for findings that become more frequent: a cumulative sum (CUSUM) of the logarithm of how much likelier an
+// answer is at the raised share than at the usual one. By simulation (TestIntegrity, BenchmarkIntegrity), where answers
+// never had a finding, two within some 200 answers raise it, and never a single one.
 const (
 	// minAnswers is how many answers are learnt from before any is judged, and
 	// maxAnswers after how many older ones begin to fade.
@@ -65,8 +62,7 @@ const (
 	// priorFindings is how many findings are assumed where there was none yet, and
 	// doubt by how many standard errors a share may be above what it seems.
 	priorFindings, doubt = 0.001, 1.5
-	// leastRaise is by how much a share must rise to be looked for, and mostUsual the
-	// share from which on no rise is.
+	// leastRaise is by how much a share must rise to be looked for, and mostUsual the share from which on no rise is.
 	leastRaise, mostUsual = 0.01, 0.9
 	// raisedSum is the sum from which on the share is raised, and calmSum what the sum
 	// then falls from until it is so no longer: some 300 answers without a finding.
@@ -269,8 +265,7 @@ func (f *Finding) Figures() []workload.Figure {
 	}}
 }
 
-// News implements workload.News: more answers have a sign of corruption than usual, or no
-// longer.
+// News implements workload.News: more answers have a sign of corruption than usual, or no longer.
 func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) {
 	if before == nil {
 		return nil

@@ -17,12 +17,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// languageBytes is how much of the beginning of an answer its language is detected
-// from.
+// languageBytes is how much of the beginning of an answer its language is detected from.
 const languageBytes = 4096
 
-// Expectation is what an answer must be. It never changes and serves any number
-// of probes at once.
+// Expectation is what an answer must be. It never changes and serves any number of probes at once.
 type Expectation struct {
 	*config.Expect
 	matches *regexp.Regexp
@@ -152,8 +150,7 @@ func firstUnmet(err *jsonschema.ValidationError) string {
 	return first
 }
 
-// refusalWithin is in how many words from its beginning an answer declines, if
-// it does.
+// refusalWithin is in how many words from its beginning an answer declines, if it does.
 const refusalWithin = 16
 
 // refuses reports whether an answer, given as its words, declines to answer. The
@@ -191,8 +188,7 @@ func ending(text string) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "")
 }
 
-// spoken returns the words of what words returns, without the last, which may have been
-// cut.
+// spoken returns the words of what words returns, without the last, which may have been cut.
 func spoken(said string) []string {
 	all := strings.Split(said, " ")
 	return all[:len(all)-1]
@@ -213,15 +209,13 @@ func squeezed(text string) []rune {
 	return runes
 }
 
-// runsInLoop reports whether a text that ends with these words runs in a loop, given its
-// ending.
+// runsInLoop reports whether a text that ends with these words runs in a loop, given its ending.
 func runsInLoop(spoken []string, tail string) bool {
 	return isPeriodic(lastOf(spoken, turns*maxPhrase), maxPhrase, minWords) ||
 		isPeriodic(lastOf(squeezed(tail), turns*maxPattern), maxPattern, minRunes)
 }
 
-// tailBytes is how much of the end of a text is looked at: enough for the words
-// and characters of the longest loop.
+// tailBytes is how much of the end of a text is looked at: enough for the words and characters of the longest loop.
 const tailBytes = 16 << 10
 
 func lastOf[T any](s []T, n int) []T { return s[max(0, len(s)-n):] }

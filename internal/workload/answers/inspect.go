@@ -143,8 +143,7 @@ func garbled(a workload.Answer) bool {
 	return false
 }
 
-// leaks reports whether a text has a special token, a part of a template or pieces
-// that were not decoded in it.
+// leaks reports whether a text has a special token, a part of a template or pieces that were not decoded in it.
 func leaks(text string) bool {
 	return strings.Contains(text, "<") && (containsAny(text, phrases().AngleTokens) || named(text, "<|", "|>") || named(text, "<｜", "｜>") || sentenceToken(text)) ||
 		strings.Contains(text, "[") && containsAny(text, phrases().SquareTokens) ||
@@ -204,12 +203,10 @@ func lastRune(text string) rune {
 	return r
 }
 
-// minPieces is how many pieces with their mark of a space show that a text was not
-// decoded.
+// minPieces is how many pieces with their mark of a space show that a text was not decoded.
 const minPieces = 2
 
-// undecoded reports whether words are joined by the marks that vocabularies have for
-// spaces.
+// undecoded reports whether words are joined by the marks that vocabularies have for spaces.
 func undecoded(text string) bool {
 	if !strings.Contains(text, "Ġ") && !strings.Contains(text, "▁") {
 		return false

@@ -21,8 +21,7 @@ type Question struct {
 	// Text is what to ask. It asks for the answer alone.
 	Text    string   `yaml:"text"`
 	Answers []string `yaml:"answers"` // the ways to say the right answer; one at least
-	// Key is set where the question asks for a JSON object: its one key, whose
-	// value is one of Answers.
+	// Key is set where the question asks for a JSON object: its one key, whose value is one of Answers.
 	Key string `yaml:"key"`
 }
 
@@ -38,9 +37,8 @@ func (q Question) Right() string {
 	return fmt.Sprintf("{%q: %s}", q.Key, value)
 }
 
-// Judge says what an answer is worth. It is correct when it is an accepted one in the sense of words, but for
-// an opening such as "The answer is", and in the wrong format when it is empty or says more. <think> is no part
-// of it.
+// Judge says what an answer is worth. It is correct when it is an accepted one in the sense of words, but for an
+// opening such as "The answer is", and in the wrong format when it is empty or says more. <think> is no part of it.
 func (q Question) Judge(text string) result.Verdict {
 	answer := answerPart(text)
 	said := words(answer)

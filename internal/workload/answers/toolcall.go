@@ -24,8 +24,7 @@ type ToolCheck struct {
 	spoken *regexp.Regexp // a call of the function, written as text
 }
 
-// NewToolCheck returns the check of calls of a function. The error is that of a
-// schema that is none.
+// NewToolCheck returns the check of calls of a function. The error is that of a schema that is none.
 func NewToolCheck(tool api.Tool) (*ToolCheck, error) {
 	schema, err := compile(tool.Parameters)
 	if err != nil {
@@ -47,8 +46,7 @@ func compile(text json.RawMessage) (*jsonschema.Schema, error) {
 // out: special tokens and tags of the common formats.
 var callMarkup = regexp.MustCompile(`<[|/｜]{0,2}(?:\w+:)?(?:tool[_▁]?calls?|function|invoke|arg_key|parameter=|action_start|plugin|python_tag|｜?DSML)|\[TOOL_CALLS?\]|\[ARGS\]|<\|channel\|>`)
 
-// Judge says what an answer is worth and, where it is not Valid, why: shortly and
-// without a word of the answer.
+// Judge says what an answer is worth and, where it is not Valid, why: shortly and without a word of the answer.
 func (t *ToolCheck) Judge(a workload.Answer) (verdict result.Verdict, reason string) {
 	if callMarkup.MatchString(a.Text) {
 		return result.VerdictLeakedIntoContent, "the text has the markup of a call"

@@ -19,11 +19,10 @@ func answerPart(text string) string {
 	return text
 }
 
-// words returns the words of a text in lower case with one space between them, so that two
-// ways to write the same are the same. Punctuation, symbols and markup are left out, but for
-// the decimal point and the minus sign of a number. So are commas between thousands,
-// apostrophes in a word, commands of LaTeX and up to two zeros alone after a decimal point.
-// Where a script has no spaces, each character is a word.
+// words returns the words of a text in lower case with one space between them, so that two ways to write the same are
+// the same. Punctuation, symbols and markup are left out, but for the decimal point and the minus sign of a number. So
+// are commas between thousands, apostrophes in a word, commands of LaTeX and up to two zeros alone after a decimal
+// point. Where a script has no spaces, each character is a word.
 func words(text string) string {
 	w := wordWriter{text: text}
 	w.out.Grow(len(text) + 1)
@@ -96,8 +95,7 @@ func (w *wordWriter) word() {
 	}
 }
 
-// number writes the number that begins here, and the letters that follow it
-// without a space.
+// number writes the number that begins here, and the letters that follow it without a space.
 func (w *wordWriter) number() {
 	w.space()
 	if w.negative() {
@@ -111,8 +109,7 @@ func (w *wordWriter) number() {
 	}
 }
 
-// whole writes the digits before the decimal point without the commas between
-// thousands.
+// whole writes the digits before the decimal point without the commas between thousands.
 func (w *wordWriter) whole() {
 	n := digits(w.text[w.at:])
 	w.take(n)
@@ -144,8 +141,7 @@ func (w *wordWriter) take(n int) {
 	w.at += n
 }
 
-// negative reports whether the number that begins here has a minus sign: one that
-// is not between two numbers or words.
+// negative reports whether the number that begins here has a minus sign: one that is not between two numbers or words.
 func (w *wordWriter) negative() bool {
 	before := w.text[:w.at]
 	rest, ok := strings.CutSuffix(before, "-")
@@ -178,15 +174,13 @@ func isWordRune(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Mc)
 }
 
-// isUnspaced reports whether r belongs to a script that is written without spaces
-// between words.
+// isUnspaced reports whether r belongs to a script that is written without spaces between words.
 func isUnspaced(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// within reports whether the words are in the text, one after the other; both
-// are as words returns them.
+// within reports whether the words are in the text, one after the other; both are as words returns them.
 func within(text, words string) bool {
 	return words != "" && strings.Contains(" "+text+" ", " "+words+" ")
 }

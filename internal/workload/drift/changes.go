@@ -30,8 +30,7 @@ const (
 // rule says when another value is a change.
 type rule struct {
 	learn int // how many values are looked at to know what is usual
-	// steady is how many different ones there may be among them. With more,
-	// nothing is usual: it goes on learning.
+	// steady is how many different ones there may be among them. With more, nothing is usual: it goes on learning.
 	steady   int
 	patience int // how many values in a row must be none of the known ones
 }
@@ -71,8 +70,7 @@ func (c *changes) observe(prompt, value string, r rule, now time.Time) {
 	if u.observe(maphash.String(c.seed, value), r) {
 		c.count++
 		c.last = now
-		// What changed one answer changes others: all are learnt again, and one
-		// change counts once.
+		// What changed one answer changes others: all are learnt again, and one change counts once.
 		clear(c.prompts)
 	}
 }
@@ -136,11 +134,9 @@ const (
 	// minScoreNoise is the least noise that is assumed. It makes shifts that are
 	// smaller than this, as other batches bring them, none.
 	minScoreNoise = 0.0025
-	// clip is how far a single score can be off, in standard deviations: one
-	// outlier is no shift.
+	// clip is how far a single score can be off, in standard deviations: one outlier is no shift.
 	clip = 4
-	// slack is what is taken from each deviation before they are summed up, and
-	// threshold the sum that is a shift.
+	// slack is what is taken from each deviation before they are summed up, and threshold the sum that is a shift.
 	slack, threshold = 1, 22
 	calm             = 3 // the sum below which a score is taken for one of the baseline
 )
@@ -213,8 +209,7 @@ type shift struct {
 	Down        float64   `json:"down"`
 }
 
-// observe adds a value and reports whether the mean is another one. After that it
-// must learn again.
+// observe adds a value and reports whether the mean is another one. After that it must learn again.
 func (s *shift) observe(v float64) (shifted bool) {
 	if len(s.Baseline) < minBaseline {
 		s.learn(v)

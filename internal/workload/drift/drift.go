@@ -19,8 +19,7 @@ type Drift struct {
 	// Similarity is the least cosine of a text's vector and its first one; nil for
 	// scores, and where the vectors have another length.
 	Similarity *float64 `json:"embedding_cosine_similarity,omitempty"`
-	// Order is Kendall's rank correlation (tau-b) of the scores and the first ones; nil
-	// for vectors.
+	// Order is Kendall's rank correlation (tau-b) of the scores and the first ones; nil for vectors.
 	Order *float64 `json:"rerank_order_correlation,omitempty"`
 	// Distance is the largest Euclidean distance of a vector, or of the list of
 	// scores, from the first one, in relation to the first one's norm.
@@ -78,8 +77,7 @@ func (d *drift) observe(r *result.Result, now time.Time) {
 	}
 }
 
-// changed takes an answer and reports whether the endpoint has others for good. After
-// that it learns again.
+// changed takes an answer and reports whether the endpoint has others for good. After that it learns again.
 func (d *drift) changed(values [][]float32) bool {
 	distance := distanceOf(values, d.usual)
 	switch {
@@ -129,8 +127,7 @@ func alike(a, b [][]float32) bool {
 	return true
 }
 
-// similarity is the least cosine of two vectors of the same place; that with a vector
-// of zeros is 0. NaN is not known.
+// similarity is the least cosine of two vectors of the same place; that with a vector of zeros is 0. NaN is not known.
 func similarity(a, b [][]float32) float64 {
 	if !alike(a, b) {
 		return math.NaN()

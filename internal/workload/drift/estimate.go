@@ -1,6 +1,5 @@
-// Package drift is the workload of what should stay the same: fixed prompts, the first tokens
-// of answers, the score of a passage, the vectors or scores of texts, and what replies say of
-// their model. It finds when that has changed.
+// Package drift is the workload of what should stay the same: fixed prompts, the first tokens of answers, the score of
+// a passage, the vectors or scores of texts, and what replies say of their model. It finds when that has changed.
 package drift
 
 import (
@@ -48,8 +47,7 @@ func estimateOf(_ *config.Endpoint, m *config.Module) workload.Estimate {
 	return &Estimate{window: m.TrackedAnswers()}
 }
 
-// Source is what was watched for a change. The set is closed: it is a label
-// value.
+// Source is what was watched for a change. The set is closed: it is a label value.
 type Source string
 
 const (
@@ -71,8 +69,7 @@ func Sources() []Source {
 
 // Finding is what is known of changes; nil is not known.
 type Finding struct {
-	// Logprob is the latest mean log-probability of the reference passage, in
-	// nats per token.
+	// Logprob is the latest mean log-probability of the reference passage, in nats per token.
 	Logprob *float64 `json:"reference_logprob,omitempty"`
 	// Shift is the latest comparison of the first tokens of answers.
 	Shift

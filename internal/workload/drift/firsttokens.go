@@ -40,8 +40,7 @@ const (
 	keptTokens  = 5 // how many of the likeliest tokens of an answer are kept
 )
 
-// firstToken is the first token of one answer, in the form in which it is saved. Texts
-// are kept as hashes.
+// firstToken is the first token of one answer, in the form in which it is saved. Texts are kept as hashes.
 type firstToken struct {
 	Prompt, Text uint32
 	// Tokens are the likeliest first tokens, the likeliest first, and Logprobs their
@@ -149,10 +148,9 @@ func kind(scored bool) int {
 	return 0
 }
 
-// compare tests whether the answers of the window could be some of all: a permutation test
-// within each prompt, of the mean log-probabilities of the likeliest tokens (arXiv 2512.03816)
-// or, without them, of the total variation of the tokens (arXiv 2602.11083). Nothing is known
-// where no prompt has answers on both sides.
+// compare tests whether the answers of the window could be some of all: a permutation test within each prompt, of the
+// mean log-probabilities of the likeliest tokens (arXiv 2512.03816) or, without them, of the total variation of the
+// tokens (arXiv 2602.11083). Nothing is known where no prompt has answers on both sides.
 func compare(reference, window []firstToken) (s Shift, changed bool) {
 	scored := mostScored(reference) && mostScored(window)
 	strata := newStrata(reference, window, scored)
@@ -285,9 +283,8 @@ func (st *stratum) shuffle(rng *rand.Rand) {
 	}
 }
 
-// distance returns how far the means of the columns are apart: the sum of the squares,
-// in which a prompt that has changed stands out against the others' noise, and the
-// sum itself.
+// distance returns how far the means of the columns are apart: the sum of the squares, in which a prompt that has
+// changed stands out against the others' noise, and the sum itself.
 func (st *stratum) distance() (squares, apart float64) {
 	if st.equal {
 		return 0, 0
@@ -343,8 +340,7 @@ func (st *stratum) deviations(column, from, to int) float64 {
 
 // savedFirstTokens is the JSON of firstTokens. Counters begin again, as others do.
 type savedFirstTokens struct {
-	// Samples are the answers one after the other, as encoding/binary has them: some
-	// 50 bytes each.
+	// Samples are the answers one after the other, as encoding/binary has them: some 50 bytes each.
 	Samples []byte       `json:"samples"`
 	Fresh   int          `json:"fresh"`
 	Changed [2]time.Time `json:"changed"`

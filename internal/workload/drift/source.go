@@ -28,8 +28,7 @@ func newTextsSource(*config.Endpoint, *config.Module) (workload.Source, error) {
 }
 
 const (
-	// scoredPrompts is how many prompts are asked where replies have
-	// log-probabilities.
+	// scoredPrompts is how many prompts are asked where replies have log-probabilities.
 	scoredPrompts = 8
 	// asksPerDay is how often each prompt is asked in a day's answers where replies
 	// have none: the fewer of the prompts a change moves, the more of them are needed.
@@ -49,8 +48,7 @@ type trackSource struct {
 	seen    []string // the first token to each word; "" before the first
 	flips   []bool   // that another one came
 	set     []int    // the words to ask; nil during the search
-	// gives means that the server answers requests for log-probabilities, and refuses that it
-	// refuses them.
+	// gives means that the server answers requests for log-probabilities, and refuses that it refuses them.
 	gives, refuses bool
 }
 
@@ -89,8 +87,7 @@ func (b *trackSource) Next(int, int) workload.Question {
 	return q
 }
 
-// topLogprobs is how many of the likeliest first tokens are asked for; the hosted
-// services that give fewest allow five.
+// topLogprobs is how many of the likeliest first tokens are asked for; the hosted services that give fewest allow five.
 const topLogprobs = 5
 
 // mayRefuse reports whether a failure may be that of a server without log-probabilities: llama-cpp-python ends
@@ -151,8 +148,7 @@ var trackWords = sync.OnceValue(func() (all []string) {
 // References are the texts of reference_logprob and reference_texts.
 type References struct {
 	Passage string // the text whose log-probability is watched
-	// Texts are those whose embeddings or scores are watched, and Query what an endpoint that
-	// ranks compares them with.
+	// Texts are those whose embeddings or scores are watched, and Query what an endpoint that ranks compares them with.
 	Texts []string
 	Query string
 }
