@@ -223,6 +223,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../internal/result", "Verdict", config.Texts(result.Verdicts())...)
 	f("../internal/explain", "Cause", config.Texts(explain.Causes())...)
 	f("../internal/health", "State", config.Texts(health.States())...)
+	f("../internal/health", "Witness", config.Texts(health.Witnesses())...)
 }
 
 // stringConstants returns the values of the constants of a type in a package, but

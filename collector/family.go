@@ -280,7 +280,7 @@ const ownNone ownLabel = 0
 // ownNames are the names of the own labels, sorted; the first is none.
 var ownNames = [...]string{
 	"", "cause", "finding", "finish", "incident", "kind", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "slo", "source", "stat",
-	"state", "verdict",
+	"state", "verdict", "witness",
 }
 
 // ownLabelOf returns the own label of a name; ownNone for an unknown one.

@@ -45,6 +45,14 @@ func healthFamilies() []*familyOf[healthValues] {
 				e.gauge(slices.Index(health.Kinds(), p.Kind), float64(p.Start.UnixMilli())/1e3)
 			}
 		}),
+		newOf("endpoint_incident_witness", func(e encoder, f *family, v healthValues) {
+			if p := v.state().Shown(); p != nil {
+				current := slices.Index(health.Witnesses(), p.Witness)
+				for _, i := range f.order {
+					e.gauge(i, number(i == current))
+				}
+			}
+		}),
 		newOf("endpoint_muted", emitOne(func(v healthValues) float64 { return number(v.state().Mute != nil) })),
 		newOf("endpoint_cause_info", func(e encoder, f *family, v healthValues) {
 			if v.cause == nil {

@@ -44,7 +44,7 @@ func inState(s health.State, since int64) func() *health.Status {
 
 // paging returns the state of an endpoint whose incident pages.
 func paging() *health.Status {
-	return &health.Status{State: health.Down, Objectives: 1 << series.Availability, Paging: &health.Paging{Kind: health.KindDown, Scope: "endpoint e"}}
+	return &health.Status{State: health.Down, Objectives: 1 << series.Availability, Paging: &health.Paging{Kind: health.KindDown, Scope: "endpoint e", Witness: health.Probes}}
 }
 
 // because returns a cause.
@@ -71,7 +71,7 @@ func TestCause(t *testing.T) {
 // An incident that pages has a series once its scope is known, unless the endpoint is muted.
 func TestIncident(t *testing.T) {
 	p, _ := newStore()
-	incident := &health.Paging{Kind: health.KindTTFT, Start: time.UnixMilli(1_700_000_000_250), Scope: "host gpu-3"}
+	incident := &health.Paging{Kind: health.KindTTFT, Start: time.UnixMilli(1_700_000_000_250), Scope: "host gpu-3", Witness: health.Users}
 	for name, s := range map[string]health.Status{
 		"pages": {Paging: incident}, "muted": {Paging: incident, Mute: &health.Mute{}}, "young": {Paging: &health.Paging{Kind: health.KindDown}}, "up": {},
 	} {
@@ -85,6 +85,10 @@ func TestIncident(t *testing.T) {
 	}
 	wantSamples(t, got, map[string]string{
 		`incident_start_timestamp_seconds{endpoint="pages",incident="ttft",scope="host gpu-3",team="search"}`: "1.70000000025e+09",
+		`incident_witness{endpoint="pages",team="search",witness="probes"}`:                                   "0",
+		`incident_witness{endpoint="pages",team="search",witness="probes_only"}`:                              "0",
+		`incident_witness{endpoint="pages",team="search",witness="users"}`:                                    "1",
+		`incident_witness{endpoint="pages",team="search",witness="both"}`:                                     "0",
 	})
 }
 
@@ -143,12 +147,12 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		return describedGauge(reg, name, append([]string{"endpoint", "a_zone", "team"}, own...)...)
 	}
 	state, since, muted := vec("endpoint_state", "state"), vec("endpoint_state_since_timestamp_seconds"), vec("endpoint_muted")
-	incident := vec("endpoint_incident_start_timestamp_seconds", "scope", "incident")
+	incident, witness := vec("endpoint_incident_start_timestamp_seconds", "scope", "incident"), vec("endpoint_incident_witness", "witness")
 	cause, missed := vec("endpoint_cause_info", "cause", "title", "do"), vec("endpoint_objective_missed", "slo")
 	for i, target := range targets(false) {
 		info := target.info()
 		info.State = func() *health.Status {
-			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Objectives: 1<<series.Availability | 1<<series.E2E, Missed: 1 << series.Availability, Paging: &health.Paging{Kind: health.KindTPOT, Start: time.UnixMilli(2500), Scope: "zone a"}}
+			return &health.Status{State: health.Muted, Since: time.UnixMilli(int64(i) * 1500), Objectives: 1<<series.Availability | 1<<series.E2E, Missed: 1 << series.Availability, Paging: &health.Paging{Kind: health.KindTPOT, Start: time.UnixMilli(2500), Scope: "zone a", Witness: health.Both}}
 		}
 		info.Cause = because(explain.Quota)
 		p.OpenEndpoint(info)
@@ -162,6 +166,10 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		since.WithLabelValues(with()...).Set(float64(i) * 1.5)
 		muted.WithLabelValues(with()...).Set(0)
 		incident.WithLabelValues(with("zone a", "tpot")...).Set(2.5)
+		for _, w := range []string{"probes", "probes_only", "users"} {
+			witness.WithLabelValues(with(w)...).Set(0)
+		}
+		witness.WithLabelValues(with("both")...).Set(1)
 		title, do := explain.Quota.Say()
 		cause.WithLabelValues(with("quota", title, do)...).Set(1)
 		missed.WithLabelValues(with("availability")...).Set(1)

@@ -59,6 +59,7 @@ func closedSets() map[string][]string {
 		"endpoint_state":                            config.Texts(health.States()),
 		"endpoint_objective_missed":                 series.ObjectiveNames(),
 		"endpoint_incident_start_timestamp_seconds": config.Texts(health.Kinds()),
+		"endpoint_incident_witness":                 config.Texts(health.Witnesses()),
 		"endpoint_cause_info":                       config.Texts(explain.Causes()),
 		"endpoint_model_changed_timestamp_seconds":  config.Texts(drift.ChangeSources()),
 		"endpoint_servers":                          config.Texts(states()),

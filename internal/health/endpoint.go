@@ -32,6 +32,8 @@ type Endpoint struct {
 	mu      sync.Mutex
 	series  []*Series // in the order in which they were opened
 	modules []*module
+	users   [series.NumObjectives]*crowd // nil is nothing known
+	promise *series.Objectives           // of users' requests: those of the first series that counts and has some; nil is none
 	// objectives are those of all series that count.
 	objectives series.Set
 	skipped    string // why the latest run was left out; "" after a result
@@ -81,7 +83,7 @@ func (e *Endpoint) Incidents() []Incident {
 	defer e.mu.Unlock()
 	e.refresh(now)
 	all := slices.Clone(e.past)
-	for _, i := range []*Incident{e.failing, e.slow, e.stale} {
+	for _, i := range append(e.usersIncidents(), e.failing, e.slow, e.stale) {
 		if i != nil {
 			all = append(all, *i)
 		}
@@ -183,12 +185,15 @@ func (e *Endpoint) relate(now time.Time) {
 	bursts := !slices.ContainsFunc(e.series, func(s *Series) bool { return s.id.Concurrency == "" })
 	first := max(0, slices.IndexFunc(e.series, func(s *Series) bool { return s.first }))
 	of := map[string]int{}
-	e.objectives = 0
+	e.objectives, e.promise = 0, nil
 	for i, s := range e.series {
 		of[s.id.Module]++
 		s.counts = s.id.Concurrency == "" || bursts && i == first
 		if s.counts {
 			e.objectives |= objectivesOf(s.objectives)
+			if o := s.objectives; o != nil && o.Share > 0 && (e.promise == nil || s.first) {
+				e.promise = o
+			}
 		}
 	}
 	if !e.restored { // those of an earlier process wait for their series
@@ -418,6 +423,7 @@ func (e *Endpoint) refresh(now time.Time) {
 		}
 		e.setDown(down)
 	}
+	e.leaveUsers(now)
 	e.page()
 	if s := e.makeStatus(v, now); e.status == nil || !s.equal(e.status) {
 		e.status = s

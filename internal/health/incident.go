@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/series"
@@ -50,8 +51,10 @@ type Incident struct {
 	// configured. Promised reports whether an availability objective that is configured was.
 	Missed   series.Set `json:"missed,omitempty"`
 	Promised bool       `json:"promised,omitempty"`
+	// Users is what was wrong with requests of users, as in "over TTFT 500ms", which Probes and Bad count then; "" is an incident of probes.
+	Users string `json:"users,omitempty"`
 	// Module is that of the first bad probe, and Text what was wrong with it; of a mute
-	// its reason. It may quote a server: bounded, without secrets.
+	// its reason, of users' requests what changed. It may quote a server: bounded, without secrets.
 	Module string `json:"module,omitempty"`
 	Text   string `json:"text,omitempty"`
 }
@@ -166,6 +169,9 @@ func (i *Incident) String() string {
 	text := string(i.State)
 	if !i.End.IsZero() {
 		text += " for " + rounded(i.End.Sub(i.Begin))
+	}
+	if i.Users != "" {
+		return text + ": " + i.users(time.Time{})
 	}
 	switch i.State {
 	case Down, Flapping, Degraded:
@@ -307,12 +313,14 @@ func (e *Endpoint) recursWithin() time.Duration {
 	return max(recursAfter, recursIntervals*shortest)
 }
 
-// lastFailing returns the index of the latest incident of failures; -1 is none.
+// lastFailing returns the index of the latest incident of failed probes; -1 is none.
 func lastFailing(past []Incident) int {
 	for i := len(past) - 1; i >= 0; i-- {
 		switch past[i].State {
 		case Down, Flapping, Degraded:
-			return i
+			if past[i].Users == "" {
+				return i
+			}
 		}
 	}
 	return -1
@@ -360,13 +368,8 @@ func (i Incident) with(next *Incident) Incident {
 // why says in one line why the endpoint is not up; last is the series that failed last, nil for none.
 func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 	switch s.Unmuted {
-	case Down, Flapping, Degraded:
-		if e.failing.recurs() {
-			return e.whyFailed(s, last) + ", again and again"
-		}
-		return e.whyFailing(s, last)
-	case Slow:
-		return e.whySlow(s, now)
+	case Down, Flapping, Degraded, Slow:
+		return strings.Join(e.whyBad(s, last, now), "; ")
 	case Stale:
 		return "no result since " + clock(e.latest(), now) + e.because()
 	case Waiting:
@@ -376,6 +379,28 @@ func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 		return "no result yet" + e.because()
 	}
 	return ""
+}
+
+// whyBad is what probes show of an endpoint that fails or is slow, and what users' requests do.
+func (e *Endpoint) whyBad(s *Status, last *Series, now time.Time) (why []string) {
+	switch {
+	case s.Unmuted == Slow && e.slow != nil:
+		why = append(why, e.whySlow(s, now))
+	case e.failing == nil:
+	case e.failing.recurs():
+		why = append(why, e.whyFailed(s, last)+", again and again")
+	default:
+		why = append(why, e.whyFailing(s, last))
+	}
+	for _, state := range []State{Degraded, Slow} {
+		if i := e.usersIncident(state); i != nil {
+			why = append(why, i.users(now))
+		}
+	}
+	if e.failing == nil && e.slow == nil && !e.up.IsZero() {
+		why = append(why, "probes are well")
+	}
+	return why
 }
 
 // whyFailing is as in "connection refused: 10.0.0.5:8000 (interactive)".

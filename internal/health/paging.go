@@ -34,6 +34,18 @@ type Paging struct {
 	// Scope is what the endpoint shared with others when the incident began to page, as in
 	// "host gpu-3", until its end. It is "" until SetScope, which comes at once.
 	Scope string `json:"scope,omitempty"`
+	// Witness is who saw it so far, and Why what changed for users; "" is not known.
+	Witness Witness `json:"witness,omitempty"`
+	Why     string  `json:"why,omitempty"`
+}
+
+// Means says for people in a few words where the fault is, by who saw it; "" is not known.
+func (p *Paging) Means() string {
+	text := p.Witness.means()
+	if p.Witness == Users && p.Why != "" {
+		text += ": " + p.Why
+	}
+	return text
 }
 
 func (p *Paging) isSane(now time.Time) bool {
@@ -52,20 +64,41 @@ const (
 
 // page finds whether there is an incident that pages, which lasts until the endpoint is up.
 func (e *Endpoint) page() {
-	if e.failing == nil && e.slow == nil {
+	if e.failing == nil && e.slow == nil && len(e.usersIncidents()) == 0 {
 		if p := e.paging; p != nil && p.Scope != "" {
-			e.logger().Info("incident ended", "incident", string(p.Kind), "scope", p.Scope, "since", p.Start.UTC(), "duration", e.up.Sub(p.Start).Round(time.Second))
+			e.logger().Info("incident ended", "incident", string(p.Kind), "scope", p.Scope, "witness", string(p.Witness), "since", p.Start.UTC(), "duration", e.up.Sub(p.Start).Round(time.Second))
 		}
 		e.paging = nil
 		return
 	}
-	switch kind, start := e.certain(); {
-	case kind == "":
-	case e.paging == nil:
-		e.paging = &Paging{Kind: kind, Start: start}
-	case kind.isWorse(e.paging.Kind):
-		next := *e.paging
+	e.pageFor(Probes, e.certain)
+	e.pageFor(Users, e.certainOfUsers)
+	if e.paging != nil && e.paging.Witness == Probes && e.areUsersWell(e.paging.Kind) {
+		e.paging = new(*e.paging)
+		e.paging.Witness = ProbesOnly
+	}
+}
+
+// pageFor takes what a witness is certain of.
+func (e *Endpoint) pageFor(w Witness, certain func() (Kind, time.Time)) {
+	kind, start := certain()
+	if kind == "" {
+		return
+	}
+	if e.paging == nil {
+		e.paging = &Paging{Kind: kind, Start: start, Witness: w}
+	}
+	next := *e.paging
+	if kind.isWorse(next.Kind) {
 		next.Kind = kind
+	}
+	if next.Witness != w && (next.Witness != ProbesOnly || w == Users) {
+		next.Witness = Both
+	}
+	if i := e.usersOf(kind); w == Users && i != nil {
+		next.Why = i.Text
+	}
+	if next != *e.paging {
 		e.paging = &next
 	}
 }
@@ -137,7 +170,7 @@ func (e *Endpoint) SetScope(scope string) {
 	next := *e.paging
 	next.Scope = scope
 	e.paging = &next
-	e.logger().Warn("incident pages", "incident", string(next.Kind), "scope", scope, "since", next.Start.UTC())
+	e.logger().Warn("incident pages", "incident", string(next.Kind), "scope", scope, "witness", string(next.Witness), "since", next.Start.UTC())
 	e.refresh(now)
 }
 

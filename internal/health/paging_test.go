@@ -247,7 +247,7 @@ func TestKindOnlyGetsWorse(t *testing.T) {
 	l.expect(Up, "06:40:00")
 	l.expectLog(
 		`level=INFO msg="endpoint within its objectives again" endpoint=e module=m since=2026-03-04T06:10:00.000Z duration=30m0s answers=6 over=6`,
-		`level=INFO msg="incident ended" endpoint=e incident=down scope="host gpu-3" since=2026-03-04T06:10:00.000Z duration=30m0s`,
+		`level=INFO msg="incident ended" endpoint=e incident=down scope="host gpu-3" witness=probes since=2026-03-04T06:10:00.000Z duration=30m0s`,
 	)
 	if l.status().Paging != nil {
 		t.Error("an endpoint that is up pages")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 )
 
 // Whatever the results are: a state is never of the future; an incident keeps its begin
@@ -111,7 +112,7 @@ func TestConcurrency(t *testing.T) {
 	}
 	for w := range 2 {
 		each(func(e *Endpoint, i int) {
-			s := e.OpenSeries(result.SeriesID{Endpoint: e.name, Module: fmt.Sprint(w, i%2), Prefix: "cold"}, ofPace())
+			s := e.OpenSeries(result.SeriesID{Endpoint: e.name, Module: fmt.Sprint(w, i%2), Prefix: "cold"}, SeriesOptions{Objectives: &series.Objectives{Share: 0.99}})
 			see(s, probeOf(time.Now(), result.Outcomes()[i%3]), i%5 == 0)
 			s.Skip(result.SkipBudget, "")
 			s.Counts()
@@ -124,6 +125,7 @@ func TestConcurrency(t *testing.T) {
 		})
 	}
 	each(func(e *Endpoint, _ int) {
+		e.ObserveUsers(&users.Reading{Since: time.Now(), At: time.Now(), Counts: [series.NumObjectives]users.Count{bad(1, 1)}})
 		e.Status()
 		e.Incidents()
 		e.Save()

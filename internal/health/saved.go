@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // maxRestored bounds the mutes that are restored.
@@ -33,6 +35,8 @@ type Saved struct {
 	Failures suspicion `json:"failures,omitzero"`
 	Lates    suspicion `json:"lates,omitzero"`
 	Modules  []*module `json:"modules,omitempty"`
+	// Users is what is known of users' requests, by objective.
+	Users [series.NumObjectives]*crowd `json:"users,omitzero"`
 	// Past are the incidents that are over, the oldest first.
 	Past []Incident `json:"past,omitempty"`
 }
@@ -49,6 +53,11 @@ func (s *Saved) IsSane(now time.Time) bool {
 	}
 	for _, m := range s.Modules {
 		if !m.isSane(now) {
+			return false
+		}
+	}
+	for _, c := range s.Users {
+		if !c.isSane(now) {
 			return false
 		}
 	}
@@ -117,7 +126,7 @@ func (e *Endpoint) Save() *Saved {
 		Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
 		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Past: slices.Clone(e.past), Paging: e.paging,
 		Failures: e.failures.copy(), Lates: e.lates.copy(),
-		Modules: copyOfModules(e.modules),
+		Modules: copyOfModules(e.modules), Users: copyOfUsers(e.users),
 	}
 }
 
@@ -139,6 +148,13 @@ func copyOfModules(all []*module) []*module {
 	return out
 }
 
+func copyOfUsers(all [series.NumObjectives]*crowd) [series.NumObjectives]*crowd {
+	for i, c := range all {
+		all[i] = c.copy()
+	}
+	return all
+}
+
 func copyOf[T any](v *T) *T {
 	if v == nil {
 		return nil
@@ -154,5 +170,9 @@ func (e *Endpoint) restore(s *Saved) {
 	e.failures = s.Failures.copy()
 	e.lates = s.Lates.copy()
 	e.modules = copyOfModules(s.Modules)
+	e.users = copyOfUsers(s.Users)
+	if p := e.paging; p != nil && p.Witness == "" { // of an earlier version
+		p.Witness = Probes
+	}
 	e.past = slices.Clone(s.Past[max(0, len(s.Past)-maxIncidents):])
 }

@@ -65,21 +65,30 @@ func (e *Endpoint) failingSince(now time.Time) time.Time {
 
 // state returns the state without regard to a mute, and when it began.
 func (e *Endpoint) state(v verdict) (State, time.Time) {
+	failed, late := e.usersIncident(Degraded), e.usersIncident(Slow)
 	switch {
 	case e.stale != nil:
 		return Stale, e.stale.Begin
 	case e.failing != nil && e.failing.isFlapping(e.down, e.last, e.recursWithin()):
-		return Flapping, e.failing.Begin
+		return Flapping, earliest(e.failing, failed)
 	case e.failing != nil && e.down:
-		return Down, e.failing.Begin
-	case e.failing != nil:
-		return Degraded, e.failing.Begin
-	case e.slow != nil:
-		return Slow, e.slow.Begin
+		return Down, earliest(e.failing, failed)
+	case e.failing != nil || failed != nil:
+		return Degraded, earliest(e.failing, failed)
+	case e.slow != nil || late != nil:
+		return Slow, earliest(e.slow, late)
 	case v.judged == 0 || e.up.IsZero():
 		return Waiting, e.unknown
 	}
 	return Up, e.up
+}
+
+// earliest returns when the first of two incidents began, of which one may be nil.
+func earliest(a, b *Incident) time.Time {
+	if a == nil || b != nil && b.Begin.Before(a.Begin) {
+		return b.Begin
+	}
+	return a.Begin
 }
 
 func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
@@ -91,12 +100,16 @@ func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
 	}
 	switch s.Unmuted {
 	case Down, Flapping, Degraded:
-		s.Probes, s.Failed, s.Spells = e.failing.Probes, e.failing.Bad, e.failing.Spells
+		if i := e.failing; i != nil {
+			s.Probes, s.Failed, s.Spells = i.Probes, i.Bad, i.Spells
+		}
 	case Slow:
-		s.Probes, s.Over = e.slow.Probes, e.slow.Bad
+		if i := e.slow; i != nil {
+			s.Probes, s.Over = i.Probes, i.Bad
+		}
 	}
 	s.Objectives = e.objectives
-	for _, i := range []*Incident{e.failing, e.slow} {
+	for _, i := range append([]*Incident{e.failing, e.slow}, e.usersIncidents()...) {
 		if i != nil {
 			s.Missed |= i.Missed
 		}

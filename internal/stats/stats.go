@@ -37,6 +37,20 @@ func RankBounds(n int, p, alpha float64) (lower, upper int) {
 	return n + 1 - j, upper
 }
 
+// AtLeast returns the probability of at least k successes in n trials of the probability 0 < p < 1.
+func AtLeast(n, k int, p float64) float64 {
+	if k <= 0 {
+		return 1
+	}
+	var sum float64
+	mode := float64(n+1) * p
+	for term := binomial(n, k, p); k <= n && (float64(k) < mode || term > sum*1e-12); k++ {
+		sum += term
+		term *= float64(n-k) / float64(k+1) * p / (1 - p)
+	}
+	return sum
+}
+
 // binomial returns the probability of k successes in n trials.
 func binomial(n, k int, p float64) float64 {
 	logFactorial := func(i int) float64 { v, _ := math.Lgamma(float64(i) + 1); return v }

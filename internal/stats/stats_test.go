@@ -188,3 +188,24 @@ func TestStudentT(t *testing.T) {
 		}
 	}
 }
+
+// The sums of the binomial distribution, of 5, 10, 20 and 60 trials.
+func TestAtLeast(t *testing.T) {
+	for _, c := range []struct {
+		n, k    int
+		p, want float64
+	}{
+		{5, 0, 0.3, 1},
+		{1, 1, 0.01, 0.01},
+		{5, 2, 0.01, 1 - math.Pow(0.99, 5) - 5*0.01*math.Pow(0.99, 4)},
+		{10, 10, 0.5, 1.0 / 1024},
+		{10, 5, 0.5, 638.0 / 1024},
+		{20, 1, 0.1, 1 - math.Pow(0.9, 20)},
+		{1000, 1, 0.5, 1},
+		{5, 6, 0.5, 0},
+	} {
+		if got := AtLeast(c.n, c.k, c.p); math.Abs(got-c.want) > 1e-10 {
+			t.Errorf("of %d at least %d with %g: %g, want %g", c.n, c.k, c.p, got, c.want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 )
 
 const (
@@ -79,6 +80,17 @@ func (e *endpoint) observe(p *probe) {
 	}
 	o := series.Observe(r, e.judged, false, p.confirm)
 	e.series.Observe(&o)
+}
+
+// observeUsers takes what users' requests showed, and the scrapes until then.
+func (e *endpoint) observeUsers(r *users.Reading) {
+	for e.scrape.Before(r.At) {
+		e.now = e.scrape
+		e.look()
+		e.scrape = e.scrape.Add(scrapeInterval)
+	}
+	e.now = r.At
+	e.health.ObserveUsers(r)
 }
 
 // look scrapes the incident that pages. One that becomes another kind is another alert.

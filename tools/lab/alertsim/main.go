@@ -68,6 +68,21 @@ func run(w io.Writer, of size, details bool) error {
 			return pageCell(firstPages(in, interval, of.incidents, of.seed), of.incidents)
 		})
 	}
+	for _, s := range usersStates() {
+		if strings.Contains(s.name, of.only) {
+			quiet.add(&g, s.name, func(interval time.Duration) cell {
+				length := time.Duration(of.days) * day
+				return falseCell(falseUsers(s, interval, length, of.steady, of.seed), length, of.steady)
+			})
+		}
+	}
+	for _, in := range usersIncidents() {
+		if strings.Contains(in.name, of.only) {
+			loud.add(&g, in.name, func(interval time.Duration) cell {
+				return pageCell(firstUsers(in, interval, of.incidents, of.seed), of.incidents)
+			})
+		}
+	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -150,6 +165,10 @@ func firstPages(in incident, interval time.Duration, endpoints int, seed uint64)
 			all = append(all, firstPage{e.pages[n-1].at.Sub(onset), e.pages[n-1].kind})
 		}
 	}
+	return sortPages(all)
+}
+
+func sortPages(all []firstPage) []firstPage {
 	slices.SortFunc(all, func(a, b firstPage) int { return cmp.Compare(a.after, b.after) })
 	return all
 }
