@@ -27,6 +27,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/store"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
@@ -103,6 +104,11 @@ func full(t *testing.T) *Exposition {
 	servers.set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{st})
 	servers.of("e").ObserveProbe(r, false)
 	servers.of("e").SetTTFTParts(allTTFTParts())
+	c := users.Count{Eligible: 3, Bad: 1, Possible: 2}
+	servers.of("e").SetUsers(&users.View{
+		Counts: map[string]users.Count{"availability": c, "ttft": c, "tpot": c, "e2e": c},
+		TTFT:   users.Window{Samples: 100, Seconds: map[string]float64{"p50_lower": 0.1, "p50_upper": 0.2, "p99_lower": 1, "p99_upper": 2}},
+	})
 	reg := prometheus.NewPedanticRegistry()
 	self := NewSelf(reg)
 	self.Observe(r)

@@ -8,6 +8,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 )
 
 // endpointValues is the state behind the samples of an endpoint with servers.
@@ -15,11 +17,22 @@ type endpointValues struct {
 	servers  [numStates]int        // by index in states
 	overhead [numOverheads]float64 // NaN is absent
 	parts    *page.TTFTParts       // nil is not known
+	users    *users.View           // nil is not known
 }
 
 // endpointFamilies returns the families of what the servers report of their
 // endpoint, in the order of the documentation.
 func endpointFamilies() []*familyOf[endpointValues] {
+	ofCount := func(name string, get func(users.Count) uint64) *familyOf[endpointValues] {
+		return newOf(name, emitEach(func(v endpointValues, i int) float64 {
+			if v.users != nil {
+				if c, ok := v.users.Counts[series.ObjectiveNames()[i]]; ok {
+					return float64(get(c))
+				}
+			}
+			return math.NaN()
+		}))
+	}
 	return []*familyOf[endpointValues]{
 		newOf("endpoint_servers", emitEach(func(v endpointValues, i int) float64 {
 			if v.servers == [numStates]int{} {
@@ -33,6 +46,23 @@ func endpointFamilies() []*familyOf[endpointValues] {
 				return math.NaN()
 			}
 			return *v.parts.Seconds[i]
+		})),
+		ofCount("users_slo_eligible_total", func(c users.Count) uint64 { return c.Eligible }),
+		ofCount("users_slo_bad_total", func(c users.Count) uint64 { return c.Bad }),
+		ofCount("users_slo_possibly_bad_total", func(c users.Count) uint64 { return c.Possible }),
+		newOf("users_ttft_window_seconds", emitEach(func(v endpointValues, i int) float64 {
+			if v.users != nil {
+				if seconds, ok := v.users.TTFT.Seconds[users.WindowStats()[i]]; ok {
+					return seconds
+				}
+			}
+			return math.NaN()
+		})),
+		newOf("users_ttft_window_samples", emitOne(func(v endpointValues) float64 {
+			if v.users == nil {
+				return math.NaN()
+			}
+			return float64(v.users.TTFT.Samples)
 		})),
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 )
 
 // Servers is the store of the servers' own metrics, and of what follows
@@ -55,6 +56,7 @@ type Served struct {
 	states   [numStates]int     // servers by index in states
 	overhead overhead
 	parts    *page.TTFTParts // nil is not known
+	users    *users.View     // nil is not known
 }
 
 // server is what is known of one server. Its blocks are rebuilt only when a label changes.
@@ -119,7 +121,7 @@ func (e *Served) Set(model string, statuses []page.Status) {
 
 // hasValues reports whether there is anything to show of the endpoint itself.
 func (e *Served) hasValues() bool {
-	return e.states != [numStates]int{} || e.overhead.isKnown() || e.parts != nil
+	return e.states != [numStates]int{} || e.overhead.isKnown() || e.parts != nil || e.users != nil
 }
 
 // label renders the labels of a server that has a new status. The engine stays
@@ -184,6 +186,13 @@ func (e *Served) SetTTFTParts(p *page.TTFTParts) {
 	e.parts = p
 }
 
+// SetUsers replaces what is known of users' requests; nil is nothing.
+func (e *Served) SetUsers(v *users.View) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	e.users = v
+}
+
 // labelled is what the samples of one series come from, with its labels.
 type labelled[V any] struct {
 	block *labelBlock
@@ -228,7 +237,7 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 	}
 	endpoints := make([]labelled[endpointValues], len(s.ordered.endpoints))
 	for i, e := range s.ordered.endpoints {
-		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.parts}}
+		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.parts, e.users}}
 	}
 	servers := make([]labelled[serverValues], len(s.ordered.servers))
 	for i, srv := range s.ordered.servers {

@@ -17,8 +17,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
-// users ask as many requests at once as they are, one after the other, until ctx ends.
-func users(ctx context.Context, url string, n int) *sync.WaitGroup {
+// keepAsking has n users ask one request after the other each, until ctx ends.
+func keepAsking(ctx context.Context, url string, n int) *sync.WaitGroup {
 	all := new(sync.WaitGroup)
 	for i := range n {
 		all.Go(func() {
@@ -63,7 +63,7 @@ func TestDrill(t *testing.T) {
 	front.Store(noticing(time.Hour))
 	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front.Load().Handler().ServeHTTP(w, r) }))
 	ctx, stop := context.WithCancel(t.Context())
-	load := users(ctx, url, 12)
+	load := keepAsking(ctx, url, 12)
 	t.Cleanup(func() { stop(); load.Wait(); http.DefaultClient.CloseIdleConnections() })
 
 	l := newLab(t)

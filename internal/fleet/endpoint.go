@@ -14,7 +14,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -123,6 +125,7 @@ type endpoint struct {
 	models   drift.Served
 	traffic  *traffic        // nil where no module asks what users ask
 	split    *page.TTFTSplit // nil where pages are not read
+	users    *users.Tracker
 	bursts   burstLoad
 	findings []*findings // by index in targets; none where the endpoint is not probed
 	tasks    []*task
@@ -138,6 +141,7 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 	past := e.follow(before, now)
 	e.watchModel(past, now)
 	e.openMetrics()
+	e.followUsers(before)
 	if past.served != nil {
 		e.metrics.SetServed(past.served)
 		e.identity.learn(past.served)
@@ -207,6 +211,29 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 	return known
 }
 
+// followUsers goes on with what is known of users of the same target.
+func (e *endpoint) followUsers(before *endpoint) {
+	objectives := series.NewObjectives(e.cfg.SLOWith(new(config.Module)))
+	for _, t := range slices.Backward(e.targets) {
+		if of := t.objectives(); of != nil && e.cfg.SLO == nil {
+			objectives = of
+		}
+	}
+	if before == nil || targetOf(before.cfg) != targetOf(e.cfg) {
+		e.users = users.NewTracker(objectives)
+		return
+	}
+	e.users = before.users
+	e.users.Configure(objectives)
+	e.showUsers()
+}
+
+func (e *endpoint) showUsers() {
+	v := e.users.View(time.Now())
+	e.servers.SetUsers(v)
+	e.page.SetUsers(v)
+}
+
 func (e *endpoint) openMetrics() {
 	f, cfg := e.fleet, e.cfg
 	e.metrics = f.Probes.OpenEndpoint(collector.EndpointInfo{
@@ -271,6 +298,7 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 		e.servers.ObserveProbe(o.Result, !o.Timed())
 	}
 	of.observe(&o.Observation)
+	e.users.Probed()
 	e.metrics.SetServed(o.Result)
 	e.identity.learn(o.Result)
 	if e.models.Observe(o.Result) {
@@ -289,6 +317,8 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 func (e *endpoint) read(statuses []page.Status) {
 	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
 	e.showTTFTParts()
+	e.users.Read(statuses, e.fleet.ownGateway(e))
+	e.showUsers()
 	e.page.SetServers(statuses)
 	e.memory.Read(statuses)
 	e.traffic.read(statuses)

@@ -200,6 +200,19 @@ func (f *Fleet) BehindGateways() map[string]string {
 	return all
 }
 
+// ownGateway returns the latest reading of the gateway of an endpoint, if no other one is behind it.
+func (f *Fleet) ownGateway(of *endpoint) []page.Status {
+	if of.cfg.Gateway == "" {
+		return nil
+	}
+	for _, e := range f.active.Load().endpoints {
+		if e != of && e.cfg.Gateway == of.cfg.Gateway {
+			return nil
+		}
+	}
+	return of.gateway().Latest()
+}
+
 // newGPUPages returns the pages of accelerators of a configuration, as newNamed does.
 func (f *Fleet) newGPUPages(cfg *config.Config) (named, error) {
 	if f.GPUPages == nil {

@@ -281,15 +281,15 @@ func (t *Total) Follows(before *Total) bool {
 		return false
 	}
 	for i, s := range t.pages {
-		if s.fell(before.pages[i]) {
+		if s.Fell(before.pages[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// fell reports whether anything that only grows is less than before.
-func (s *Snapshot) fell(before *Snapshot) bool {
+// Fell reports whether anything that only grows is less than before.
+func (s *Snapshot) Fell(before *Snapshot) bool {
 	for q, v := range s.Values {
 		if v < before.Values[q] && config.IsCounter(q) {
 			return true

@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
@@ -48,6 +49,7 @@ type Endpoint struct {
 	events   events
 	findings []*Module       // few, for each endpoint has them
 	parts    *page.TTFTParts // nil is not known
+	users    *users.View     // nil is not known
 
 	version uint64 // of the latest change
 	row     *Row   // nil is to be rebuilt; never changed
@@ -132,6 +134,13 @@ func (e *Endpoint) SetTTFTParts(p *page.TTFTParts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.parts = p // shown with the change of the probe or the reading that it follows from
+}
+
+// SetUsers replaces what is known of users' requests; nil is nothing.
+func (e *Endpoint) SetUsers(v *users.View) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.users = v
 }
 
 // SetFindings replaces what the probes of a module show together; nil is nothing. The
@@ -365,7 +374,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	d := &Detail{Row: *e.currentRow(now), At: stats.UnixSeconds(now), Version: b.version.Load()}
 	d.Restarts, d.Changes = restarts, e.changes(restarts)
 	servers, target := e.servers, result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
-	d.TTFTParts = e.parts
+	d.TTFTParts, d.Users = e.parts, e.users
 	gateway := e.cfg.Gateway
 	d.Findings = append([]*Module(nil), e.findings...)
 	d.Series = make([]*Series, len(e.series))

@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
@@ -186,6 +187,8 @@ type Detail struct {
 	Pages   []*Server `json:"pages,omitempty"`
 	// TTFTParts is where the time to first token went; absent where it is not known.
 	TTFTParts *page.TTFTParts `json:"ttft_parts,omitempty"`
+	// Users is what users' requests met of the objectives; absent where no page shows it.
+	Users *users.View `json:"users,omitempty"`
 	// Gateway is the gateway that requests to the endpoint pass; absent where none is
 	// configured.
 	Gateway *Gateway `json:"gateway,omitempty"`

@@ -1,5 +1,5 @@
 // Package users counts what users' own requests met of the objectives of an endpoint, from successive readings of its
-// servers' pages, or of its gateway's where the servers' lack it and the gateway serves this endpoint alone.
+// servers' pages, or of its gateway's where the gateway serves this endpoint alone.
 package users
 
 import (
@@ -22,4 +22,30 @@ type Reading struct {
 // Count counts requests by an objective. Eligible 0 is none, or not known. Bad missed the objective for certain, and
 // Possible are those and the ones that perhaps did: Bad <= Possible <= Eligible. They differ where the threshold is no
 // bound of the server's histogram.
-type Count struct{ Eligible, Bad, Possible uint64 }
+type Count struct {
+	Eligible uint64 `json:"eligible"`
+	Bad      uint64 `json:"bad"`
+	Possible uint64 `json:"possibly_bad"`
+}
+
+func (c Count) plus(d Count) Count {
+	return Count{c.Eligible + d.Eligible, c.Bad + d.Bad, c.Possible + d.Possible}
+}
+
+// View is what is known of users' requests. It is never changed once made.
+type View struct {
+	// Counts are the requests since the process started, by the names of the objectives that the pages say anything of.
+	Counts map[string]Count `json:"slo,omitempty"`
+	// TTFT is that of the last hour.
+	TTFT Window `json:"ttft_window"`
+}
+
+// Window is the time to first token of users' requests over the last hour: statistics in seconds, by their names, which
+// are bounds of the servers' histograms. One that is not known, or that too few requests have, is absent.
+type Window struct {
+	Samples uint64             `json:"samples"`
+	Seconds map[string]float64 `json:"seconds,omitempty"`
+}
+
+// WindowStats lists the closed set of the statistics of a Window.
+func WindowStats() []string { return []string{"p50_lower", "p50_upper", "p99_lower", "p99_upper"} }

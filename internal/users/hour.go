@@ -1,0 +1,159 @@
+package users
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+)
+
+const (
+	// hourLength is how long the past is kept, in slots of slotLength.
+	hourLength, slotLength = time.Hour, 5 * time.Minute
+	// minP50 and minP99 are the fewest requests with a median and a 99th percentile, as of probes.
+	minP50, minP99 = 10, 100
+	// grown is how many times as much as in the hour before is worth a word.
+	grown = 2
+)
+
+// moment is what users' requests were like for a while.
+type moment struct {
+	bounds   []float64 // of the TTFT; nil where servers have different ones
+	counts   []uint64  // up to each bound, and of all
+	ended    float64   // requests of which it is known whether they failed
+	failures failures
+	lengths  float64 // requests of which the prompts have been counted
+	prompts  float64 // their tokens
+}
+
+// momentOf returns what increments show that count for objectives: of how requests ended, and of the TTFT.
+func momentOf(used series.Set, ends, ttft []increment) *moment {
+	m := new(moment)
+	for i := range ends {
+		if c := &ends[i]; used.Has(series.Availability) && !c.late {
+			m.ended += c.good
+			for kind, n := range c.failures {
+				m.failures[kind], m.ended = m.failures[kind]+n, m.ended+n
+			}
+		}
+	}
+	same := true
+	for i := range ttft {
+		c := &ttft[i]
+		h := c.latency[series.TTFT]
+		if !used.Has(series.TTFT) || c.late || h == nil {
+			continue
+		}
+		if c.prompts > 0 {
+			m.lengths, m.prompts = m.lengths+float64(h.Count), m.prompts+c.prompts
+		}
+		if same = same && (m.bounds == nil || slices.Equal(m.bounds, h.Bounds)); same {
+			m.bounds, m.counts = h.Bounds, addCounts(m.counts, append(slices.Clone(h.Counts), h.Count))
+		}
+	}
+	if !same {
+		m.bounds, m.counts = nil, nil
+	}
+	return m
+}
+
+// addCounts returns the sums of counts; nil is none.
+func addCounts(sum, more []uint64) []uint64 {
+	if sum == nil {
+		return slices.Clone(more)
+	}
+	for i, n := range more {
+		sum[i] += n
+	}
+	return sum
+}
+
+// add adds another moment. A histogram with other bounds takes the place of the one before.
+func (m *moment) add(more *moment) {
+	m.ended, m.lengths, m.prompts = m.ended+more.ended, m.lengths+more.lengths, m.prompts+more.prompts
+	for kind, n := range more.failures {
+		m.failures[kind] += n
+	}
+	if more.counts == nil {
+		return
+	}
+	if !slices.Equal(m.bounds, more.bounds) {
+		m.bounds, m.counts = more.bounds, nil
+	}
+	m.counts = addCounts(m.counts, more.counts)
+}
+
+// hour is the last hour.
+type hour struct{ slots []slot }
+
+type slot struct {
+	start time.Time
+	moment
+}
+
+// add adds the moment that ended at a time.
+func (h *hour) add(at time.Time, m *moment) {
+	h.slots = stats.DropOld(h.slots, func(s slot) bool { return at.Sub(s.start) > hourLength })
+	if n := len(h.slots); n == 0 || at.Sub(h.slots[n-1].start) >= slotLength {
+		h.slots = append(h.slots, slot{start: at})
+	}
+	h.slots[len(h.slots)-1].add(m)
+}
+
+// since returns all that is kept since a time, of the TTFT what has the bounds of the latest.
+func (h *hour) since(from time.Time) *moment {
+	all := new(moment)
+	for i := range h.slots {
+		if s := &h.slots[i]; !s.start.Before(from) {
+			all.add(&s.moment)
+		}
+	}
+	return all
+}
+
+// window returns the times to first token of the last hour.
+func (h *hour) window(now time.Time) Window {
+	m := h.since(now.Add(-hourLength))
+	if m.counts == nil {
+		return Window{}
+	}
+	w := Window{Samples: m.counts[len(m.counts)-1], Seconds: map[string]float64{}}
+	between := func(name string, least uint64, p float64) {
+		if w.Samples < least {
+			return
+		}
+		rank := uint64(stats.Rank(int(w.Samples), p))
+		i := slices.IndexFunc(m.counts, func(n uint64) bool { return n >= rank })
+		w.Seconds[name+"_lower"] = append([]float64{0}, m.bounds...)[i]
+		if i < len(m.bounds) {
+			w.Seconds[name+"_upper"] = m.bounds[i]
+		}
+	}
+	between("p50", minP50, 0.5)
+	between("p99", minP99, 0.99)
+	return w
+}
+
+// why says what is different from the hour before.
+func (h *hour) why(now *moment) string {
+	before := h.since(time.Time{})
+	var grew []string
+	for kind, words := range [numFailures]string{
+		ended: "ended with an error", status: "had a status of 5xx", rejected: "were rejected at admission", perhaps: "failed, perhaps for mistakes of clients",
+	} {
+		if n := now.failures[kind]; n > 0 && (before.ended == 0 || n*before.ended > grown*before.failures[kind]*now.ended) {
+			grew = append(grew, fmt.Sprintf("%.0f %s", n, words))
+		}
+	}
+	var all []string
+	if len(grew) > 0 {
+		all = append(all, fmt.Sprintf("of %.0f requests %s", now.ended, strings.Join(grew, ", ")))
+	}
+	if mean, usual := now.prompts/now.lengths, before.prompts/before.lengths; now.lengths >= minP50 && before.lengths >= minP99 && mean > grown*usual {
+		all = append(all, fmt.Sprintf("prompts of %.0f tokens in the mean, %.0f in the hour before", mean, usual))
+	}
+	return strings.Join(all, "; ")
+}
