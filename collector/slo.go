@@ -108,7 +108,7 @@ func windowRows() []row {
 				if v.slo == nil {
 					return math.NaN()
 				}
-				return float64(v.slo.log.WindowSamples(v.now()))
+				return float64(v.slo.log.Window(v.now()).Samples)
 			},
 		},
 	}

@@ -168,7 +168,7 @@ func TestObjectivesOfVectors(t *testing.T) {
 		`probe_slo_eligible_total slo="availability"`: "1", `probe_slo_bad_total slo="availability"`: "0",
 		`probe_slo_eligible_total slo="e2e"`: "1", `probe_slo_bad_total slo="e2e"`: "1", `slo_threshold_seconds slo="e2e"`: "1",
 	})
-	if n := s.values.slo.log.WindowSamples(time.Now()); n != 0 {
+	if n := s.values.slo.log.Window(time.Now()).Samples; n != 0 {
 		t.Errorf("%d samples in the window", n)
 	}
 }

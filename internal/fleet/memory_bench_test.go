@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -96,23 +97,25 @@ func fleetOf(b *testing.B, n int) *Fleet {
 	return f
 }
 
-// fullAnswer is the i-th result of a series, with all that real ones mostly have.
+// fullAnswer is the i-th result of a series, with all that real ones mostly have. Its latencies differ from those before
+// it by up to 100 ms and 1 ms.
 func fullAnswer(start time.Time, i int) *result.Result {
-	ttft := time.Duration(200+i*7919%100) * time.Millisecond
+	ttft, tpot := 200*time.Millisecond+time.Duration(i*7919%100_000)*time.Microsecond, 20*time.Millisecond+time.Duration(i*7907%1000)*time.Microsecond
 	r := &result.Result{
 		Start: start, Sent: start.Add(time.Millisecond), Outcome: result.Success, Status: 200, API: "openai-chat", Kind: api.Generation,
 		Engine: "vllm", Model: "llama", Prefix: "cold", Clock: result.ClockKernel, Finish: "stop", Length: 64,
-		Timing:    result.Timing{TTFT: ttft, TTFO: ttft, TPOT: 20 * time.Millisecond, MaxGap: 30 * time.Millisecond, Duration: 1500 * time.Millisecond},
+		Timing:    result.Timing{TTFT: ttft, TTFO: ttft, TPOT: tpot, MaxGap: 30 * time.Millisecond, Duration: 1500 * time.Millisecond},
 		Tokens:    result.Tokens{Prompt: 64, Cached: -1, Output: 64, Reasoning: -1, Source: result.TokensFromUsage},
 		Decoded:   result.TokenSpan{Last: 63, Tokens: 64, FirstTokens: 1},
 		Server:    api.ServerTimes{Queue: result.Absent, Prefill: result.Absent, Decode: result.Absent},
 		RateLimit: api.RateLimit{Requests: -1, Tokens: -1}, RetryAfter: result.Absent,
 	}
+	binary.LittleEndian.PutUint64(r.TraceID[:], uint64(start.UnixNano()))
 	for i := range r.Timing.Phases {
 		r.Timing.Phases[i] = time.Duration(i+1) * time.Millisecond
 	}
 	for i := range 64 {
-		r.Events = append(r.Events, result.Event{At: ttft + time.Duration(i)*20*time.Millisecond, Tokens: 1, ReadLag: time.Microsecond})
+		r.Events = append(r.Events, result.Event{At: ttft + time.Duration(i)*tpot, Tokens: 1, ReadLag: time.Microsecond})
 	}
 	if i%100 == 99 {
 		r.Outcome, r.Err = result.TimeoutStall, fmt.Errorf("no event for %s", 30*time.Second)

@@ -60,17 +60,29 @@ type keptProbe struct {
 	merged    int32 // events, those that were dropped included
 	bytes     int32 // in memory, roughly, without events
 	status    int16
-	startLag  micros
-	sent      micros // after the start
-	timing    [5]micros
-	phases    [result.NumPhases]micros
-	server    [3]micros
+	startLag  keptTime
+	sent      keptTime // after the start
+	timing    [5]keptTime
+	phases    [result.NumPhases]keptTime
+	server    [3]keptTime
 	timed     bool // its latencies count
 	disturbed bool // by a burst of the exporter's own
 	flags     keptFlags
 	alike     *keptAlike   // shared with the probe before, where it can be
 	failure   *keptFailure // nil of a success
 	rare      *keptRare    // nil where there is nothing of it
+}
+
+// keptTime is a duration as micros.
+type keptTime [3]byte
+
+func keptTimeOf(d time.Duration) keptTime {
+	m := microsOf(d)
+	return keptTime{byte(m), byte(m >> 8), byte(m >> 16)}
+}
+
+func (t keptTime) duration() time.Duration {
+	return (micros(t[0]) | micros(t[1])<<8 | micros(t[2])<<16).duration()
 }
 
 // keptFlags are those of a result.
@@ -125,21 +137,21 @@ func keep(o *Observation, allowance int) (Kept, keptAlike) {
 	r := o.Result
 	t, d := &r.Tokens, &r.Decoded
 	k := Kept{keptProbe: &keptProbe{
-		start: nanoseconds(r.Start), sent: microsOf(r.Sent.Sub(r.Start)), trace: r.TraceID,
-		startLag: microsOf(r.StartLag), timed: o.Timed(), disturbed: o.Disturbed,
+		start: nanoseconds(r.Start), sent: keptTimeOf(r.Sent.Sub(r.Start)), trace: r.TraceID,
+		startLag: keptTimeOf(r.StartLag), timed: o.Timed(), disturbed: o.Disturbed,
 		tokens:  [4]int32{int32(t.Prompt), int32(t.Cached), int32(t.Output), int32(t.Reasoning)},
 		decoded: [4]int32{int32(d.First), int32(d.Last), int32(d.Tokens), int32(d.FirstTokens)},
 		length:  int32(r.Length), status: int16(r.Status), merged: int32(r.MergedEvents()),
 		flags: keptFlags{r.Reused, r.Buffered, r.Imprecise, r.NoEndMarker, r.NoFinish, r.MoreEvents, r.MaxTokensIgnored},
 	}}
 	for i, d := range timesOf(&r.Timing) {
-		k.timing[i] = microsOf(*d)
+		k.timing[i] = keptTimeOf(*d)
 	}
 	for i, d := range r.Timing.Phases {
-		k.phases[i] = microsOf(d)
+		k.phases[i] = keptTimeOf(d)
 	}
 	for i, d := range [...]time.Duration{r.Server.Queue, r.Server.Prefill, r.Server.Decode} {
-		k.server[i] = microsOf(d)
+		k.server[i] = keptTimeOf(d)
 	}
 	a := &r.Answer
 	bytes := keptBytes + len(r.Model) + len(a.Prompt) + len(a.Hash) + len(a.Model) + len(a.Fingerprint) + len(a.Text)
@@ -322,7 +334,7 @@ func (k Kept) Result() *result.Result {
 		Answer: a.answer, CertNotAfter: a.certNotAfter,
 		RateLimit: api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown}, RetryAfter: result.Absent,
 	}
-	if k.sent != absent {
+	if k.sent.duration() >= 0 {
 		r.Sent = r.Start.Add(k.sent.duration())
 	}
 	if x := k.rare; x != nil {

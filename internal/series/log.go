@@ -1,6 +1,7 @@
 package series
 
 import (
+	"encoding/binary"
 	"iter"
 	"math"
 	"slices"
@@ -26,11 +27,15 @@ const (
 // concurrent use.
 type Log struct {
 	mu     sync.Mutex
-	chunks []*chunk // the oldest first
-	n      int      // records
-	waits  int      // records of users who waited
-	added  uint64   // records since the window began
+	n      int    // records
+	waits  int    // records of users who waited
+	last   record // the latest, if there is one
+	chunks *chunk // the records before it, the latest first; nil is none
 	uptime uptime
+
+	window                Window // from windowAt to windowUntil, in tenths of a second
+	windowAt, windowUntil int64
+	added                 uint64 // records since the window began
 
 	pool      *Pool // nil is none
 	kept      []Kept
@@ -40,18 +45,84 @@ type Log struct {
 // UsePool has the log share a pool with others. It comes before the first Add.
 func (l *Log) UsePool(p *Pool) { l.pool = p }
 
-// chunk is as many records as fill a size class of the allocator.
-type chunk struct {
-	from    int64 // from when they count their time, in tenths of a second since 1970
-	n       uint8
-	records [37]record
-}
-
-// record is a probe in 10 bytes, without what no reader of the log shows.
+// record is a probe, without what no reader of the log shows.
 type record struct {
-	at         [3]byte // tenths of a second, also before chunk.from
+	at, pause  int64 // when it was and how long after the one before, in tenths of a second; at since 1970
 	ttft, tpot micros
 	what       what
+}
+
+// chunk is as many records as fill a size class of the allocator.
+type chunk struct {
+	before   *chunk // nil is none
+	latest   int64  // record.at of its latest
+	n, waits uint8
+	free     uint8 // bytes in front of the records, of which the latest is the first
+	bytes    [256 - 19]byte
+}
+
+// A step is at most so long, and read so far beyond its end.
+const maxStep, readAhead = 15, 8
+
+// put puts a record in front of the others, as the step to it from the one after it; false where there is no room.
+func (c *chunk) put(r *record, step []byte) bool {
+	if len(step) > int(c.free) {
+		return false
+	}
+	c.free -= uint8(len(step))
+	copy(c.bytes[c.free:], step)
+	c.latest = r.at
+	c.n++
+	c.waits += uint8(bit(r.what.outcome() == waited))
+	return true
+}
+
+// appendStep appends the step to the record before, mostly 6 bytes: how many there are of what follows, by how much the
+// pause and the latencies are less, and the rest of the record unless that is the same.
+func (r *record) appendStep(step []byte, before *record) []byte {
+	step = append(step, 0)
+	step, pause := appendSigned(step, r.pause-before.pause, 7)
+	step, ttft := appendSigned(step, int64(r.ttft)-int64(before.ttft), 3)
+	step, tpot := appendSigned(step, int64(r.tpot)-int64(before.tpot), 3)
+	step[0] = pause | ttft<<3 | tpot<<5
+	if r.what != before.what {
+		step[0] |= 1 << 7
+		step = append(step, byte(before.what))
+	}
+	return step
+}
+
+// appendSigned appends the fewest bytes of which signed makes v, none of 0; at most so many, as what reads a latency
+// computes with three.
+func appendSigned(bytes []byte, v int64, most uint8) (longer []byte, n uint8) {
+	for n < most && (v != 0 || n > 0) {
+		bytes, n = append(bytes, byte(v)), n+1
+		if v == int64(int8(v)) {
+			break
+		}
+		v >>= 8
+	}
+	return bytes, n
+}
+
+// signed returns the number of which the first n bytes were appended.
+func signed(bytes uint64, n uint8) int64 { return int64(bytes<<(64-8*n)) >> (64 - 8*n) }
+
+// step makes r the record before it, and returns the steps from there.
+func (r *record) step(steps []byte) []byte {
+	of := steps[0]
+	pause, ttft, tpot := of&7, of>>3&3, of>>5&3
+	r.at -= r.pause
+	r.pause -= signed(binary.LittleEndian.Uint64(steps[1:]), pause)
+	steps = steps[1+pause:]
+	bytes := binary.LittleEndian.Uint64(steps)
+	r.ttft = (r.ttft - micros(signed(bytes, ttft))) & absent
+	bytes >>= 8 * ttft
+	r.tpot = (r.tpot - micros(signed(bytes, tpot))) & absent
+	if of>>7 == 1 {
+		r.what = what(bytes >> (8 * tpot))
+	}
+	return steps[ttft+tpot+of>>7:]
 }
 
 // what is the index of an outcome in result.Outcomes, and what the probe counts for.
@@ -72,34 +143,15 @@ const (
 func (w what) outcome() what          { return w & outcomeBits }
 func (w what) atLeast(what what) bool { return w&late >= what }
 
-// put puts a record at the end; false where there is no room for one of that time.
-func (c *chunk) put(at int64, r record) bool {
-	since := at - c.from
-	if int(c.n) == len(c.records) || since != int64(int32(since)<<8>>8) {
-		return false
-	}
-	r.at = [3]byte{byte(since), byte(since >> 8), byte(since >> 16)}
-	c.records[c.n] = r
-	c.n++
-	return true
-}
-
-// at returns when a record was, in tenths of a second since 1970.
-func (c *chunk) at(r *record) int64 {
-	return c.from + int64(int32(r.at[0])<<8|int32(r.at[1])<<16|int32(r.at[2])<<24)>>8
-}
-
 // micros is a duration: 22 bits in units of 1, 10, 100 or 1,000 µs, so that it is exact to a
 // microsecond below 4.19 s, and to a millionth up to an hour.
-type micros [3]byte
+type micros uint32
 
 const (
 	microsBits = 22
-	absentBits = 1<<24 - 1
-)
 
-// absent is a duration that was not measured.
-var absent = micros{0xff, 0xff, 0xff}
+	absent micros = 1<<24 - 1 // a duration that was not measured
+)
 
 // microsOf returns d, absent where it is or is longer than an hour, which no first token
 // takes.
@@ -107,23 +159,21 @@ func microsOf(d time.Duration) micros {
 	if d < 0 || d > time.Hour {
 		return absent
 	}
-	unit, exponent := time.Microsecond, uint32(0)
+	unit, exponent := time.Microsecond, micros(0)
 	for d.Round(unit)/unit >= 1<<microsBits {
 		unit *= 10
 		exponent++
 	}
-	v := exponent<<microsBits | uint32(d.Round(unit)/unit)
-	return micros{byte(v), byte(v >> 8), byte(v >> 16)}
+	return exponent<<microsBits | micros(d.Round(unit)/unit)
 }
 
 // duration returns what microsOf made m of, result.Absent where it is absent.
 func (m micros) duration() time.Duration {
-	v := uint32(m[0]) | uint32(m[1])<<8 | uint32(m[2])<<16
-	if v == absentBits {
+	if m == absent {
 		return result.Absent
 	}
-	d := time.Duration(v&(1<<microsBits-1)) * time.Microsecond
-	for range v >> microsBits {
+	d := time.Duration(m&(1<<microsBits-1)) * time.Microsecond
+	for range m >> microsBits {
 		d *= 10
 	}
 	return d
@@ -131,8 +181,7 @@ func (m micros) duration() time.Duration {
 
 // log returns the logarithm of a duration in seconds, which is above 0.
 func (m micros) log() float64 {
-	v := uint32(m[0]) | uint32(m[1])<<8 | uint32(m[2])<<16
-	return math.Log(float64(v&(1<<microsBits-1))) + (float64(v>>microsBits)-6)*math.Ln10
+	return math.Log(float64(m&(1<<microsBits-1))) + (float64(m>>microsBits)-6)*math.Ln10
 }
 
 // tenthsOfWindow is windowSpan in tenths of a second.
@@ -147,7 +196,7 @@ func (l *Log) Add(o *Observation) {
 	if i < 0 || o.Outcome == result.Canceled {
 		return
 	}
-	r := record{ttft: microsOf(o.Timing.TTFT), tpot: microsOf(o.Timing.TPOT), what: what(i)}
+	r := record{at: tenths(o.Start), ttft: microsOf(o.Timing.TTFT), tpot: microsOf(o.Timing.TPOT), what: what(i)}
 	switch {
 	case o.Judgement.IsLate():
 		r.what |= late
@@ -166,7 +215,7 @@ func (l *Log) Add(o *Observation) {
 	before, ok := l.newest()
 	k.setAlike(&alike, before, ok)
 	l.keep(k, allowance)
-	l.add(o.Start, r)
+	l.add(r)
 	if o.IsSample() {
 		l.uptime.add(o)
 	}
@@ -178,23 +227,27 @@ func (l *Log) Add(o *Observation) {
 func (l *Log) AddWait(at time.Time, wait time.Duration, bad bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.add(at, record{ttft: microsOf(wait), tpot: absent, what: inWindow | waited})
+	l.add(record{at: tenths(at), ttft: microsOf(wait), tpot: absent, what: inWindow | waited})
 	l.uptime.addWait(at, bad)
 }
 
 // add puts a record at the end. Where the clock was off by years, what came before has no
 // time.
-func (l *Log) add(at time.Time, r record) {
-	now := tenths(at)
-	if n := len(l.chunks); n > 0 && now-l.chunks[n-1].from != int64(int32(now-l.chunks[n-1].from)) {
-		l.chunks, l.n, l.waits = nil, 0, 0
+func (l *Log) add(r record) {
+	if l.n > 0 {
+		r.pause = r.at - l.last.at
 	}
-	if n := len(l.chunks); n == 0 || !l.chunks[n-1].put(now, r) {
-		c := l.room(now)
-		*c = chunk{from: now}
-		c.put(now, r)
-		l.chunks = append(l.chunks, c)
+	if r.pause != int64(int32(r.pause)) {
+		l.chunks, l.n, l.waits, r.pause = nil, 0, 0, 0
 	}
+	if l.n > 0 {
+		step := r.appendStep(make([]byte, 0, maxStep), &l.last)
+		if l.chunks == nil || !l.chunks.put(&l.last, step) {
+			l.chunks = l.room(r.at)
+			l.chunks.put(&l.last, step)
+		}
+	}
+	l.last, l.windowUntil = r, 0
 	l.n++
 	l.added++
 	if r.what.outcome() == waited {
@@ -204,37 +257,36 @@ func (l *Log) add(at time.Time, r record) {
 
 // room returns a chunk for the next records: an old one, where all in it is neither shown nor
 // of the last hour.
-func (l *Log) room(now int64) (c *chunk) {
-	for len(l.chunks) > 0 {
-		oldest, waits := l.chunks[0], 0
-		for i := range oldest.n {
-			if oldest.records[i].what.outcome() == waited {
-				waits++
-			}
+func (l *Log) room(now int64) *chunk {
+	c := new(chunk)
+	for l.chunks != nil {
+		at := &l.chunks
+		for (*at).before != nil {
+			at = &(*at).before
 		}
-		left := l.n - int(oldest.n)
-		shown := left-(l.waits-waits) < MaxPoints
-		old := oldest.at(&oldest.records[oldest.n-1])+tenthsOfWindow <= now
+		oldest := *at
+		left, waits := l.n-int(oldest.n), l.waits-int(oldest.waits)
+		shown, old := left-waits < MaxPoints, oldest.latest+tenthsOfWindow <= now
 		if left < maxWindow && (shown || !old) {
 			break
 		}
-		l.n, l.waits = left, l.waits-waits
-		l.chunks = slices.Delete(l.chunks, 0, 1)
-		c = oldest
+		l.n, l.waits = left, waits
+		c, *at = oldest, nil
 	}
-	if c == nil {
-		c = new(chunk)
-	}
+	*c = chunk{before: l.chunks, free: uint8(len(c.bytes) - readAhead)}
 	return c
 }
 
-// latest returns the records, the latest first, each with its time in tenths of a second since
-// 1970.
-func (l *Log) latest() iter.Seq2[int64, *record] {
-	return func(yield func(int64, *record) bool) {
-		for _, c := range slices.Backward(l.chunks) {
-			for i := int(c.n) - 1; i >= 0; i-- {
-				if r := &c.records[i]; !yield(c.at(r), r) {
+// latest returns the records, the latest first.
+func (l *Log) latest() iter.Seq[record] {
+	return func(yield func(record) bool) {
+		r := l.last
+		if l.n == 0 || !yield(r) {
+			return
+		}
+		for c := l.chunks; c != nil; c = c.before {
+			for steps := c.bytes[c.free:]; len(steps) > readAhead; {
+				if steps = r.step(steps); !yield(r) {
 					return
 				}
 			}
@@ -254,9 +306,9 @@ type Point struct {
 }
 
 // point returns the probe of a record, given the outcomes.
-func (r *record) point(at int64, outcomes []result.Outcome) Point {
+func (r *record) point(outcomes []result.Outcome) Point {
 	p := Point{
-		At: time.UnixMilli(at * 100), Outcome: outcomes[r.what.outcome()],
+		At: timeOfTenths(r.at), Outcome: outcomes[r.what.outcome()],
 		TTFT: result.Absent, TPOT: result.Absent, Late: r.what.atLeast(late), Aside: !r.what.atLeast(sample),
 	}
 	if r.what.atLeast(timed) {
@@ -275,13 +327,13 @@ func (l *Log) PointsIn(room []Point, n int) []Point {
 	defer l.mu.Unlock()
 	n = min(n, MaxPoints, l.n-l.waits)
 	points := slices.Grow(room[:0], n)[:n]
-	for at, r := range l.latest() {
+	for r := range l.latest() {
 		if n == 0 {
 			break
 		}
 		if r.what.outcome() != waited {
 			n--
-			points[n] = r.point(at, outcomes)
+			points[n] = r.point(outcomes)
 		}
 	}
 	return points[n:]
@@ -350,14 +402,23 @@ func WindowRanks(n int) (ranks [NumWindowStats]int) {
 func (l *Log) BeginWindow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.added = 0
+	l.added, l.windowUntil = 0, 0
 }
 
 // Window returns the window of the hour before now. A first token that did not come is later
 // than any other.
 func (l *Log) Window(now time.Time) Window {
-	var room [maxWindow]time.Duration
-	sorted := l.samples(room[:0], now)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end := tenths(now); end < l.windowAt || end >= l.windowUntil {
+		var room [maxWindow]time.Duration
+		l.window, l.windowAt = windowOf(l.samples(room[:0], end)), end
+	}
+	return l.window
+}
+
+// windowOf returns the statistics of times to first token.
+func windowOf(sorted []time.Duration) Window {
 	slices.Sort(sorted)
 	w := Window{Samples: len(sorted)}
 	for i, rank := range WindowRanks(len(sorted)) {
@@ -369,24 +430,22 @@ func (l *Log) Window(now time.Time) Window {
 	return w
 }
 
-// WindowSamples returns how many samples Window has.
-func (l *Log) WindowSamples(now time.Time) int {
-	var room [maxWindow]time.Duration
-	return len(l.samples(room[:0], now))
-}
-
-// samples appends the times to first token of the last hour. What is more than an hour ahead,
-// as the clock was set back, is left out.
-func (l *Log) samples(all []time.Duration, now time.Time) []time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// samples appends the times to first token of the hour before end, and sets until when there are no others. What is more
+// than an hour ahead, as the clock was set back, is left out.
+func (l *Log) samples(all []time.Duration, end int64) []time.Duration {
 	left := l.added
-	for at, r := range l.latest() {
-		if left == 0 || at <= tenths(now)-tenthsOfWindow || len(all) == maxWindow {
+	l.windowUntil = math.MaxInt64
+	for r := range l.latest() {
+		if left == 0 || r.at <= end-tenthsOfWindow || len(all) == maxWindow {
 			break
 		}
 		left--
-		if r.what&inWindow == 0 || at > tenths(now)+tenthsOfWindow {
+		if r.what&inWindow == 0 {
+			continue
+		}
+		l.windowUntil = min(l.windowUntil, r.at+tenthsOfWindow)
+		if r.at > end+tenthsOfWindow {
+			l.windowUntil = end
 			continue
 		}
 		d := r.ttft.duration()

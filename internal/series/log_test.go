@@ -97,15 +97,13 @@ func TestLogEqualsAList(t *testing.T) {
 			if got := l.Points(30); !waits && !slices.EqualFunc(got, want[max(0, len(want)-30):], samePoint) {
 				t.Fatalf("the latest 30 points are %v", got)
 			}
-			got, all := l.Window(now), n.window(now)
-			if fmt.Sprint(got) != fmt.Sprint(all) && l.n < maxWindow {
-				t.Fatalf("window %v, want %v", got, all)
-			}
-			if l.WindowSamples(now) != got.Samples {
-				t.Fatalf("%d samples, want %d", l.WindowSamples(now), got.Samples)
+			for _, at := range []time.Time{now, now, now.Add(50 * time.Minute), now.Add(50*time.Minute + 100*ms), now} {
+				if got, all := l.Window(at), n.window(at); fmt.Sprint(got) != fmt.Sprint(all) && l.n < maxWindow {
+					t.Fatalf("window %v at %s, want %v", got, at, all)
+				}
 			}
 		}
-		if most := maxWindow + 2*len(chunk{}.records); l.n > most {
+		if most := maxWindow + 2*len(chunk{}.bytes); l.n > most {
 			t.Fatalf("%d records, want at most %d", l.n, most)
 		}
 	})
@@ -259,12 +257,9 @@ func TestUsual(t *testing.T) {
 	}
 }
 
-// A record has 10 bytes, and a chunk is a size class of the allocator.
+// A chunk is a size class of the allocator.
 func TestSizes(t *testing.T) {
-	if n := unsafe.Sizeof(record{}); n != 10 {
-		t.Errorf("a record has %d bytes", n)
-	}
-	if n := unsafe.Sizeof(chunk{}); n != 384 {
+	if n := unsafe.Sizeof(chunk{}); n != 256 {
 		t.Errorf("a chunk has %d bytes", n)
 	}
 }
@@ -330,6 +325,7 @@ func BenchmarkWindow(b *testing.B) {
 		l.Add(&o)
 	}
 	for b.Loop() {
+		l.windowUntil = 0 // as if the oldest sample had left it
 		if w := l.Window(now); w.Samples != 120 {
 			b.Fatal(w.Samples)
 		}

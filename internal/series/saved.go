@@ -83,14 +83,14 @@ func (s *Saved) Restore(now time.Time) (*Log, error) {
 				return nil, errNotSaved
 			}
 			if at += s.At[i]; outcome >= 0 && at <= tenths(now) {
-				r := record{ttft: restoredMicros(s.TTFT[i]), tpot: restoredMicros(s.TPOT[i]), what: what(outcome)}
+				r := record{at: at, ttft: restoredMicros(s.TTFT[i]), tpot: restoredMicros(s.TPOT[i]), what: what(outcome)}
 				switch {
 				case run.Late:
 					r.what |= late
 				case !run.Aside:
 					r.what |= timed
 				}
-				l.add(time.UnixMilli(at*100), r)
+				l.add(r)
 			}
 			i++
 		}

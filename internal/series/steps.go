@@ -75,14 +75,14 @@ type stepProbe struct {
 func (l *Log) stepProbes(all []stepProbe) []stepProbe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for at, r := range l.latest() {
+	for r := range l.latest() {
 		if len(all) == cap(all) {
 			break
 		}
 		if !r.what.atLeast(sample) {
 			continue
 		}
-		p := stepProbe{at, [numLatencies]micros{absent, absent}, r.what.outcome() != success}
+		p := stepProbe{r.at, [numLatencies]micros{absent, absent}, r.what.outcome() != success}
 		if r.what.atLeast(timed) && !p.failed {
 			p.times = [numLatencies]micros{r.ttft, r.tpot}
 		}
@@ -92,7 +92,7 @@ func (l *Log) stepProbes(all []stepProbe) []stepProbe {
 }
 
 // has reports whether a latency was measured.
-func (p *stepProbe) has(i int) bool { return p.times[i] != absent && p.times[i] != micros{} }
+func (p *stepProbe) has(i int) bool { return p.times[i] != absent && p.times[i] != 0 }
 
 // log returns the logarithm of a latency in seconds.
 func (p *stepProbe) log(i int) float64 { return p.times[i].log() }

@@ -218,9 +218,9 @@ func TestDailyJobIsLearnt(t *testing.T) {
 
 // clone returns a log with the same records.
 func (l *Log) clone() *Log {
-	c := &Log{n: l.n}
-	for _, of := range l.chunks {
-		c.chunks = append(c.chunks, new(*of))
+	c := &Log{n: l.n, last: l.last, chunks: l.chunks}
+	for at := &c.chunks; *at != nil; at = &(*at).before {
+		*at = new(**at)
 	}
 	return c
 }
