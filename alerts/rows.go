@@ -125,7 +125,6 @@ func (s *source) expand(text string, v vars) string {
 	})
 }
 
-// rows returns rows with all variables in place.
 func (s *source) rows(rows []row, v vars) []row {
 	var all []row
 	for _, r := range rows {

@@ -277,7 +277,6 @@ func (e *textEncoder) count(n uint64) {
 	e.buf = appendFloat(e.buf, float64(n), false)
 }
 
-// exemplar appends the exemplar of a bucket.
 func (e *textEncoder) exemplar(x *exemplar) {
 	e.buf = append(e.buf, ` # {trace_id="`...)
 	e.buf = hex.AppendEncode(e.buf, x.trace[:])

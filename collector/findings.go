@@ -105,7 +105,6 @@ func latest(all []labelled[*FindingsSeries]) []labelled[*findingsValues] {
 	return out
 }
 
-// findingsFamilies returns the families of findings in the order of the documentation.
 func findingsFamilies() []*familyOf[*findingsValues] {
 	var all []*familyOf[*findingsValues]
 	for i, w := range prober.Workloads() {

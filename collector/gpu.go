@@ -38,7 +38,6 @@ func deviceLabels(own ...string) []string {
 	return append([]string{"vendor", "host", "uuid", "gpu"}, own...)
 }
 
-// gpuFamilies returns the families of GPUs in the order of the documentation.
 func gpuFamilies() []Family {
 	var readings, ofMIG []Family
 	for _, i := range gpu.Readings() {
@@ -116,7 +115,6 @@ func (c *gpuCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// gpuSource sends how the reading of the GPUs of one source goes.
 func (s *sender) gpuSource(of *gpu.Snapshot) {
 	source := of.Source
 	if of.Simulated {

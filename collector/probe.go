@@ -185,7 +185,6 @@ func promptTokensRow() row {
 	}
 }
 
-// tokenRows are the token counts of answers.
 func tokenRows() []row {
 	sources := result.TokenSources()
 	return []row{

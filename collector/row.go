@@ -214,7 +214,6 @@ type values struct {
 	steps []series.Step // the latest of each metric
 }
 
-// newValues returns the state of a new series.
 func newValues(t *probeTable, now func() time.Time, o *SeriesOptions) *values {
 	v := &values{table: t, now: now, created: now(), floats: slices.Clone(t.start), histograms: make([]*histogram, t.hists)}
 	v.configure(o)
@@ -304,7 +303,6 @@ func (f *probeFamily) observe(v *values, p *probe) {
 	}
 }
 
-// histogram returns that of a family.
 func (v *values) histogram(f *probeFamily) *histogram {
 	if h := v.histograms[f.hist]; h != nil {
 		return h
@@ -312,7 +310,6 @@ func (v *values) histogram(f *probeFamily) *histogram {
 	return f.empty
 }
 
-// show encodes the samples of a series.
 func (f *probeFamily) show(e encoder, v *values) {
 	switch {
 	case f.Show != nil:

@@ -216,7 +216,6 @@ func (s *Series) setServed(kind api.Kind, model string) {
 	}
 }
 
-// newBlock renders the labels of the series.
 func (s *Series) newBlock() *labelBlock {
 	return s.store.labels.block([]pair{
 		{"endpoint", s.id.Endpoint},
@@ -229,7 +228,6 @@ func (s *Series) newBlock() *labelBlock {
 	}, s.values.options.Labels)
 }
 
-// encode appends the samples of one family.
 func (s *Series) encode(e encoder, f *probeFamily) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -198,7 +198,6 @@ func (m *Module) validateAsk(r *report, p path) {
 	}
 }
 
-// validateAnswers checks what is done with the answers.
 func (m *Module) validateAnswers(r *report, p path) {
 	a := m.Ask()
 	if m.Expect != nil && m.Prompt == "" && !r.failed[p.key("prompt")] {

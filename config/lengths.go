@@ -151,7 +151,6 @@ func (d *decoder) mix(n *yaml.Node, p path) []WeightedLength {
 	return all
 }
 
-// validate checks each length against the bounds of one.
 func (l Lengths) validate(r *report, p path, bounds *interval) {
 	if n := len(l.Ladder) + len(l.Mix); n > maxLengths {
 		r.errorf(p, "%d lengths, more than %d", n, maxLengths)

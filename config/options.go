@@ -140,7 +140,6 @@ func (d *decoder) setDefault(f reflect.StructField, v reflect.Value) {
 	}
 }
 
-// newOption reads the tags of a field of a struct.
 func newOption(t reflect.Type, f reflect.StructField, key string) option {
 	o := option{key: key, index: f.Index, form: f.Tag.Get("form"), is: formOf(f.Tag.Get("form")), required: f.Tag.Get("required"), of: Software(f.Tag.Get("of"))}
 	item := f.Type

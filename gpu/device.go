@@ -71,7 +71,6 @@ type onceLog struct {
 
 func newOnceLog(log *slog.Logger) *onceLog { return &onceLog{log: log, seen: map[string]bool{}} }
 
-// problem logs that a device did not answer a question.
 func (l *onceLog) problem(question string, err error) {
 	if l.isFirst(question, err) {
 		l.log.Warn("reading a GPU failed (logged once for all GPUs)", "reading", question, "err", err)
@@ -348,7 +347,6 @@ func (d *device) readParts(parts []MIGDevice, now time.Time) ([]MIGSnapshot, err
 	return list, nil
 }
 
-// readPart reads what belongs to the GPU instance of a MIG device.
 func (d *device) readPart(part MIGDevice, uuid string, now time.Time) ([]Reading, error) {
 	if uuid == "" {
 		return nil, nil

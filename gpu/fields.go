@@ -96,7 +96,6 @@ func (d *device) wantedFields(all []fieldReading) []*fieldReading {
 	return wanted
 }
 
-// takeFields makes readings of the results for the fields that were asked.
 func (d *device) takeFields(asked []*fieldReading, results []FieldResult, out *readings) error {
 	var sums []linkSum
 	for i, r := range results[:min(len(results), len(asked))] {

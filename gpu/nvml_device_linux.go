@@ -101,7 +101,6 @@ func either(newer, older nvmlQuestion) nvmlQuestion {
 	}
 }
 
-// nvmlNumbers are the questions of Device.Numbers.
 func nvmlNumbers() map[string]nvmlQuestion {
 	all := map[string]nvmlQuestion{
 		"minor number":     one("nvmlDeviceGetMinorNumber", nvml.Device.GetMinorNumber),

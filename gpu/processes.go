@@ -70,7 +70,6 @@ func (d *device) readProcesses(parts []MIGDevice) ([]ProcessReading, error) {
 	return list, nil
 }
 
-// gatherProcesses adds up what each process has.
 func gatherProcesses(found map[int]*ProcessReading, processes []Process) {
 	for _, p := range processes {
 		r := found[p.PID]

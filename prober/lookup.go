@@ -86,7 +86,6 @@ func (e *Endpoint) readPage(ctx context.Context, r io.Reader) ([]byte, error) {
 	}
 }
 
-// models asks the server for its list of models.
 func (e *Endpoint) models(ctx context.Context, l *lookup, p *api.Protocol) ([]api.ModelInfo, error) {
 	header := p.Header() // some want their version named
 	header.Set("Accept", "application/json")

@@ -115,7 +115,6 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// ask asks once and publishes what came of it.
 func (w *Watcher) ask(ctx context.Context) {
 	began := time.Now()
 	bounded, cancel := context.WithTimeout(ctx, w.timeout)

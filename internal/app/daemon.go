@@ -228,7 +228,6 @@ func (d *daemon) parts() []func(context.Context) error {
 	return parts
 }
 
-// schedulers returns those in use.
 func (d *daemon) schedulers() []*schedule.Scheduler {
 	var used []*schedule.Scheduler
 	for _, s := range []*schedule.Scheduler{d.probing, d.scraping, d.devices} {

@@ -25,7 +25,6 @@ type activeConfig struct {
 	refused error     // the latest attempt to replace it, if it failed
 }
 
-// info is what the pages show of the daemon.
 func (d *daemon) info() web.Info {
 	active := d.active.Load()
 	info := web.Info{

@@ -127,7 +127,6 @@ func checkWebConfig(name string) error {
 	return toolkit.Validate(name)
 }
 
-// loadConfig returns the configuration that the flags name.
 func (c *serveCommand) loadConfig() (*config.Config, error) {
 	switch {
 	case c.file != "" && len(c.endpoints) > 0:

@@ -70,7 +70,6 @@ func (f *findings) latest() *workload.Findings {
 	return f.last
 }
 
-// observe publishes what the results of one run add.
 func (f *findings) observe(results []*result.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

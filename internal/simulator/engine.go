@@ -214,7 +214,6 @@ const (
 // Routings lists the values of Options.Routing, the default first.
 func Routings() []string { return []string{LeastLoaded, RoundRobin, Sticky, Random, PrefixAware} }
 
-// route returns the replica that a request goes to.
 func (s *Server) route(session string, prompt []token) *replica {
 	n := uint64(len(s.replicas))
 	switch {

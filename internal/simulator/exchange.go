@@ -142,7 +142,6 @@ func (x *exchange) understand(body []byte) (err error) {
 	return nil
 }
 
-// generate answers with what the engine generates.
 func (x *exchange) generate() error {
 	if err := x.submit(); err != nil {
 		return err
@@ -201,7 +200,6 @@ func (x *exchange) wholeReply() error {
 	return x.answer(http.StatusOK, "application/json", r.whole(x.usage(p, p.tokens)))
 }
 
-// appendToken appends the text of output token i.
 func (x *exchange) appendToken(dst []byte, i int) []byte {
 	if i < x.reasoning {
 		thoughts := answerText{offset: x.text.offset, order: x.text.order}

@@ -242,7 +242,6 @@ func (r *reply) whole(u usage) []byte {
 	return r.add(nil, "whole", bare)
 }
 
-// setHeader sets the headers of a reply about inputs.
 func (r *reply) setHeader(h http.Header) {
 	for name := range r.p.Header {
 		r.buf.Reset()

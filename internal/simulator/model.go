@@ -99,7 +99,6 @@ func pieces(text string) iter.Seq2[int, int] {
 	}
 }
 
-// inTemplate returns the tokens of a conversation inside its template.
 func inTemplate(conversation []token) []token {
 	all := make([]token, 0, len(conversation)+templateTokens)
 	for i := range token(templateTokens) {

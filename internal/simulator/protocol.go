@@ -226,7 +226,6 @@ type inputs struct {
 	version  string  // that of the weights; "" is none
 }
 
-// parseInputs reads a request about texts.
 func (q *reading) parseInputs(v *fastjson.Value) (*inputs, error) {
 	texts := textsOf(at(v, q.Texts))
 	if len(texts) == 0 {

@@ -179,7 +179,6 @@ func newLivePage(file string, o *Options, replicas int, data func() []pageData) 
 	return p
 }
 
-// text writes a template of the family.
 func (f *family) text(name string, d *pageData) string {
 	var b strings.Builder
 	execute(f.templates, name, &b, d)
@@ -199,7 +198,6 @@ func (p *livePage) observations(f *family, replica int, what string) *observatio
 	return o
 }
 
-// observe adds an observation of a quantity.
 func (p *livePage) observe(of string, replica int, what string, v float64) {
 	if p == nil {
 		return

@@ -303,7 +303,6 @@ func extendHashes(hashes []uint64, tokens []token, size int) []uint64 {
 	return hashes
 }
 
-// fold folds tokens into h.
 func fold(h uint64, tokens []token) uint64 {
 	for _, t := range tokens {
 		h = mix(h, uint64(t))

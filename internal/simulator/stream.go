@@ -20,7 +20,6 @@ import (
 // sink takes the events of a stream in order, open first and end last. It must not keep an event.
 type sink func(*event) error
 
-// emit gives events to a sink, one after the other.
 func emit(out sink, events ...event) error {
 	for i := range events {
 		if err := out(&events[i]); err != nil {

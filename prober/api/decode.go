@@ -202,7 +202,6 @@ func number(v *fastjson.Value) float64 {
 	return f
 }
 
-// hasText reports whether a list holds a text.
 func hasText(list []*fastjson.Value, text string) bool {
 	return slices.ContainsFunc(list, func(v *fastjson.Value) bool { return string(v.GetStringBytes()) == text })
 }
