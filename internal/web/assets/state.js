@@ -15,10 +15,10 @@ export function counts({ probes_since: probes, failed_since: bad, over_since: la
   return late > 0 ? `${number(late)} of ${plural(probes, 'answer')} over the objective` : null;
 }
 
-// pages says as what an endpoint pages and what it shares with others that do; null where it does not.
-export function pages({ name, incident, scope }) {
+// pages says as what an endpoint pages, what it shares with others that do, and where to look by who saw it; null where it does not.
+export function pages({ name, incident, scope, points }) {
   if (!incident) return null;
-  return `Pages as ${incident}${scope === `endpoint ${name}` ? '' : `, shared: ${scope}`}`;
+  return `Pages as ${incident}${scope === `endpoint ${name}` ? '' : `, shared: ${scope}`}${points ? `; seen by ${points}` : ''}`;
 }
 
 // otherModel says in what another model than usual answers; null while the usual one does.
