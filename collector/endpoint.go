@@ -43,7 +43,13 @@ type EndpointInfo struct {
 	// Changes returns in what other models than usual answer, as State does; nil where
 	// State is.
 	Changes func() []drift.Change
+	// Starts returns how long the latest start and the latest drill took, as State does; nil where State is.
+	Starts func() Starts
 }
+
+// Starts are how long the latest start of a server took until a probe succeeded, and the latest drill until the model had woken, in
+// seconds, and whether that was too long or failed, 1 or 0. NaN is not known.
+type Starts struct{ Start, Wake, WakeMissed float64 }
 
 // infoFamilies returns the family of the endpoints' descriptions.
 func infoFamilies() []*familyOf[struct{}] {

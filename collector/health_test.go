@@ -124,6 +124,7 @@ func TestState(t *testing.T) {
 	p.OpenEndpoint(EndpointInfo{Endpoint: "unwatched"})
 	e.SetServed(&result.Result{Model: "other"})
 	wantSamples(t, statesOf(t, p), map[string]string{
+		`state{endpoint="e",state="asleep",team="search"}`:                "0",
 		`state{endpoint="e",state="degraded",team="search"}`:              "1",
 		`state{endpoint="e",state="down",team="search"}`:                  "0",
 		`state{endpoint="e",state="flapping",team="search"}`:              "0",
@@ -159,7 +160,7 @@ func TestStateEqualsClientGolang(t *testing.T) {
 		with := func(own ...string) []string {
 			return append([]string{target.Endpoint, target.Labels["a_zone"], target.Labels["team"]}, own...)
 		}
-		for _, s := range []string{"down", "flapping", "degraded", "slow", "stale", "waiting", "up"} {
+		for _, s := range []string{"down", "flapping", "degraded", "slow", "stale", "waiting", "asleep", "up"} {
 			state.WithLabelValues(with(s)...).Set(0)
 		}
 		state.WithLabelValues(with("muted")...).Set(1)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/common/model"
 )
@@ -67,11 +68,34 @@ type Endpoint struct {
 	// Gateway is the name of the gateway under `gateways` that the requests to the
 	// endpoint pass. Default: none.
 	Gateway string `yaml:"gateway,omitempty"`
+	// Wake says what probes do while the model sleeps, as the pages of all servers show: `never` (they are left out),
+	// `always` (they are sent, and sleep is no state of the endpoint) or `drill` (as `never`, but for one probe in each
+	// `wake_interval`, which measures how long it takes to wake).
+	Wake Wake `yaml:"wake" default:"never" oneof:"never,always,drill"`
+	// WakeInterval is the time from one drill to the next, the first of them after at most as long. Each waits until the model
+	// sleeps. Default: 24h with `wake: drill`.
+	WakeInterval model.Duration `yaml:"wake_interval,omitempty" range:"[1s,)" requires:"wake: drill"`
+	// WarmUp is for how long after a server started or woke, as its page shows, the latencies of answers count for nothing but
+	// `inference_probe_cold_total`. Failures count. Default: 0, for no such time.
+	WarmUp model.Duration `yaml:"warm_up,omitempty"`
 
 	// MissingSecret says which secret of the endpoint is missing, so that it cannot be
 	// probed; "" is none. See Global.MissingSecrets.
 	MissingSecret string `yaml:"-"`
 }
+
+// Wake is what probes do while the model of an endpoint sleeps.
+type Wake string
+
+// The ways.
+const (
+	WakeNever  Wake = "never"
+	WakeAlways Wake = "always"
+	WakeDrill  Wake = "drill"
+)
+
+// defaultWakeInterval is the time between drills.
+const defaultWakeInterval = 24 * time.Hour
 
 // HasKey reports whether requests to the endpoint identify who asks.
 func (e *Endpoint) HasKey() bool {
@@ -98,12 +122,18 @@ func (e Endpoint) Format(f fmt.State, _ rune) { printYAML(f, e) }
 
 func (e *Endpoint) complete(r *report, p path) {
 	orDefault(r, p.key("name"), &e.Name, e.URL.hostPort())
+	if e.Wake == WakeDrill {
+		orDefault(r, p.key("wake_interval"), &e.WakeInterval, model.Duration(defaultWakeInterval))
+	}
 }
 
 func (e *Endpoint) check(r *report, p path) {
 	checkEndpointName(r, p.key("name"), e.Name)
 	validateLabels(r, p.key("labels"), e.Labels)
 	e.checkCredentials(r, p)
+	if wake := p.key("slo").key("wake"); e.Wake != WakeDrill && r.written(wake) {
+		r.errorf(wake, "has no effect without wake: drill of the endpoint")
+	}
 	if e.Budget.USDPerDay > 0 && !e.Price.PerToken() && !r.failedUnder(p.key("price")) {
 		r.errorf(p.key("budget").key("usd_per_day"), "has no effect without a price of tokens; set price.input_usd and price.output_usd, or price.usd_rate for another currency")
 	}
@@ -263,6 +293,9 @@ type SLO struct {
 	// first token is due after `ttft`, each further one a `tpot` later. 0.9 is a usual one. Default: no such
 	// objective.
 	Fluidity float64 `yaml:"fluidity,omitempty" range:"(0,1]" requires:"ttft,tpot"`
+	// Wake is the longest time from the request of a drill to its first token, of an endpoint with `wake: drill`; no
+	// module has it. Default: no such objective.
+	Wake model.Duration `yaml:"wake,omitempty"`
 	// CorrectCoordinatedOmission counts a probe that was due while the one before still waited
 	// for its first token, and was left out, as a user who waited until that token came: for
 	// `ttft`, and wherever percentiles of the time to first token are read. Without it, a

@@ -31,7 +31,7 @@ func TestEngineDefaults(t *testing.T) {
 		if slices.Contains([]Quantity{
 			"kv_cache_usage_ratio", "kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
 			"kv_offload_usage_ratio", "spec_decode_acceptance_ratio",
-			"context_length_tokens", "kv_cache_block_tokens", "lora_adapters_max", "model_weights_bytes", "kv_cache_bytes", "cuda_graphs_bytes",
+			"context_length_tokens", "kv_cache_block_tokens", "lora_adapters_max", "model_weights_bytes", "kv_cache_bytes", "cuda_graphs_bytes", "startup_seconds", "weights_load_seconds",
 			"estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu",
 		}, q) {
 			want.Combine = "max"
@@ -105,8 +105,8 @@ func TestParseMapping(t *testing.T) {
 // TestQuantities holds the sets of quantities together.
 func TestQuantities(t *testing.T) {
 	all := Quantities(ServerSoftware)
-	if len(all) != 61 {
-		t.Errorf("%d quantities, want 46 numbers, 3 with a section of their own and 12 distributions", len(all))
+	if len(all) != 64 {
+		t.Errorf("%d quantities, want 49 numbers, 3 with a section of their own and 12 distributions", len(all))
 	}
 	for i, q := range all {
 		if slices.Contains(all[:i], q) {

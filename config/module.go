@@ -176,6 +176,9 @@ func (m *Module) check(r *report, p path) {
 	m.validateLengths(r, p)
 	m.validateAsk(r, p)
 	m.validateAnswers(r, p)
+	if wake := p.key("slo").key("wake"); r.written(wake) {
+		r.errorf(wake, "is an objective of endpoints, not of modules")
+	}
 	m.SLO.checkCounted(r, p.key("slo"), []*Module{m}, "has no effect with %s")
 }
 

@@ -13,6 +13,8 @@ type Quantity string
 const (
 	RequestsRunning  Quantity = "requests_running"
 	RequestsWaiting  Quantity = "requests_waiting"
+	EnginesSleeping  Quantity = "engines_sleeping"
+	EnginesAwake     Quantity = "engines_awake"
 	KVCacheUsage     Quantity = "kv_cache_usage_ratio"
 	PromptTokens     Quantity = "prompt_tokens"
 	GenerationTokens Quantity = "generation_tokens"

@@ -109,6 +109,9 @@ func Explain(e *Evidence) []Finding {
 		Finding
 		score float64
 	}
+	if e.State == health.Asleep {
+		return []Finding{{Cause: Healthy, Title: "the model sleeps since " + clock(e.Since), Evidence: []string{}, Against: []string{}, Do: []string{}}}
+	}
 	f := newFacts(e)
 	var all []scored
 	for _, r := range rules() {

@@ -127,6 +127,7 @@ type endpoint struct {
 	split    *page.TTFTSplit // nil where pages are not read
 	users    *users.Tracker
 	bursts   burstLoad
+	starts   *starts
 	findings []*findings // by index in targets; none where the endpoint is not probed
 	tasks    []*task
 	scrape   *source // nil where pages are not read
@@ -136,7 +137,7 @@ type endpoint struct {
 // none, which it closes: of the same target it keeps what is known of the series that stay.
 func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]uint64) *endpoint {
 	cfg, now := c.cfg, time.Now()
-	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets)}
+	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: newStarts()}
 	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
 	e.watchModel(past, now)
@@ -207,6 +208,7 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 		}
 	}
 	next.memory.Adopt(e.memory)
+	next.starts = e.starts
 	known.served, known.models = e.metrics.Served(), e.models.Save()
 	return known
 }
@@ -239,7 +241,7 @@ func (e *endpoint) openMetrics() {
 	e.metrics = f.Probes.OpenEndpoint(collector.EndpointInfo{
 		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, URL: cfg.URL.String(), Labels: cfg.Labels,
 		Hardware: cfg.Hardware, Price: cfg.Price, Budget: f.budgets.used(cfg),
-		State: e.health.Status, Cause: func() explain.Cause { return f.cause(e) }, Changes: e.changes,
+		State: e.health.Status, Cause: func() explain.Cause { return f.cause(e) }, Changes: e.changes, Starts: func() collector.Starts { return e.starts.seconds() },
 	})
 	e.servers = f.Servers.Open(collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels})
 }
@@ -322,6 +324,7 @@ func (e *endpoint) read(statuses []page.Status) {
 	e.page.SetServers(statuses)
 	e.memory.Read(statuses)
 	e.traffic.read(statuses)
+	e.starts.read(statuses, e.series)
 }
 
 func (e *endpoint) showTTFTParts() {

@@ -102,7 +102,11 @@ func (f *Fleet) compare(now time.Time, suspects bool) *causes {
 			c = suspected(s.Suspect)
 		}
 		p := explain.Peer{Endpoint: name, Cause: explain.Healthy, Since: c.Since, Well: e.memory.LastWell(), Factors: factorsOf(e.cfg)}
-		if c.State != health.Up {
+		switch c.State {
+		case health.Up:
+		case health.Asleep:
+			p.Cause = ""
+		default:
 			p.Cause = explain.Explain(e.evidence(c, now, gpus))[0].Cause
 			found.alone[name] = p.Cause
 			if c.State != health.Waiting || p.Cause != explain.Unknown {
@@ -128,7 +132,7 @@ func (f *Fleet) compare(now time.Time, suspects bool) *causes {
 // while it is up. It looks for it where the state is newer than that.
 func (f *Fleet) cause(e *endpoint) explain.Cause {
 	_, c := e.condition()
-	if c.State == health.Up {
+	if c.State == health.Up || c.State == health.Asleep {
 		return ""
 	}
 	cause := f.causes.Load().top[e.cfg.Name]

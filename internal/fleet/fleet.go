@@ -282,6 +282,9 @@ func (f *Fleet) schedule(s *snapshot) {
 				Key: t.key(), Host: host, Group: name, Interval: time.Duration(t.Interval), Run: t.probe, Skipped: t.skip,
 			})
 		}
+		if e.cfg.Wake == config.WakeDrill && len(e.tasks) > 0 {
+			probes = append(probes, schedule.Job{Key: "\x00wake\x00" + name, Host: host, Interval: time.Duration(e.cfg.WakeInterval), Run: e.starts.makeDrillDue})
+		}
 		if e.scrape != nil {
 			scrapes = append(scrapes, schedule.Job{Key: name, Host: host, Interval: time.Duration(e.cfg.Servers.Interval), Run: e.scrape.read})
 		}

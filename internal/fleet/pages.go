@@ -57,6 +57,7 @@ func (e *endpoint) readServers(r Reader) *source {
 		s.from = time.Now().Add(modelPatience)
 	}
 	s.take = func(known page.Known, statuses []page.Status) {
+		e.seeSleep(statuses)
 		there := present(statuses)
 		e.servers.Set(known.Model, there)
 		e.read(there)

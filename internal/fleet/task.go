@@ -47,6 +47,11 @@ func (t *task) letGo() rungSeries {
 }
 
 func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
+	asleep := t.endpoint.isAsleep()
+	if asleep && !t.endpoint.starts.takeDrill(t.Module) {
+		t.skip(result.SkipAsleep)
+		return schedule.Report{Skipped: true}
+	}
 	ok := t.spending.reserve()
 	t.log.budget(ok)
 	if !ok {
@@ -64,7 +69,16 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		self.ProbeStarted()
 		defer self.ProbeEnded()
 		results, skip = t.runner.Run(ctx, r.Scheduled)
-	}, func() { t.publish(results, skip, r.Confirm) })
+	}, func() {
+		if asleep {
+			t.publishDrill(results, skip)
+			return
+		}
+		t.publish(results, skip, r.Confirm)
+	})
+	if asleep {
+		return schedule.Report{Skipped: true}
+	}
 	return reportOf(results)
 }
 
@@ -82,15 +96,20 @@ func reportOf(results []*result.Result) schedule.Report {
 
 func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation bool) {
 	t.publishSkip(skip)
-	disturbed := slices.ContainsFunc(results, t.endpoint.bursts.disturbed)
+	disturbed := slices.ContainsFunc(results, t.endpoint.bursts.disturbed) || t.endpoint.isAsleep()
+	aside := disturbed || confirmation
 	for _, r := range failuresLast(results) {
-		t.endpoint.observe(observe(t.Target, r, disturbed, confirmation), t.series.of(r))
+		o := observe(t.Target, r, disturbed, confirmation)
+		if t.endpoint.starts.cold(r, time.Duration(t.Endpoint.WarmUp)) {
+			o.Observation, aside = o.AsCold(), true
+		}
+		t.endpoint.observe(o, t.series.of(r))
 		t.log.one(r)
 	}
 	if t.countsWaiting() {
-		t.countWaiting(results, !disturbed && !confirmation)
+		t.countWaiting(results, !aside)
 	}
-	if !disturbed && !confirmation {
+	if !aside {
 		t.findings.observe(results)
 	}
 	t.log.run(results)
@@ -117,16 +136,20 @@ func (t *task) publishSkip(s *result.Skip) {
 	if s == nil {
 		return
 	}
-	e := t.endpoint
-	e.traffic.spent(s.Spent...)
-	for _, r := range s.Spent {
-		t.series.of(r).metrics.Spend(r)
-		e.metrics.SetServed(r)
-		e.identity.learn(r)
-	}
+	t.spend(s.Spent)
 	t.skipped(s.Reason, s.Text)
 	if t.log.skip(s) {
-		e.page.Note(t.Name, "not probing: "+s.Text)
+		t.endpoint.page.Note(t.Name, "not probing: "+s.Text)
+	}
+}
+
+// spend counts what results cost that say nothing else.
+func (t *task) spend(results []*result.Result) {
+	t.endpoint.traffic.spent(results...)
+	for _, r := range results {
+		t.series.of(r).metrics.Spend(r)
+		t.endpoint.metrics.SetServed(r)
+		t.endpoint.identity.learn(r)
 	}
 }
 

@@ -40,6 +40,8 @@ type Endpoint struct {
 	// What goes on; nil is not.
 	failing, slow, stale *Incident
 	failures, lates      suspicion
+	asleep               *Incident // nil is awake, as far as is known
+	asleepUntil          time.Time // after which the reading that showed it is too old
 	row                  *Incident // of the failures in a row; nil is none
 	mute                 *Mute
 	streak               int       // failures in a row, of all series that count
@@ -83,7 +85,7 @@ func (e *Endpoint) Incidents() []Incident {
 	defer e.mu.Unlock()
 	e.refresh(now)
 	all := slices.Clone(e.past)
-	for _, i := range append(e.usersIncidents(), e.failing, e.slow, e.stale) {
+	for _, i := range append(e.usersIncidents(), e.failing, e.slow, e.stale, e.asleep) {
 		if i != nil {
 			all = append(all, *i)
 		}
@@ -407,6 +409,9 @@ func (e *Endpoint) refresh(now time.Time) {
 	if e.mute != nil && e.mute.isOver(now) {
 		e.unmute(e.mute.Until)
 	}
+	if e.asleep != nil && now.After(e.asleepUntil) {
+		e.wake(now)
+	}
 	v := e.judge(now)
 	if v.isStale() != (e.stale != nil) {
 		e.turnStale(v, now)
@@ -429,6 +434,9 @@ func (e *Endpoint) refresh(now time.Time) {
 		e.status = s
 	}
 	e.next = v.next
+	if e.asleep != nil {
+		e.next = e.asleepUntil
+	}
 	if e.mute != nil && (e.next.IsZero() || e.mute.Until.Before(e.next)) {
 		e.next = e.mute.Until.Add(-1) // After is later than that
 	}

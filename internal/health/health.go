@@ -21,6 +21,8 @@
 //	          than chance                                  by the same rule
 //	stale     when no series had a result for 3 of its     with the next result
 //	          intervals and a timeout
+//	asleep    when a reading shows that its model sleeps   when one shows otherwise or cannot be had, or the
+//	                                                       latest one is old; as waiting
 //	up        when none of these holds                     when one of these begins
 //	muted     when someone mutes the endpoint              at the end of the mute; the state under it goes on
 //
@@ -58,12 +60,15 @@ const (
 	Slow     State = "slow"
 	Stale    State = "stale"
 	Waiting  State = "waiting"
+	Asleep   State = "asleep"
 	Muted    State = "muted"
 	Up       State = "up"
 )
 
 // States lists the closed set, the worst first.
-func States() []State { return []State{Down, Flapping, Degraded, Slow, Stale, Waiting, Muted, Up} }
+func States() []State {
+	return []State{Down, Flapping, Degraded, Slow, Stale, Waiting, Asleep, Muted, Up}
+}
 
 // maxNamed is how many series a status names that fail, or are slow.
 const maxNamed = 8

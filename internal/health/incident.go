@@ -10,11 +10,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
-// Incident is a time in which an endpoint was not up, or was muted.
+// Incident is a time in which an endpoint was not up, or was asleep or muted.
 type Incident struct {
 	// State is degraded for an incident of failures, flapping where the endpoint was down
 	// at least 3 times in it, down once it ended and every probe of it failed; or slow,
-	// stale or muted.
+	// stale, asleep or muted.
 	State State `json:"state"`
 	// Begin is when it began: with the start of the first bad probe. End is when it
 	// ended: with the start of the first good probe of the clean run; zero while it
@@ -377,6 +377,8 @@ func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 			return e.whyFailed(s, last)
 		}
 		return "no result yet" + e.because()
+	case Asleep:
+		return e.asleep.Text
 	}
 	return ""
 }

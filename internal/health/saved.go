@@ -10,6 +10,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
+// sleepsOn is for how long an endpoint that was asleep is taken to be so after a restart, until its pages are read: longer than
+// a first reading may wait.
+const sleepsOn = 2 * time.Minute
+
 // maxRestored bounds the mutes that are restored.
 const maxRestored = 1 << 20
 
@@ -28,6 +32,8 @@ type Saved struct {
 	Down    bool      `json:"down,omitempty"`
 	Streak  int       `json:"streak,omitempty"`
 	Cause   string    `json:"cause,omitempty"`
+	// Asleep is the sleep that goes on; nil is none.
+	Asleep *Incident `json:"asleep,omitempty"`
 	// Paging is the incident that pages; nil is none.
 	Paging *Paging `json:"paging,omitempty"`
 	// Failures and Lates are the bad probes that may be chance, and Modules what is known
@@ -48,6 +54,9 @@ func (s *Saved) IsSane(now time.Time) bool {
 			return false
 		}
 	}
+	if s.Asleep != nil && (s.Asleep.State != Asleep || s.Asleep.Begin.After(now)) {
+		return false
+	}
 	if s.Paging != nil && !s.Paging.isSane(now) {
 		return false
 	}
@@ -61,7 +70,7 @@ func (s *Saved) IsSane(now time.Time) bool {
 			return false
 		}
 	}
-	return !s.Last.IsZero() && !s.Up.After(now) && !s.Last.After(now)
+	return (!s.Last.IsZero() || s.Asleep != nil) && !s.Up.After(now) && !s.Last.After(now)
 }
 
 type savedMute struct {
@@ -119,12 +128,12 @@ func (e *Endpoint) Save() *Saved {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
-	if e.last.IsZero() {
+	if e.last.IsZero() && e.asleep == nil {
 		return nil
 	}
 	return &Saved{
 		Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
-		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Past: slices.Clone(e.past), Paging: e.paging,
+		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Asleep: copyOf(e.asleep), Past: slices.Clone(e.past), Paging: e.paging,
 		Failures: e.failures.copy(), Lates: e.lates.copy(),
 		Modules: copyOfModules(e.modules), Users: copyOfUsers(e.users),
 	}
@@ -167,6 +176,7 @@ func (e *Endpoint) restore(s *Saved) {
 	e.up, e.last, e.down, e.streak, e.cause = s.Up, s.Last, s.Down, s.Streak, s.Cause
 	e.failing, e.slow = copyOf(s.Failing), copyOf(s.Slow)
 	e.paging = copyOf(s.Paging)
+	e.asleep, e.asleepUntil = copyOf(s.Asleep), e.shared.Now().Add(sleepsOn)
 	e.failures = s.Failures.copy()
 	e.lates = s.Lates.copy()
 	e.modules = copyOfModules(s.Modules)

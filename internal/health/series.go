@@ -63,6 +63,9 @@ func (s *Series) Observe(o *series.Observation) {
 		return
 	}
 	e.refresh(now) // it may have been stale until now
+	if e.asleep != nil {
+		return // of a run that began before
+	}
 	s.take(o.Result)
 	if s.counts {
 		e.count(s, o)
@@ -80,7 +83,7 @@ func (s *Series) Skip(reason result.SkipReason, text string) {
 	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.closed || !s.counts {
+	if s.closed || !s.counts || reason == result.SkipAsleep {
 		return
 	}
 	if reason == result.SkipBackoff && s.failed {

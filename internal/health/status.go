@@ -19,6 +19,9 @@ func (v *verdict) isStale() bool { return v.judged == 0 && v.old > 0 }
 // judge looks at the latest results of all series.
 func (e *Endpoint) judge(now time.Time) verdict {
 	var v verdict
+	if e.asleep != nil {
+		return v
+	}
 	failing := e.failingSince(now)
 	for _, s := range e.series {
 		if !s.isValid() && !s.isAwaited() {
@@ -67,6 +70,8 @@ func (e *Endpoint) failingSince(now time.Time) time.Time {
 func (e *Endpoint) state(v verdict) (State, time.Time) {
 	failed, late := e.usersIncident(Degraded), e.usersIncident(Slow)
 	switch {
+	case e.asleep != nil:
+		return Asleep, e.asleep.Begin
 	case e.stale != nil:
 		return Stale, e.stale.Begin
 	case e.failing != nil && e.failing.isFlapping(e.down, e.last, e.recursWithin()):

@@ -289,7 +289,8 @@ func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status
 	if failed != nil {
 		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err, a.sent.Secrets())
 		_, own := errors.AsType[*foreign.FileError](failed)
-		if st.Absent = own || errors.Is(failed, errUnloaded); !st.Absent {
+		st.Unloaded = errors.Is(failed, errUnloaded)
+		if st.Absent = own || st.Unloaded; !st.Absent {
 			s.failures[failed.Reason]++
 		}
 	} else {

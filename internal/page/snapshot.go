@@ -126,12 +126,31 @@ type Status struct {
 	// Absent reports that there is no server, and nothing to publish: a page that is not configured and no mapping
 	// knows, a model that a router has not loaded, or one that was not asked for want of a file of this machine.
 	Absent bool
+	// Unloaded reports that the model is one that a router has not loaded.
+	Unloaded bool
 	// Snapshot is nil unless the state is up.
 	Snapshot *Snapshot
 	// LastProgress is that of the latest snapshot, also while the server is down.
 	LastProgress time.Time
 	// Failures counts the readings that failed, by reason.
 	Failures map[Reason]uint64
+}
+
+// Asleep returns why a request to an endpoint would have to wake its model first, by a reading of the pages of all its servers; "" where a server
+// is awake, or it is not known of each.
+func Asleep(statuses []Status) (why string) {
+	for i := range statuses {
+		st := &statuses[i]
+		switch {
+		case st.Unloaded:
+			why = "the router has not loaded the model"
+		case st.Snapshot == nil || st.Snapshot.Values[config.EnginesSleeping] == 0 || st.Snapshot.Values[config.EnginesAwake] > 0:
+			return ""
+		default:
+			why = "the engine sleeps"
+		}
+	}
+	return why
 }
 
 // Total is what the pages of the servers of an endpoint, or of the replicas of a gateway, show together at one time.
@@ -306,6 +325,11 @@ func (s *Snapshot) Fell(before *Snapshot) bool {
 		}
 	}
 	return false
+}
+
+// Restarted reports whether the server started again since an earlier page of it.
+func (s *Snapshot) Restarted(before *Snapshot) bool {
+	return !s.Started.Equal(before.Started) || s.fell(before)
 }
 
 // page returns the page of a server; an empty one where the total has none.

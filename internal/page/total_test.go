@@ -183,3 +183,31 @@ func TestTotalFollows(t *testing.T) {
 		t.Errorf("counted %v, want 3", got)
 	}
 }
+
+// An endpoint is asleep where all engines of all its servers sleep, or its router has not loaded its model.
+func TestAsleepByPages(t *testing.T) {
+	server := func(awake, asleep float64) Status {
+		return Status{State: Up, Snapshot: &Snapshot{Values: map[config.Quantity]float64{config.EnginesAwake: awake, config.EnginesSleeping: asleep}}}
+	}
+	unloaded := Status{State: Down, Reason: ReasonStatus, Absent: true, Unloaded: true}
+	for _, c := range []struct {
+		want     string
+		statuses []Status
+	}{
+		{"", nil},
+		{"", []Status{server(2, 0)}},
+		{"", []Status{server(1, 1)}},
+		{"the engine sleeps", []Status{server(0, 2)}},
+		{"the engine sleeps", []Status{server(0, 1), server(0, 1)}},
+		{"", []Status{server(0, 1), server(1, 0)}},
+		{"", []Status{server(0, 1), {State: Down, Reason: ReasonConnect}}}, // what cannot be read is not asleep
+		{"", []Status{server(0, 0)}},                                       // a page without the state
+		{"the router has not loaded the model", []Status{unloaded}},
+		{"", []Status{unloaded, server(1, 0)}},
+		{"", []Status{{State: Down, Reason: ReasonConnect, Absent: true}}}, // not asked for want of a file
+	} {
+		if got := Asleep(c.statuses); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.statuses, got, c.want)
+		}
+	}
+}

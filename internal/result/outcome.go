@@ -140,6 +140,7 @@ const (
 	// credential of a cloud that requests need and this machine does not have.
 	SkipSecret    SkipReason = "secret_missing"
 	SkipResources SkipReason = "resources" // a lack of descriptors, memory or ports on this machine
+	SkipAsleep    SkipReason = "asleep"    // a model that sleeps, and that probes do not wake
 )
 
 // SkipReasons lists the closed set. It is not to be changed.

@@ -233,6 +233,8 @@ type Observation struct {
 	// Confirmation is a result of a run that the scheduler added after a failure. As
 	// there are none after successes, they are no sample of the endpoint.
 	Confirmation bool
+	// Cold is an answer from soon after a server started or woke: its latencies say nothing of one that is warm.
+	Cold bool
 	// Judgement is the zero value of a result that is no sample, and of a series without
 	// objectives.
 	Judgement Judgement
@@ -248,6 +250,14 @@ func Observe(r *result.Result, o *Objectives, disturbed, confirmation bool) Obse
 	return all
 }
 
+// AsCold returns the observation as one from soon after a start: of an answer only availability counts, and a failure is one.
+func (o Observation) AsCold() Observation {
+	if o.Outcome == result.Success {
+		o.Cold, o.Judgement = true, Judgement{Eligible: o.Judgement.Eligible & (1 << Availability)}
+	}
+	return o
+}
+
 // IsSample reports whether the result counts for what is said of the endpoint's probes
 // together: shares, objectives, uptime.
 func (o *Observation) IsSample() bool {
@@ -257,4 +267,4 @@ func (o *Observation) IsSample() bool {
 // Timed reports whether the latencies of the result count. They count for all that is
 // said of latencies, or for nothing: histograms, windows, objectives, states, charts,
 // steps and estimates are about the same probes. A failure has none.
-func (o *Observation) Timed() bool { return !o.Disturbed && !o.Confirmation && !o.Imprecise }
+func (o *Observation) Timed() bool { return !o.Disturbed && !o.Confirmation && !o.Imprecise && !o.Cold }

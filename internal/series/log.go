@@ -205,7 +205,7 @@ func (l *Log) Add(o *Observation) {
 	case o.IsSample():
 		r.what |= sample
 	}
-	if o.IsSample() && hasTokens(o.Result) && countsTTFT(o.Result) {
+	if o.IsSample() && !o.Cold && hasTokens(o.Result) && countsTTFT(o.Result) {
 		r.what |= inWindow
 	}
 	allowance := l.pool.allowance()

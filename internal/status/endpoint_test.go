@@ -22,14 +22,14 @@ func TestRowBeforeTheFirstProbe(t *testing.T) {
 	l := newLab(t)
 	l.open(result.SeriesID{Module: "interactive", Prefix: "cold"})
 	expectJSON(t, l.board.Fleet(), fmt.Sprintf(`{"version": %d, "at": 1767323045,
-		"states": {"down": 0, "flapping": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 1, "muted": 0, "up": 0},
+		"states": {"down": 0, "flapping": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 1, "asleep": 0, "muted": 0, "up": 0},
 		"endpoints": [{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "module": "interactive",
 			"state": "waiting", "since": 1767323045, "why": "no result yet"}]}`, l.board.Fleet().Version))
 }
 
 func TestEmptyBoard(t *testing.T) {
 	l := newLab(t)
-	want := `{"version": 1767323045000000, "at": 1767323045, "states": {"down": 0, "flapping": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 0, "muted": 0, "up": 0}%s}`
+	want := `{"version": 1767323045000000, "at": 1767323045, "states": {"down": 0, "flapping": 0, "degraded": 0, "slow": 0, "stale": 0, "waiting": 0, "asleep": 0, "muted": 0, "up": 0}%s}`
 	expectJSON(t, l.board.Fleet(), fmt.Sprintf(want, `, "endpoints": []`))
 	expectJSON(t, l.board.Changes(1767323045000000), fmt.Sprintf(want, ""))
 	if _, ok := l.board.Detail("e"); ok {

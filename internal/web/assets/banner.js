@@ -39,7 +39,7 @@ export class Banner {
 // isWrong reports whether a row asks for a look.
 export const isWrong = (row) => isBad(row) || isCorrupted(row) || row.model_changed !== undefined;
 
-const isBad = ({ state }) => !['up', 'waiting'].includes(state);
+const isBad = ({ state }) => !['up', 'waiting', 'asleep'].includes(state);
 
 // isCorrupted reports whether more answers than usual have a sign of corruption.
 const isCorrupted = ({ findings }) => (findings ?? []).some((f) => Object.values(f.integrity?.findings ?? {}).some((sign) => sign.since > 0));

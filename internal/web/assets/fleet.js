@@ -78,7 +78,7 @@ function drawChips() {
     chip.replaceChildren(icon(state), h('b', null, number(page.states[state] ?? 0)), ` ${stateWord(state).toLowerCase()}`);
     chip.setAttribute('aria-pressed', String(choice.states.has(state)));
     chip.classList.toggle('none', !page.states[state]);
-    chip.hidden = ['flapping', 'muted'].includes(state) && !page.states[state] && !choice.states.has(state);
+    chip.hidden = ['flapping', 'asleep', 'muted'].includes(state) && !page.states[state] && !choice.states.has(state);
   }
 }
 

@@ -3,9 +3,9 @@
 import { h, s } from './dom.js';
 
 // states lists the states, the worst first.
-export const states = ['down', 'flapping', 'degraded', 'slow', 'stale', 'waiting', 'muted', 'up'];
+export const states = ['down', 'flapping', 'degraded', 'slow', 'stale', 'waiting', 'asleep', 'muted', 'up'];
 
-const stateWords = { down: 'Down', flapping: 'Flapping', degraded: 'Degraded', slow: 'Slow', stale: 'Stale', waiting: 'Waiting', muted: 'Muted', up: 'Up' };
+const stateWords = { down: 'Down', flapping: 'Flapping', degraded: 'Degraded', slow: 'Slow', stale: 'Stale', waiting: 'Waiting', asleep: 'Asleep', muted: 'Muted', up: 'Up' };
 
 const stateMeanings = {
   down: 'no probe succeeds',
@@ -14,6 +14,7 @@ const stateMeanings = {
   slow: 'every module succeeds, one over its objective',
   stale: 'no result for three intervals',
   waiting: 'no result yet',
+  asleep: 'the model sleeps, and no probe wakes it',
   muted: 'probes go on, alerts are silent until the mute ends',
   up: 'every module succeeds',
 };
@@ -26,6 +27,7 @@ const shapes = {
   slow: 'M3 1h10v2.2L9.3 8l3.7 4.8V15H3v-2.2L6.7 8 3 3.2z',
   stale: 'M8 1a7 7 0 1 0 0 14A7 7 0 0 0 8 1zm0 2a5 5 0 1 1 0 10A5 5 0 0 1 8 3zM7.2 4.5v4.2l3.2 1.9.8-1.3-2.4-1.4V4.5z',
   waiting: 'M1 6.5h3v3H1zm5.5 0h3v3h-3zm5.5 0h3v3h-3z',
+  asleep: 'M11 1.5A6.8 6.8 0 1 0 14.6 11 5.4 5.4 0 0 1 11 1.5z',
   muted: 'M1 5.5h3L8 2v12l-4-3.5H1zM10.2 5.2l1.1-1.1L13 5.8l1.7-1.7 1.1 1.1L14.1 7l1.7 1.7-1.1 1.1L13 8.1l-1.7 1.7-1.1-1.1L11.9 7z',
   up: 'M6.2 13.5.8 8.1 3 5.9l3.2 3.2L13 2.3l2.2 2.2z',
 };

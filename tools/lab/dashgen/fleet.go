@@ -35,7 +35,7 @@ func fleetNow() []Panel {
 			Queries: []Query{
 				{Expr: countOf("flapping", "down"), Legend: "down or flapping", Steps: some("red")},
 				{Expr: countOf("slow", "degraded"), Legend: "degraded or slow", Steps: some("orange")},
-				{Expr: countOf("up", "up"), Legend: "up", Steps: some("green")},
+				{Expr: countOf("up", "asleep"), Legend: "up or asleep", Steps: some("green")},
 				{Expr: countOf("stale", "waiting"), Legend: "stale or waiting", Steps: some("purple")},
 				{Expr: countOf("muted", "muted"), Legend: "muted", Steps: some("blue")},
 				{Expr: countOf(notProbed, notProbed), Legend: notProbed, Steps: some("purple")},

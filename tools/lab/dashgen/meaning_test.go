@@ -45,6 +45,8 @@ func disagreement() string {
 	add("b", "one has no result yet", "degraded", "1800")
 	add("a", "muted by one", "muted", "1200")
 	add("b", "muted by one", "down", "1100")
+	add("a", "one sees it sleep", "asleep", "1000")
+	add("b", "one sees it sleep", "down", "900")
 	until = "x59 stale"
 	add("a", "one scrape failed", "slow", "1500")
 	// The exporter of this one died after half an hour.
@@ -61,7 +63,7 @@ func latestStates() string {
 		script += "\t\tstate of" + labels + `,state="down"} 1x60` + "\n\t\tinfo of" + labels + "} 1x60\n\t\tlast of" + labels + "} 1x60\n"
 		script += fmt.Sprintf("\t\tsince of%s} %dx60\n", labels, 1000+i)
 		if i >= 2 {
-			want += fmt.Sprintf("\n\t\t{endpoint=\"e%d\"} 6", i)
+			want += fmt.Sprintf("\n\t\t{endpoint=\"e%d\"} 7", i)
 		}
 	}
 	return script + want
@@ -92,11 +94,12 @@ func TestMeaning(t *testing.T) {
 	f(endpointState(), disagreement()+`
 		eval instant at 1h QUERY
 		{endpoint="one sees it down"} 2
-		{endpoint="both see it down"} 5
-		{endpoint="one has no result yet"} 4
+		{endpoint="both see it down"} 6
+		{endpoint="one has no result yet"} 5
 		{endpoint="muted by one"} 1
-		{endpoint="one scrape failed"} 3
-		{endpoint="exporter is dead"} 9`)
+		{endpoint="one sees it sleep"} 3
+		{endpoint="one scrape failed"} 4
+		{endpoint="exporter is dead"} 10`)
 	f(countOf("flapping", "down"), disagreement()+`
 		eval instant at 1h QUERY
 		{} 1`)
@@ -110,6 +113,7 @@ func TestMeaning(t *testing.T) {
 		{endpoint="both see it down"} 2900
 		{endpoint="one has no result yet"} 1800
 		{endpoint="muted by one"} 1200
+		{endpoint="one sees it sleep"} 1000
 		{endpoint="one scrape failed"} 1500
 		{endpoint="exporter is dead"} 1800`)
 	f(stateSince(notUp()), disagreement()+`
@@ -117,6 +121,7 @@ func TestMeaning(t *testing.T) {
 		{endpoint="both see it down"} 2900
 		{endpoint="one has no result yet"} 1800
 		{endpoint="muted by one"} 1200
+		{endpoint="one sees it sleep"} 1000
 		{endpoint="one scrape failed"} 1500
 		{endpoint="exporter is dead"} 1800`)
 	f(grafana.Replace(titled(fleetStates(), "State over time")), latestStates())

@@ -13,13 +13,14 @@ import (
 var endpointStates = []State{
 	{"1", "muted", "blue"},
 	{"2", "up", "green"},
-	{"3", "slow", "yellow"},
-	{"4", "degraded", "orange"},
-	{"5", "flapping", "dark-red"},
-	{"6", "down", "red"},
-	{"7", "stale", "purple"},
-	{"8", "waiting", "light-blue"},
-	{"9", notProbed, "dark-purple"},
+	{"3", "asleep", "super-light-blue"},
+	{"4", "slow", "yellow"},
+	{"5", "degraded", "orange"},
+	{"6", "flapping", "dark-red"},
+	{"7", "down", "red"},
+	{"8", "stale", "purple"},
+	{"9", "waiting", "light-blue"},
+	{"10", notProbed, "dark-purple"},
 }
 
 // notProbed is the only state that is not the exporter's.

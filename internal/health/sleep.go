@@ -1,0 +1,70 @@
+package health
+
+import (
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+)
+
+// Sleep takes that the model of the endpoint sleeps, and why, as its servers show it: until a reading shows otherwise, at most
+// until the given time. What the endpoint did before is over.
+func (e *Endpoint) Sleep(why string, until time.Time) {
+	now := e.shared.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refresh(now)
+	e.asleepUntil = until
+	if e.asleep == nil {
+		e.fallAsleep(safetext.Line(why, maxFirst), now)
+	}
+	e.refresh(now)
+}
+
+// Wake takes that a server of the endpoint is awake, or that it is not known. It reports whether it was asleep until now.
+func (e *Endpoint) Wake() bool {
+	now := e.shared.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	slept := e.asleep != nil
+	if slept {
+		e.wake(now)
+		e.refresh(now)
+	}
+	return slept
+}
+
+// fallAsleep ends all that goes on: what does not answer because it sleeps is no incident.
+func (e *Endpoint) fallAsleep(why string, now time.Time) {
+	if e.failing != nil {
+		e.endFailing(now)
+	}
+	if e.slow != nil {
+		e.endSlow(now)
+	}
+	if e.stale != nil {
+		e.turnStale(verdict{}, now)
+	}
+	e.failures, e.lates, e.row, e.streak = suspicion{}, suspicion{}, nil, 0
+	e.startOver(now)
+	e.asleep = &Incident{State: Asleep, Begin: now, Text: why}
+	e.logger().Info("endpoint asleep", "reason", why)
+}
+
+// wake begins to wait for a result.
+func (e *Endpoint) wake(now time.Time) {
+	i := e.asleep
+	i.End = now
+	e.asleep = nil
+	e.keep(*i)
+	e.startOver(now)
+	e.logger().Info("endpoint awake", "since", i.Begin.UTC(), "duration", now.Sub(i.Begin).Round(time.Second))
+}
+
+// startOver forgets the latest results: they say nothing of a model that sleeps, or was loaded again.
+func (e *Endpoint) startOver(now time.Time) {
+	for _, s := range e.series {
+		s.opened, s.start, s.failedAt, s.failedSince, s.heldAt = now, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+		s.failed, s.failedNow, s.slowNow, s.cause, s.pace = false, false, false, "", pace{}
+	}
+	e.up, e.unknown = time.Time{}, now
+}
