@@ -73,7 +73,7 @@ func full(t *testing.T) *Exposition {
 		Changes: func() []drift.Change {
 			return []drift.Change{{Source: drift.SourceModel, Since: epoch, From: "a", To: "b"}}
 		},
-		Starts: func() Starts { return Starts{Start: 60, Wake: 20, WakeMissed: 1} },
+		Starts:   func() Starts { return Starts{Start: 60, Wake: 20, WakeMissed: 1} },
 		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, TotalWeights: 1, KVCachePerToken: 1, WeightsPrecision: "fp8", ComputePrecision: "bf16", UUIDs: []string{"GPU-a", "MIG-b"}},
 	})
 	r := success()

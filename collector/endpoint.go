@@ -47,8 +47,8 @@ type EndpointInfo struct {
 	Starts func() Starts
 }
 
-// Starts are how long the latest start of a server took until a probe succeeded, and the latest drill until the model had woken, in
-// seconds, and whether that was too long or failed, 1 or 0. NaN is not known.
+// Starts are how long the latest start of a server took until a probe succeeded, and the latest drill until the model
+// had woken, in seconds, and whether that was too long or failed, 1 or 0. NaN is not known.
 type Starts struct{ Start, Wake, WakeMissed float64 }
 
 // infoFamilies returns the family of the endpoints' descriptions.

@@ -72,11 +72,11 @@ type Endpoint struct {
 	// `always` (they are sent, and sleep is no state of the endpoint) or `drill` (as `never`, but for one probe in each
 	// `wake_interval`, which measures how long it takes to wake).
 	Wake Wake `yaml:"wake" default:"never" oneof:"never,always,drill"`
-	// WakeInterval is the time from one drill to the next, the first of them after at most as long. Each waits until the model
-	// sleeps. Default: 24h with `wake: drill`.
+	// WakeInterval is the time from one drill to the next, the first of them after at most as long. Each waits until
+	// the model sleeps. Default: 24h with `wake: drill`.
 	WakeInterval model.Duration `yaml:"wake_interval,omitempty" range:"[1s,)" requires:"wake: drill"`
-	// WarmUp is for how long after a server started or woke, as its page shows, the latencies of answers count for nothing but
-	// `inference_probe_cold_total`. Failures count. Default: 0, for no such time.
+	// WarmUp is for how long after a server started or woke, as its page shows, the latencies of answers count for
+	// nothing but `inference_probe_cold_total`. Failures count. Default: 0, for no such time.
 	WarmUp model.Duration `yaml:"warm_up,omitempty"`
 
 	// MissingSecret says which secret of the endpoint is missing, so that it cannot be

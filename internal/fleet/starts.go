@@ -97,7 +97,8 @@ func firstSuccess(all []*explain.Series, after time.Time) (first time.Time) {
 	return first
 }
 
-// recentStarts is how many of the latest probes of a series are looked at for the first after a start: those of some readings.
+// recentStarts is how many of the latest probes of a series are looked at for the first after a start: those of some
+// readings.
 const recentStarts = 60
 
 // seeSleep takes from a reading of the pages of all servers whether the model sleeps. One that wakes starts.
@@ -135,7 +136,8 @@ func (s *starts) takeDrill(m *config.Module) bool {
 	return due
 }
 
-// publishDrill shows how long the model took to wake, and counts what that cost. It says nothing of the endpoint while it is awake.
+// publishDrill shows how long the model took to wake, and counts what that cost. It says nothing of the endpoint while
+// it is awake.
 func (t *task) publishDrill(results []*result.Result, skip *result.Skip) {
 	t.publishSkip(skip)
 	t.spend(results)

@@ -17,8 +17,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// sleeper is a server of one model with two engines, asked and read without a network. By the course of a test it sleeps, wakes for a request
-// that may wait for it, dies, and starts.
+// sleeper is a server of one model with two engines, asked and read without a network. By the course of a test it
+// sleeps, wakes for a request that may wait for it, dies, and starts.
 type sleeper struct {
 	t       *testing.T
 	reader  *page.Reader
@@ -133,7 +133,8 @@ func (l *lab) expectState(state health.State, since time.Time, pages bool) {
 	}
 }
 
-// A model that sleeps is asleep and asked nothing until a user wakes it; once its page is gone, it is probed again, and down.
+// A model that sleeps is asleep and asked nothing until a user wakes it; once its page is gone, it is probed again, and
+// down.
 func TestAsleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSleeper(t)
@@ -178,7 +179,8 @@ func TestAsleep(t *testing.T) {
 	})
 }
 
-// A model that does not answer before its page shows that it sleeps pages nobody, and a reading that is old keeps nothing asleep.
+// A model that does not answer before its page shows that it sleeps pages nobody, and a reading that is old keeps
+// nothing asleep.
 func TestAsleepByALateReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSleeper(t)
@@ -260,8 +262,8 @@ func TestAlwaysAwake(t *testing.T) {
 	})
 }
 
-// The answers of a server that starts are cold for as long as the endpoint allows, and count for no latency. A start of which all was
-// seen has a duration.
+// The answers of a server that starts are cold for as long as the endpoint allows, and count for no latency. A start of
+// which all was seen has a duration.
 func TestColdStart(t *testing.T) {
 	for _, c := range []struct {
 		options string

@@ -10,8 +10,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
-// sleepsOn is for how long an endpoint that was asleep is taken to be so after a restart, until its pages are read: longer than
-// a first reading may wait.
+// sleepsOn is for how long an endpoint that was asleep is taken to be so after a restart, until its pages are read:
+// longer than a first reading may wait.
 const sleepsOn = 2 * time.Minute
 
 // maxRestored bounds the mutes that are restored.

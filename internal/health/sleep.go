@@ -6,8 +6,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// Sleep takes that the model of the endpoint sleeps, and why, as its servers show it: until a reading shows otherwise, at most
-// until the given time. What the endpoint did before is over.
+// Sleep takes that the model of the endpoint sleeps, and why, as its servers show it: until a reading shows otherwise,
+// at most until the given time. What the endpoint did before is over.
 func (e *Endpoint) Sleep(why string, until time.Time) {
 	now := e.shared.Now()
 	e.mu.Lock()
@@ -20,7 +20,8 @@ func (e *Endpoint) Sleep(why string, until time.Time) {
 	e.refresh(now)
 }
 
-// Wake takes that a server of the endpoint is awake, or that it is not known. It reports whether it was asleep until now.
+// Wake takes that a server of the endpoint is awake, or that it is not known. It reports whether it was asleep until
+// now.
 func (e *Endpoint) Wake() bool {
 	now := e.shared.Now()
 	e.mu.Lock()

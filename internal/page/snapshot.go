@@ -136,8 +136,8 @@ type Status struct {
 	Failures map[Reason]uint64
 }
 
-// Asleep returns why a request to an endpoint would have to wake its model first, by a reading of the pages of all its servers; "" where a server
-// is awake, or it is not known of each.
+// Asleep returns why a request to an endpoint would have to wake its model first, by a reading of the pages of all its
+// servers; "" where a server is awake, or it is not known of each.
 func Asleep(statuses []Status) (why string) {
 	for i := range statuses {
 		st := &statuses[i]

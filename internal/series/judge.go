@@ -250,7 +250,8 @@ func Observe(r *result.Result, o *Objectives, disturbed, confirmation bool) Obse
 	return all
 }
 
-// AsCold returns the observation as one from soon after a start: of an answer only availability counts, and a failure is one.
+// AsCold returns the observation as one from soon after a start: of an answer only availability counts, and a failure
+// is one.
 func (o Observation) AsCold() Observation {
 	if o.Outcome == result.Success {
 		o.Cold, o.Judgement = true, Judgement{Eligible: o.Judgement.Eligible & (1 << Availability)}
