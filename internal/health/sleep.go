@@ -42,6 +42,11 @@ func (e *Endpoint) fallAsleep(why string, now time.Time) {
 	if e.slow != nil {
 		e.endSlow(now)
 	}
+	for _, c := range e.users {
+		if c != nil && c.Raised {
+			e.endUsers(c, now)
+		}
+	}
 	if e.stale != nil {
 		e.turnStale(verdict{}, now)
 	}

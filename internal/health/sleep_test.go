@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 )
 
 // A model that sleeps ends what goes on, pages nobody, and starts over when it wakes.
@@ -97,5 +98,22 @@ func TestSleepWhileMuted(t *testing.T) {
 	l.pass(2 * time.Minute)
 	if st := l.status(); st.State != Muted || st.Unmuted != Waiting {
 		t.Errorf("%s, without the mute %s", st.State, st.Unmuted)
+	}
+}
+
+// An incident of users ends with the sleep, and what a reading shows of the time before begins none.
+func TestSleepEndsIncidentsOfUsers(t *testing.T) {
+	l, s := crowded(t)
+	if l.read(30, series.Availability, bad(50, 100)) == 0 {
+		t.Fatal("bad requests page nobody")
+	}
+	l.endpoint.Sleep("the engine sleeps", l.now.Add(time.Hour))
+	if l.status().Paging != nil || l.read(30, series.Availability, bad(50, 100)) > 0 {
+		t.Error("an endpoint that sleeps pages")
+	}
+	l.endpoint.Wake()
+	l.probe(s, result.Success)
+	if st := l.status(); st.State != Up || st.Paging != nil {
+		t.Errorf("%s after the sleep, pages %+v", st.State, st.Paging)
 	}
 }

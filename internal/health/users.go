@@ -258,12 +258,16 @@ func (c *crowd) copy() *crowd {
 	return &out
 }
 
-// ObserveUsers takes what users' requests showed between two readings of the pages. One without requests changes nothing.
+// ObserveUsers takes what users' requests showed between two readings of the pages. One without requests, or while the
+// model sleeps, changes nothing.
 func (e *Endpoint) ObserveUsers(r *users.Reading) {
 	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
+	if e.asleep != nil {
+		return // of the time before
+	}
 	for i, of := range r.Counts {
 		o := series.Objective(i)
 		if of.Eligible == 0 || e.promise == nil || !e.promise.Has(o) {

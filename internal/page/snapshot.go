@@ -329,7 +329,7 @@ func (s *Snapshot) Fell(before *Snapshot) bool {
 
 // Restarted reports whether the server started again since an earlier page of it.
 func (s *Snapshot) Restarted(before *Snapshot) bool {
-	return !s.Started.Equal(before.Started) || s.fell(before)
+	return !s.Started.Equal(before.Started) || s.Fell(before)
 }
 
 // page returns the page of a server; an empty one where the total has none.
