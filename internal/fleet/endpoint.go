@@ -319,7 +319,9 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 func (e *endpoint) read(statuses []page.Status) {
 	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
 	e.showTTFTParts()
-	e.users.Read(statuses, e.fleet.ownGateway(e))
+	if r := e.users.Read(statuses, e.fleet.ownGateway(e)); r != nil {
+		e.health.ObserveUsers(r)
+	}
 	e.showUsers()
 	e.page.SetServers(statuses)
 	e.memory.Read(statuses)

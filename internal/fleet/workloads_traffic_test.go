@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -55,11 +56,16 @@ func TestTrafficOfPages(t *testing.T) {
 	})
 }
 
-// askAs sends requests as users do, of as many words, in one answer of so many tokens.
-func askAs(t *testing.T, url string, words, output int) {
+// askAs sends requests as users do, of a word so many times, in one answer of so many tokens.
+func askAs(t *testing.T, url, word string, words, output int) {
 	t.Helper()
-	body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"max_tokens":%d,"ignore_eos":true}`, strings.Repeat("word ", words), output)
-	resp, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	body := fmt.Sprintf(`{"messages":[{"role":"user","content":%q}],"max_tokens":%d,"ignore_eos":true}`, strings.Repeat(word, words), output)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Traceparent", fmt.Sprintf("00-%032x-%016x-01", rand.Uint64(), 1)) // or the server keeps no record
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +104,7 @@ endpoints: [{name: e, url: %s, modules: [typical, other]}]`, w.URL)))); err != n
 	var inputs, outputs []float64
 	for i := range 240 {
 		words, output := 288+(i%2)*600, 8+(i%2)*30 // 300 and 900 tokens, with the template
-		askAs(t, w.URL, words, output)
+		askAs(t, w.URL, "word ", words, output)
 		inputs, outputs = append(inputs, float64(words+12)), append(outputs, float64(output))
 		if i%8 == 0 {
 			run(1)

@@ -11,7 +11,7 @@ const small = (...children) => h('span', { class: 'small' }, ...children);
 // tiles draws those of a series, of its module's findings and of a row; the
 // series may be undefined.
 export function tiles(row, series, findings) {
-  return [...latency(series), ttftParts(row.ttft_parts), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
+  return [...latency(series), ttftParts(row.ttft_parts), ...ofUsers(row.users, series?.slo), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
 }
 
 function latency(series) {
@@ -47,7 +47,24 @@ function ttftParts(p) {
   return tile('TTFT in parts', write(longest[0]), small([...longest.slice(1).map(write), `of ${seconds(p.ttft_seconds)}, mean of ${plural(p.probes, 'probe')}`].join(', ')));
 }
 
-// within writes the bounds of an estimate.
+// ofUsers is the TTFT of users' requests, which lies between bounds of the servers' histograms, and how many of them
+// missed an objective since the exporter started.
+function ofUsers({ slo = {}, ttft_window: { samples, seconds: s = {} } = {} } = {}, { ttft_seconds: limit } = {}) {
+  const quantile = (q) => {
+    const [lower, upper] = [s[`${q}_lower`], s[`${q}_upper`]];
+    if (lower === undefined) return undefined;
+    const text = upper === undefined ? `over ${seconds(lower)}` : `${seconds(lower)} – ${seconds(upper)}`;
+    return h('span', { class: limit > 0 && lower >= limit ? 'value over' : 'value' }, text);
+  };
+  const missed = ({ eligible, bad, possibly_bad: possible }) => `${bad === possible ? number(bad) : `${number(bad)} – ${number(possible)}`} of ${number(eligible)}`;
+  const counts = Object.entries(slo).filter(([, c]) => c.eligible > 0);
+  return [
+    samples > 0 && tile('p50 of users, last hour', quantile('p50') ?? unknown, small(plural(samples, 'request'))),
+    samples > 0 && tile('p99 of users, last hour', quantile('p99') ?? unknown, small('from bound to bound of the histogram')),
+    counts.length > 0 && tile('Users missed', ...counts.map(([name, c]) => small(`${name} ${missed(c)}`))),
+  ];
+}
+
 // quality is what the answers and the many probes of the module show.
 function quality(series, findings) {
   const verdicts = (series?.probes ?? []).map((p) => p.answer?.verdict).filter(Boolean);

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // byModule groups probes by what they ask.
@@ -175,6 +176,24 @@ func endpointTTFT() []Panel {
 			Queries: []Query{{Expr: distribution("inference_probe_ttft_seconds", ofProbes), Legend: "{{le}}"}},
 			NoValue: noProber,
 		},
+		endpointUsers(),
+	}
+}
+
+// endpointUsers is the time to first token of users' own requests, beside that of the probes.
+func endpointUsers() Panel {
+	bound := func(stat, legend string) Query {
+		return Query{
+			Expr:   "max(" + ofEndpoint.of("inference_users_ttft_window_seconds", `stat="`+stat+`"`) + ")",
+			Legend: legend, Reference: strings.HasSuffix(stat, "_lower"),
+		}
+	}
+	return Panel{
+		Title: "TTFT of users' requests, last hour", Viz: TimeSeries, Unit: "s", Width: 24, Height: 7,
+		What: "Time to first token of all requests of the last hour, as the servers' histograms show it: the p50 and the p99 lie between their two lines, which are bounds of the histogram.", By: ByServer,
+		Worry:   "the p99 of users is at least the objective while that of the probes is not: long prompts, or one tenant, wait for longer than the probes.",
+		Queries: []Query{bound("p99_upper", "p99 at most"), bound("p99_lower", "p99 at least"), bound("p50_upper", "p50 at most"), bound("p50_lower", "p50 at least"), threshold("ttft")},
+		Min:     ptr(0.0), NoValue: "no page shows it, or too few requests",
 	}
 }
 
