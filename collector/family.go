@@ -110,8 +110,10 @@ func descriptions[V any](families []*familyOf[V]) (all []Family) {
 }
 
 // ReservedLabels returns the label names that the families use themselves, so
-// that no configured label may have one of them. Sorted.
-func ReservedLabels() []string {
+// that no configured label may have one of them. Sorted, and not to be changed.
+func ReservedLabels() []string { return reservedLabels() }
+
+var reservedLabels = sync.OnceValue(func() []string {
 	names := []string{"le", "quantile"}
 	for _, f := range Catalogue() {
 		if f.Group != GroupGateway && f.Group != GroupGPU && f.Group != GroupExporter {
@@ -120,7 +122,7 @@ func ReservedLabels() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
+})
 
 // family is a Family of a store with everything rendered that is the same for all of its series.
 type family struct {

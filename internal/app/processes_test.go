@@ -30,7 +30,7 @@ type process struct {
 func launch(t *testing.T, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), runAsProgram+"=1")
+	cmd.Env = append(os.Environ(), runAsProgram+"=1", "GOGC=") // whatever it is for the tests
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -178,10 +178,12 @@ func bucketOf(h *dto.Histogram, rank float64) (lower, upper float64) {
 // of the histogram that it is in, where failures without a first token count as later than
 // all. The quantile of the histogram alone is off by less than the width of a bucket.
 func TestQuantilesAgree(t *testing.T) {
+	t.Parallel()
 	urls := slices.Repeat([]string{"http://127.0.0.1:1"}, len(demoServers()))
 	disturbed := strings.Replace(demoFile, "modules: [", "modules: [burst, ", 1)
 	for name, text := range map[string]string{"demo": demoFile, "with bursts": disturbed} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			cfg, err := demoConfig(text, urls)
 			if err != nil {
 				t.Fatal(err)

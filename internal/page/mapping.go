@@ -68,7 +68,7 @@ func (r Role) section() string {
 // built-in one changes what it writes: the maps of the two are merged by key, lists and scalars replaced. The
 // error is a join of what Check finds.
 func NewMappings(r Role, own map[string]*config.Mapping) (*Mappings, error) {
-	all := r.builtIn()
+	all := maps.Clone(builtIn()[r])
 	if mistakes := r.addOwn(all, own); len(mistakes) > 0 {
 		return nil, errors.Join(mistakes...)
 	}
@@ -78,7 +78,7 @@ func NewMappings(r Role, own map[string]*config.Mapping) (*Mappings, error) {
 // Check returns the names of the software of a role that has a mapping, sorted, own ones included, and the
 // mistakes in own ones.
 func Check(r Role, own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
-	all := r.builtIn()
+	all := maps.Clone(builtIn()[r])
 	for _, err := range r.addOwn(all, own) {
 		e, _ := errors.AsType[*config.Error](err)
 		mistakes = append(mistakes, e)
@@ -89,11 +89,12 @@ func Check(r Role, own map[string]*config.Mapping) (names []string, mistakes []*
 // addOwn adds own mappings to all software of a role and returns what is wrong then, each a *config.Error.
 func (r Role) addOwn(all map[string]*software, own map[string]*config.Mapping) (mistakes []error) {
 	for name, e := range own {
+		one := software{name: name, config: e}
 		if base := all[name]; base != nil {
-			base.config = merge(base.config, e)
-		} else {
-			all[name] = &software{name: name, config: e}
+			one = *base
+			one.config = merge(base.config, e)
 		}
+		all[name] = one.made()
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if len(all[name].config.Sentinels) == 0 { // no page is recognised by it
@@ -106,17 +107,26 @@ func (r Role) addOwn(all map[string]*software, own map[string]*config.Mapping) (
 	return mistakes
 }
 
-// builtIn returns the software with a built-in mapping, whose name is that of the file. A test reads all.
-func (r Role) builtIn() map[string]*software {
-	files, _ := fs.Glob(builtInFiles, "mappings/"+string(r)+"/*.yml") // the pattern is a good one
-	all := make(map[string]*software, len(files))
+// made returns the software with the functions that make its mapping ready.
+func (one software) made() *software {
+	one.plain = sync.OnceValue(func() *mapping { return compile(&one, false) })
+	one.withLengths = sync.OnceValue(func() *mapping { return compile(&one, true) })
+	return &one
+}
+
+// builtIn returns the software with a built-in mapping by role and name, which is that of the file. It is not to
+// be changed. A test reads all.
+var builtIn = sync.OnceValue(func() map[Role]map[string]*software {
+	all := map[Role]map[string]*software{Servers: {}, Gateways: {}, Accelerators: {}}
+	files, _ := fs.Glob(builtInFiles, "mappings/*/*.yml") // the pattern is a good one
 	for _, file := range files {
 		data, err := builtInFiles.ReadFile(file)
 		if err != nil {
 			panic("read built-in mapping: " + err.Error())
 		}
-		one := &software{name: strings.TrimSuffix(path.Base(file), ".yml"), builtIn: true}
-		switch r {
+		one := software{name: strings.TrimSuffix(path.Base(file), ".yml"), builtIn: true}
+		role := Role(path.Base(path.Dir(file)))
+		switch role {
 		case Accelerators:
 			one.exporter, one.config, err = parseExporter(data, file)
 		case Gateways:
@@ -127,10 +137,10 @@ func (r Role) builtIn() map[string]*software {
 		if err != nil {
 			panic("read built-in mapping: " + err.Error())
 		}
-		all[one.name] = one
+		all[role][one.name] = one.made()
 	}
 	return all
-}
+})
 
 func newMappings(r Role, all map[string]*software) *Mappings {
 	m := &Mappings{
@@ -138,10 +148,7 @@ func newMappings(r Role, all map[string]*software) *Mappings {
 		scratch: &sync.Pool{New: func() any { return new(scratch) }},
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		one := all[name]
-		one.plain = sync.OnceValue(func() *mapping { return compile(one, false) })
-		one.withLengths = sync.OnceValue(func() *mapping { return compile(one, true) })
-		m.ranked = append(m.ranked, one)
+		m.ranked = append(m.ranked, all[name])
 	}
 	rank := func(c *software) int {
 		switch {

@@ -19,7 +19,7 @@ import (
 func mappingsOf(builtIn, own map[string]*config.Mapping) (*Mappings, error) {
 	all := map[string]*software{}
 	for name, e := range builtIn {
-		all[name] = &software{name: name, config: e, builtIn: true}
+		all[name] = software{name: name, config: e, builtIn: true}.made()
 	}
 	if mistakes := Servers.addOwn(all, own); len(mistakes) > 0 {
 		return nil, errors.Join(mistakes...)
