@@ -33,7 +33,7 @@ type Endpoint struct {
 	series  []*Series // in the order in which they were opened
 	modules []*module
 	users   [series.NumObjectives]*crowd // nil is nothing known
-	promise *series.Objectives           // of users' requests: those of the first series that counts and has some; nil is none
+	promise *series.Objectives           // by which users' requests are counted; nil before the first reading
 	// objectives are those of all series that count.
 	objectives series.Set
 	skipped    string // why the latest run was left out; "" after a result
@@ -187,15 +187,12 @@ func (e *Endpoint) relate(now time.Time) {
 	bursts := !slices.ContainsFunc(e.series, func(s *Series) bool { return s.id.Concurrency == "" })
 	first := max(0, slices.IndexFunc(e.series, func(s *Series) bool { return s.first }))
 	of := map[string]int{}
-	e.objectives, e.promise = 0, nil
+	e.objectives = 0
 	for i, s := range e.series {
 		of[s.id.Module]++
 		s.counts = s.id.Concurrency == "" || bursts && i == first
 		if s.counts {
 			e.objectives |= objectivesOf(s.objectives)
-			if o := s.objectives; o != nil && o.Share > 0 && (e.promise == nil || s.first) {
-				e.promise = o
-			}
 		}
 	}
 	if !e.restored { // those of an earlier process wait for their series

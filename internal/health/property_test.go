@@ -125,7 +125,7 @@ func TestConcurrency(t *testing.T) {
 		})
 	}
 	each(func(e *Endpoint, _ int) {
-		e.ObserveUsers(&users.Reading{Since: time.Now(), At: time.Now(), Counts: [series.NumObjectives]users.Count{bad(1, 1)}})
+		e.ObserveUsers(&users.Reading{Since: time.Now(), At: time.Now(), Objectives: promised(), Counts: [series.NumObjectives]users.Count{bad(1, 1)}})
 		e.Status()
 		e.Incidents()
 		e.Save()

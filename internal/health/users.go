@@ -184,7 +184,9 @@ func (c *crowd) spell(r *users.Reading, i series.Objective, what string, gap tim
 	c.Spell.Probes += c.Well.Requests
 	c.Spell.Bad += c.Well.Bad
 	c.Spell.Latest = r.At
-	c.Spell.Text = safetext.Line(r.Why, maxFirst)
+	if r.Why != "" { // it is told from the hour before, which the incident fills in time
+		c.Spell.Text = safetext.Line(r.Why, maxFirst)
+	}
 	c.Well = tally{}
 }
 
@@ -265,12 +267,16 @@ func (e *Endpoint) ObserveUsers(r *users.Reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
-	if e.asleep != nil {
+	if e.asleep != nil || r.Objectives == nil || r.Objectives.Share <= 0 {
 		return // of the time before
 	}
+	if e.promise != nil && *e.promise != *r.Objectives { // what was bad is so no more
+		e.forgetUsers(func(series.Objective) bool { return true }, now)
+	}
+	e.promise = r.Objectives
 	for i, of := range r.Counts {
 		o := series.Objective(i)
-		if of.Eligible == 0 || e.promise == nil || !e.promise.Has(o) {
+		if of.Eligible == 0 {
 			continue
 		}
 		if e.users[i] == nil {
@@ -309,19 +315,32 @@ func (e *Endpoint) endUsers(c *crowd, end time.Time) {
 		"requests", i.Probes, "bad", i.Bad)
 }
 
-// leaveUsers ends the incidents of users of whom nothing comes any more, or by objectives that are gone.
+// leaveUsers ends the incidents of users of whom nothing comes any more, or by objectives that no series has.
 func (e *Endpoint) leaveUsers(now time.Time) {
-	for i, c := range e.users {
-		switch {
-		case c == nil:
-		case !e.restored && (e.promise == nil || !e.promise.Has(series.Objective(i))):
-			if c.Raised {
-				e.endUsers(c, now)
-			}
-			e.users[i] = nil
-		case c.Raised && now.Sub(c.latest()) > silence:
+	if !e.restored {
+		e.forgetUsers(func(o series.Objective) bool {
+			return !slices.ContainsFunc(e.series, func(s *Series) bool {
+				return s.counts && s.objectives != nil && s.objectives.Share > 0 && s.objectives.Has(o)
+			})
+		}, now)
+	}
+	for _, c := range e.users {
+		if c != nil && c.Raised && now.Sub(c.latest()) > silence {
 			e.endUsers(c, c.Spell.Latest)
 		}
+	}
+}
+
+// forgetUsers forgets what users' requests show by objectives.
+func (e *Endpoint) forgetUsers(by func(series.Objective) bool, now time.Time) {
+	for i, c := range e.users {
+		if c == nil || !by(series.Objective(i)) {
+			continue
+		}
+		if c.Raised {
+			e.endUsers(c, now)
+		}
+		e.users[i] = nil
 	}
 }
 

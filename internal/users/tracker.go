@@ -96,7 +96,7 @@ func (t *Tracker) Read(servers, gateway []page.Status) *Reading {
 	defer t.mu.Unlock()
 	t.round++
 	own, front := t.increments("", servers, &t.own), t.increments("/", gateway, &t.front)
-	r := &Reading{At: t.at}
+	r := &Reading{At: t.at, Objectives: t.objectives}
 	for _, s := range t.servers {
 		if s.round == t.round && s.page.At.After(r.At) {
 			r.At = s.page.At

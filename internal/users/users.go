@@ -12,6 +12,8 @@ import (
 type Reading struct {
 	// Since and At are the two readings.
 	Since, At time.Time
+	// Objectives are those by which requests are counted. They are not to be changed.
+	Objectives *series.Objectives
 	// Counts are those of Availability, TTFT, TPOT and E2E. Fluidity is never known.
 	Counts [series.NumObjectives]Count
 	// Why says what changed against the hour before where requests were bad: kinds of errors, lengths of prompts. ""

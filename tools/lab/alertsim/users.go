@@ -75,7 +75,7 @@ func (u *usersOf) reading(c *crowd, since, at time.Time) *users.Reading {
 	}
 	late = u.noise.conditional(late, c.common, c.memory, since)
 	n := poisson(u.random, rate*at.Sub(since).Seconds())
-	r := &users.Reading{Since: since, At: at}
+	r := &users.Reading{Since: since, At: at, Objectives: objectives()}
 	r.Counts[series.Availability] = u.count(n, c.failed)
 	r.Counts[series.TTFT] = u.count(n, late)
 	return r
