@@ -107,12 +107,6 @@ func groupsOf(o Options, rows func(*source) []groupRows) (all []Group) {
 	return all
 }
 
-// Set returns the rules of one of Sets alone.
-func Set(o Options, name string) []Group {
-	s := readRows(o, name)
-	return append(s.made(s.Recording), s.made(s.Alerts)...)
-}
-
 // Placeholders in expressions, as the head of rows/shared.yml describes them.
 const (
 	identity = "$K"

@@ -36,7 +36,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 	byFile := map[string][]Group{"recording": Recording(Default()), "alerts": Alerts(Default())}
 	for _, set := range Sets() {
-		byFile[set] = Set(Default(), set)
+		byFile[set] = rulesOf(Default(), set)
 	}
 	selector := regexp.MustCompile(`ALERTS\{.*alertname="(\w+)"`)
 	type outcome struct {

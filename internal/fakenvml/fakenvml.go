@@ -1,6 +1,5 @@
-// Package fakenvml makes, for tests, a library that a program can load in place
-// of the GPU driver's own, and that answers what a file says at the moment of
-// the call. testdata/fakenvml.h documents the file.
+// Package fakenvml makes, for tests, a library that a program can load in place of the GPU driver's own, and that
+// answers what a file says at the moment of the call. testdata/fakenvml.h documents the file.
 package fakenvml
 
 import (
@@ -20,8 +19,7 @@ import (
 const (
 	// EnvState names the file that a State was written to.
 	EnvState = "FAKENVML_STATE"
-	// EnvCalls, where set, names a file to which the name of every function
-	// called is added.
+	// EnvCalls, where set, names a file to which the name of every function called is added.
 	EnvCalls = "FAKENVML_CALLS"
 )
 
@@ -38,9 +36,8 @@ const (
 //go:embed testdata
 var sources embed.FS
 
-// Build compiles a library and returns its path, which is good until the test
-// ends. Without a C compiler or cgo the test is skipped; where CI is set in the
-// environment it fails.
+// Build compiles a library and returns its path, which is good until the test ends. Without a C compiler or cgo the
+// test is skipped; where CI is set in the environment it fails.
 func Build(tb testing.TB, v Variant) string {
 	tb.Helper()
 	if strings.TrimSpace(output(tb, "go", "env", "CGO_ENABLED")) != "1" {
@@ -107,9 +104,8 @@ type Process struct {
 	Library, State, Calls string
 }
 
-// Alone runs body, which must be all that the test does, in a process of its
-// own with a library of the given variant, as a process can load only one, beside
-// other tests. extra are further variables of its environment.
+// Alone runs body, which must be all that the test does, in a process of its own with a library of the given variant,
+// as a process can load only one, beside other tests. extra are further variables of its environment.
 func Alone(t *testing.T, v Variant, body func(*testing.T, Process), extra ...string) {
 	t.Helper()
 	if library := os.Getenv(envLibrary); library != "" {

@@ -15,13 +15,11 @@ func Rank(n int, p float64) int {
 	return max(1, int(math.Ceil(float64(n)*p-1e-9)))
 }
 
-// RankBounds returns the ranks, counted from 1, of the order statistics of n samples
-// that bound the quantile p from below and from above. Each bound is wrong with a
-// probability of at most alpha, whatever the distribution of the samples: how many of
-// them are above the quantile follows the binomial distribution. With J of that
-// distribution, the lower rank is n+1 less the smallest j with P(J >= j) <= alpha, the
-// upper one n+1 less the largest j with P(J >= j) >= 1-alpha. 0 means that n is too
-// small for the bound.
+// RankBounds returns the ranks, counted from 1, of the order statistics of n samples that bound the quantile p from
+// below and from above. Each bound is wrong with a probability of at most alpha, whatever the distribution of the
+// samples: how many of them are above the quantile follows the binomial distribution. With J of that distribution, the
+// lower rank is n+1 less the smallest j with P(J >= j) <= alpha, the upper one n+1 less the largest j with P(J >= j) >=
+// 1-alpha. 0 means that n is too small for the bound.
 func RankBounds(n int, p, alpha float64) (lower, upper int) {
 	// Far below the mean nothing is lost, and powers of p would be 0.
 	mean := float64(n) * (1 - p)
@@ -76,13 +74,11 @@ func MedianOf(values []float64, least int) *float64 {
 	return new(Median(values))
 }
 
-// normalMAD is the standard deviation of normal noise over its median absolute
-// deviation.
+// normalMAD is the standard deviation of normal noise over its median absolute deviation.
 const normalMAD = 1.4826
 
-// Deviation returns the standard deviation of residuals by their median absolute
-// value, which few outliers do not move. It overwrites scratch, which is as long and
-// may be residuals itself.
+// Deviation returns the standard deviation of residuals by their median absolute value, which few outliers do not move.
+// It overwrites scratch, which is as long and may be residuals itself.
 func Deviation(residuals, scratch []float64) float64 {
 	for i, r := range residuals {
 		scratch[i] = math.Abs(r)
@@ -91,9 +87,8 @@ func Deviation(residuals, scratch []float64) float64 {
 	return normalMAD * Median(scratch)
 }
 
-// StudentT95 returns the factor on the standard error of the bounds of a 95 %
-// interval with a number of degrees of freedom, by the expansion of Cornish and
-// Fisher: within 0.001 from 10 degrees on.
+// StudentT95 returns the factor on the standard error of the bounds of a 95 % interval with a number of degrees of
+// freedom, by the expansion of Cornish and Fisher: within 0.001 from 10 degrees on.
 func StudentT95(freedom int) float64 {
 	const z = 1.959964
 	v := float64(freedom)
