@@ -62,7 +62,7 @@ type Row struct {
 	// ProbesSince counts the probes since the incident began, and FailedSince those of
 	// them that failed, in how many spells in which the endpoint was down SpellsSince; of a
 	// slow endpoint ProbesSince counts the answers, and OverSince those over an objective.
-	// Absent while the endpoint is up, waiting or stale.
+	// Absent while the endpoint is up, waiting, asleep or stale.
 	ProbesSince int `json:"probes_since,omitempty"`
 	FailedSince int `json:"failed_since,omitempty"`
 	SpellsSince int `json:"spells_since,omitempty"`

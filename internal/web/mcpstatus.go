@@ -26,7 +26,7 @@ const (
 )
 
 type mcpFleet struct {
-	States []health.State `json:"states,omitempty" jsonschema:"only endpoints in one of these states: down, flapping, degraded, slow, stale, waiting, muted, up"`
+	States []health.State `json:"states,omitempty" jsonschema:"only endpoints in one of these states: down, flapping, degraded, slow, stale, waiting, asleep, muted, up"`
 	Match  string         `json:"match,omitempty" jsonschema:"only endpoints with this text in their name, model, engine or in the value of a label; case does not matter"`
 	Limit  int            `json:"limit,omitempty" jsonschema:"how many endpoints at most, 1 to 100; default: 20"`
 }
