@@ -2,9 +2,13 @@ package fleet
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
@@ -61,4 +65,44 @@ func TestUsersAgainstTheSimulator(t *testing.T) {
 	if d, ok := l.Board.Detail("e"); !ok || d.Users == nil || d.Users.TTFT.Samples != uint64(len(all)) || d.Users.TTFT.Seconds["p50_upper"] > 0.05 {
 		t.Errorf("on the page: %+v", d.Users)
 	}
+}
+
+// One tenant's requests fail while all probes succeed: that pages, by users alone, and says what grew.
+func TestASickTenantPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.Scraping = schedule.New(schedule.Options{})
+		if err := l.Apply(planOf(parse(t, "modules: {m: {interval: 30s}}\nendpoints: [{name: e, url: 'http://127.0.0.1:9', modules: [m], slo: {objective: 0.99}}]"))); err != nil {
+			t.Fatal(err)
+		}
+		e, good, failed := l.endpoint("e"), 1000.0, 0.0
+		pass := func(span time.Duration, share float64) {
+			for i := range int(span / (15 * time.Second)) {
+				time.Sleep(15 * time.Second)
+				if i%2 == 0 {
+					e.tasks[0].take(served(time.Now(), time.Second/5), false, false)
+				}
+				good, failed = good+100*(1-share), failed+100*share
+				e.read([]page.Status{{Server: "a", State: page.Up, Snapshot: &page.Snapshot{
+					Engine: "vllm", At: time.Now(), Requests: map[string]float64{"stop": good, "error": failed}, Errors: page.Errors{Certain: failed},
+				}}})
+			}
+		}
+		pass(2*time.Hour, 0)
+		if p := e.health.Status().Paging; p != nil {
+			t.Fatalf("it pages while all is well: %+v", p)
+		}
+		pass(45*time.Minute, 0.2)
+		p := e.health.Status().Paging
+		if p == nil || p.Witness != health.Users || !strings.Contains(p.Why, "of 100 requests 20 ended with an error") {
+			t.Fatalf("%+v", p)
+		}
+		if got := l.page().Sum("inference_users_slo_bad_total", "slo", "availability"); got != failed {
+			t.Errorf("%v bad requests, want %v", got, failed)
+		}
+		pass(2*time.Hour, 0)
+		if p := e.health.Status().Paging; p != nil {
+			t.Errorf("it pages hours later: %+v", p)
+		}
+	})
 }

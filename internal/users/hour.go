@@ -94,13 +94,20 @@ type slot struct {
 	moment
 }
 
-// add adds the moment that ended at a time.
-func (h *hour) add(at time.Time, m *moment) {
+// add adds the moment that ended at a time and, where requests of it are bad, returns what is different from what was usual.
+// As long as something is, the moment is not usual.
+func (h *hour) add(at time.Time, m *moment, bad bool) (why string) {
 	h.slots = stats.DropOld(h.slots, func(s slot) bool { return at.Sub(s.start) > hourLength })
+	if usual := h.since(time.Time{}); bad {
+		if why = m.different(usual); why != "" && usual.ended+usual.lengths > 0 {
+			m = &moment{bounds: m.bounds, counts: m.counts}
+		}
+	}
 	if n := len(h.slots); n == 0 || at.Sub(h.slots[n-1].start) >= slotLength {
 		h.slots = append(h.slots, slot{start: at})
 	}
 	h.slots[len(h.slots)-1].add(m)
+	return why
 }
 
 // since returns all that is kept since a time, of the TTFT what has the bounds of the latest.
@@ -137,22 +144,21 @@ func (h *hour) window(now time.Time) Window {
 	return w
 }
 
-// why says what is different from the hour before.
-func (h *hour) why(now *moment) string {
-	before := h.since(time.Time{})
+// different says in what a moment differs from what was usual before.
+func (m *moment) different(before *moment) string {
 	var grew []string
 	for kind, words := range [numFailures]string{
 		ended: "ended with an error", status: "had a status of 5xx", rejected: "were rejected at admission", perhaps: "failed, perhaps for mistakes of clients",
 	} {
-		if n := now.failures[kind]; n > 0 && (before.ended == 0 || n*before.ended > grown*before.failures[kind]*now.ended) {
+		if n := m.failures[kind]; n > 0 && (before.ended == 0 || n*before.ended > grown*before.failures[kind]*m.ended) {
 			grew = append(grew, fmt.Sprintf("%.0f %s", n, words))
 		}
 	}
 	var all []string
 	if len(grew) > 0 {
-		all = append(all, fmt.Sprintf("of %.0f requests %s", now.ended, strings.Join(grew, ", ")))
+		all = append(all, fmt.Sprintf("of %.0f requests %s", m.ended, strings.Join(grew, ", ")))
 	}
-	if mean, usual := now.prompts/now.lengths, before.prompts/before.lengths; now.lengths >= minP50 && before.lengths >= minP99 && mean > grown*usual {
+	if mean, usual := m.prompts/m.lengths, before.prompts/before.lengths; m.lengths >= minP50 && before.lengths >= minP99 && mean > grown*usual {
 		all = append(all, fmt.Sprintf("prompts of %.0f tokens in the mean, %.0f in the hour before", mean, usual))
 	}
 	return strings.Join(all, "; ")

@@ -3,6 +3,7 @@ package users
 import (
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,10 +116,7 @@ func (t *Tracker) Read(servers, gateway []page.Status) *Reading {
 		return nil
 	}
 	m := momentOf(used, t.source(series.Availability, own, front), t.source(series.TTFT, own, front))
-	if r.Counts[series.Availability].Possible+r.Counts[series.TTFT].Possible+r.Counts[series.TPOT].Possible+r.Counts[series.E2E].Possible > 0 {
-		r.Why = t.hour.why(m)
-	}
-	t.hour.add(r.At, m)
+	r.Why = t.hour.add(r.At, m, slices.ContainsFunc(r.Counts[:], func(c Count) bool { return c.Possible > 0 }))
 	return r
 }
 
