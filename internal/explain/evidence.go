@@ -56,6 +56,9 @@ type Condition struct {
 	// Failed counts the probes since then that failed, Of all of them, and Spells how often the endpoint was down,
 	// while some fail; 0 is not known.
 	Failed, Of, Spells int
+	// Witness is who saw the incident that pages, and Users says in words which requests of users are bad; "" is none.
+	Witness health.Witness
+	Users   string
 }
 
 // isFailing reports whether the state is about probes that failed since it began.

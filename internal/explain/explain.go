@@ -39,6 +39,7 @@ const (
 	ModelChanged    Cause = "model_changed"     // another model, revision or quantization
 	ServerError     Cause = "server_error"      // the server fails on requests
 	AnswersBroken   Cause = "answers_broken"    // answers are empty, cut or wrong
+	Workload        Cause = "workload"          // some requests of users, while probes are well
 	PrefillSlow     Cause = "prefill_slow"      // the first token takes the server longer
 	DecodeSlow      Cause = "decode_slow"       // each further token takes longer
 	Unknown         Cause = "unknown"           // the evidence names none
@@ -138,7 +139,7 @@ func Explain(e *Evidence) []Finding {
 	}
 	switch {
 	case len(findings) > 0:
-		findings[0].Evidence = slices.Concat(lines(f.tally()), findings[0].Evidence, f.stepLines())
+		findings[0].Evidence = slices.Concat(lines(f.tally(), f.witness()), findings[0].Evidence, f.stepLines())
 		return findings
 	case f.troubled() || f.State == health.Waiting:
 		return []Finding{unknown(f)}

@@ -244,9 +244,35 @@ func constructed() []struct {
 		}}})...), func(e *Evidence) {
 			e.Speeds = []Speed{{Module: "interactive", TTFT: latency(calmTTFT), TPOT: latency(calmTPOT), E2E: Level{Now: new(3.0), Objective: new(1.5)}}}
 		}), []Cause{DNS}},
+		{"first tokens of users late since prompts are longer, probes well", with(of(health.Slow, many(6, answered(200*time.Millisecond))...), seenBy(health.Users)), []Cause{Workload}},
 		{"replica lost and the survivors queue", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Pages{Known: 2, Up: 1, Usual: 2, Lost: []string{"b:8000: connect"}, Levels: Levels{config.RequestsWaiting: levels(9, 0), config.RequestsRunning: levels(32, 16), config.QueueTime: levels(1.6, 0)}}
 		}), []Cause{ReplicaLost, QueueFull}},
+	}
+}
+
+// seenBy has an incident be seen by a witness.
+func seenBy(w health.Witness) func(*Evidence) {
+	return func(e *Evidence) {
+		e.Witness = w
+		if w == health.Users || w == health.Both {
+			e.Users = "users: 340 of 1,200 requests over TTFT 500ms since 14:02 UTC: prompts of 8000 tokens in the mean, 900 in the hour before"
+		}
+	}
+}
+
+// What users' requests show is said of each cause, and is one of its own only while probes are well.
+func TestWitness(t *testing.T) {
+	for w, want := range map[health.Witness]string{
+		health.Both: "users: 340 of 1,200", health.ProbesOnly: "users' requests are well meanwhile", health.Probes: "6 of 6 failed probes",
+	} {
+		got := Explain(with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), seenBy(w)))
+		if len(got) != 1 || got[0].Cause != ProcessGone || !strings.HasPrefix(got[0].Evidence[0], want) {
+			t.Errorf("%s: %+v", w, got)
+		}
+	}
+	if got := Explain(with(of(health.Slow, many(6, answered(200*time.Millisecond))...), seenBy(health.Users)))[0]; !strings.HasSuffix(got.Evidence[0], "900 in the hour before") || got.Runbook != "InferenceTTFTHigh" {
+		t.Errorf("%+v", got)
 	}
 }
 

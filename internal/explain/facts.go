@@ -176,6 +176,17 @@ func (f *facts) tally() string {
 	return line
 }
 
+// witness returns the line of what users' requests show beside probes; "" where that is nothing.
+func (f *facts) witness() string {
+	switch f.Witness {
+	case health.ProbesOnly:
+		return "users' requests are well meanwhile, by the servers' pages: look at the path or the prober"
+	case health.Users: // all that there is to say
+		return ""
+	}
+	return f.Users
+}
+
 // failures returns a match of the failed probes that are as wanted; nil without one.
 func (f *facts) failures(wanted func(*Probe) bool) *match {
 	n, share := f.share(wanted)

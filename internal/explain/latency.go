@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
@@ -190,6 +191,17 @@ func (f *facts) queues() bool {
 		return *queue.Now-*cmp.Or(queue.Usual, new(float64)) >= (*late.Now-*late.Usual)/4
 	}
 	return f.Servers.level(config.RequestsWaiting).isMore()
+}
+
+func matchWorkload(f *facts) *match {
+	if f.Witness != health.Users || f.Users == "" {
+		return nil
+	}
+	m := &match{share: 1, evidence: []string{f.Users}}
+	if f.State == health.Slow {
+		m.runbook = "InferenceTTFTHigh"
+	}
+	return m
 }
 
 func matchPrefillSlow(f *facts) *match {

@@ -60,6 +60,7 @@ var rules = sync.OnceValue(func() (all []Rule) {
 		ModelChanged:    matchModelChanged,
 		ServerError:     matchServerError,
 		AnswersBroken:   matchAnswersBroken,
+		Workload:        matchWorkload,
 		PrefillSlow:     matchPrefillSlow,
 		DecodeSlow:      matchDecodeSlow,
 	}

@@ -34,7 +34,11 @@ type causes struct {
 // condition returns the state of an endpoint as it is and as it would be without a mute.
 func (e *endpoint) condition() (*health.Status, explain.Condition) {
 	s := e.health.Status()
-	return s, explain.Condition{State: s.Unmuted, Since: s.UnmutedSince, Failed: s.Failed, Of: s.Probes, Spells: s.Spells}
+	c := explain.Condition{State: s.Unmuted, Since: s.UnmutedSince, Failed: s.Failed, Of: s.Probes, Spells: s.Spells, Users: s.Users}
+	if s.Paging != nil {
+		c.Witness = s.Paging.Witness
+	}
+	return s, c
 }
 
 // suspected is condition while the latest results look like something that may be chance.

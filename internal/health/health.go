@@ -103,6 +103,8 @@ type Status struct {
 	// Suspect is what the latest results look like while Unmuted is up or waiting, and may be
 	// chance: degraded or slow. Nil is nothing. It must not be changed.
 	Suspect *Incident
+	// Users says for people which requests of users are bad, while they are an incident; "" is none.
+	Users string
 	// Why says for people in one line why the endpoint is not up, the innermost cause
 	// first; "" where it is. It may quote a server: bounded, without secrets.
 	Why string
@@ -120,7 +122,7 @@ func (s *Status) equal(o *Status) bool {
 	sameSuspect := s.Suspect == o.Suspect || s.Suspect != nil && o.Suspect != nil && *s.Suspect == *o.Suspect
 	sameSeries := s.LastFailed == o.LastFailed || s.LastFailed != nil && o.LastFailed != nil && *s.LastFailed == *o.LastFailed
 	return s.State == o.State && s.Since.Equal(o.Since) && s.Unmuted == o.Unmuted && s.UnmutedSince.Equal(o.UnmutedSince) &&
-		s.Mute == o.Mute && s.Paging == o.Paging && s.Probes == o.Probes && s.Failed == o.Failed && s.Spells == o.Spells && s.Over == o.Over && s.Why == o.Why && s.Objectives == o.Objectives && s.Missed == o.Missed &&
+		s.Mute == o.Mute && s.Paging == o.Paging && s.Probes == o.Probes && s.Failed == o.Failed && s.Spells == o.Spells && s.Over == o.Over && s.Why == o.Why && s.Users == o.Users && s.Objectives == o.Objectives && s.Missed == o.Missed &&
 		sameSeries && sameSuspect && slices.Equal(s.Failing, o.Failing) && slices.Equal(s.Slow, o.Slow)
 }
 

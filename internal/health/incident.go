@@ -394,10 +394,8 @@ func (e *Endpoint) whyBad(s *Status, last *Series, now time.Time) (why []string)
 	default:
 		why = append(why, e.whyFailing(s, last))
 	}
-	for _, state := range []State{Degraded, Slow} {
-		if i := e.usersIncident(state); i != nil {
-			why = append(why, i.users(now))
-		}
+	if s.Users != "" {
+		why = append(why, s.Users)
 	}
 	if e.failing == nil && e.slow == nil && !e.up.IsZero() {
 		why = append(why, "probes are well")

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"strings"
 	"time"
 )
 
@@ -114,11 +115,17 @@ func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
 		}
 	}
 	s.Objectives = e.objectives
-	for _, i := range append([]*Incident{e.failing, e.slow}, e.usersIncidents()...) {
+	for _, i := range []*Incident{e.failing, e.slow} {
 		if i != nil {
 			s.Missed |= i.Missed
 		}
 	}
+	var bad []string
+	for _, i := range e.usersIncidents() {
+		s.Missed |= i.Missed
+		bad = append(bad, i.users(now))
+	}
+	s.Users = strings.Join(bad, "; ")
 	last := e.nameSeries(s, now)
 	if last != nil {
 		s.LastFailed = &last.id
