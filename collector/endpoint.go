@@ -18,30 +18,24 @@ import (
 type EndpointInfo struct {
 	// Endpoint is the unique name.
 	Endpoint string
-	// Model, API, Engine and URL are what the endpoint serves, the wire
-	// protocol it speaks, its software and where it is. Unknown is empty; the
-	// URL has no credentials.
+	// Model, API, Engine and URL are what the endpoint serves, the wire protocol it speaks, its software and where it
+	// is. Unknown is empty; the URL has no credentials.
 	Model, API, Engine, URL string
 	// Labels are the configured labels, as in SeriesOptions.
 	Labels map[string]string
-	// Hardware is what the endpoint runs on, nil when that is not configured. It
-	// must not be changed afterwards.
+	// Hardware is what the endpoint runs on, nil when that is not configured. It must not be changed afterwards.
 	Hardware *config.Hardware
-	// Price is what the endpoint costs, nil when that is not configured. It must
-	// not be changed afterwards.
+	// Price is what the endpoint costs, nil when that is not configured. It must not be changed afterwards.
 	Price *config.Price
-	// Budget returns the used shares of the endpoint's budgets, 1 for all of it;
-	// negative for a budget that there is not. It is called for each page and
-	// must return at once; nil is no budget.
+	// Budget returns the used shares of the endpoint's budgets, 1 for all of it; negative for a budget that there is
+	// not. It is called for each page and must return at once; nil is no budget.
 	Budget func() (tokens, usd float64)
 	// State returns the state of the endpoint. It is called for each page and must
 	// return at once; nil is an endpoint that nobody watches.
 	State func() *health.Status
-	// Cause returns the likeliest cause while the endpoint is not up, "" otherwise, as
-	// State does; nil where State is.
+	// Cause returns the likeliest cause while the endpoint is not up, "" otherwise, as State does; nil where State is.
 	Cause func() explain.Cause
-	// Changes returns in what other models than usual answer, as State does; nil where
-	// State is.
+	// Changes returns in what other models than usual answer, as State does; nil where State is.
 	Changes func() []drift.Change
 	// Starts returns how long the latest start and the latest drill took, as State does; nil where State is.
 	Starts func() Starts
@@ -56,13 +50,11 @@ func infoFamilies() []*familyOf[struct{}] {
 	return []*familyOf[struct{}]{newOf("endpoint_info", emitOne(func(struct{}) float64 { return 1 }))}
 }
 
-// WatchGPUs makes the GPUs of this machine known, for endpoints whose hardware
-// names them by UUID only. It must be called before the first page; snapshot is
-// as for NewGPU.
+// WatchGPUs makes the GPUs of this machine known, for endpoints whose hardware names them by UUID only. It must be
+// called before the first page; snapshot is as for NewGPU.
 func (p *Probes) WatchGPUs(snapshots func() gpu.Snapshots) { p.gpus = snapshots }
 
-// Endpoint is an endpoint on the page, described with its labels rendered. It is safe for
-// concurrent use.
+// Endpoint is an endpoint on the page, described with its labels rendered. It is safe for concurrent use.
 type Endpoint struct {
 	store *Probes // whose lock guards the description
 	description
@@ -123,8 +115,7 @@ func (e *Endpoint) describe(info EndpointInfo) {
 	e.store.stale.Store(true)
 }
 
-// Close takes the description of the endpoint off the page. Its series stay until they are
-// closed.
+// Close takes the description of the endpoint off the page. Its series stay until they are closed.
 func (e *Endpoint) Close() {
 	e.store.mu.Lock()
 	defer e.store.mu.Unlock()
@@ -140,8 +131,7 @@ type hardwareValues struct {
 	bandwidth float64       // of all GPUs together, in bytes per second; 0 is not known
 }
 
-// hardwareFamilies returns the families of what endpoints run on, in the order
-// of the documentation.
+// hardwareFamilies returns the families of what endpoints run on, in the order of the documentation.
 func hardwareFamilies() []*familyOf[hardwareValues] {
 	return []*familyOf[hardwareValues]{
 		newOf("endpoint_decode_ceiling_tokens_per_second", emitOne(func(v hardwareValues) float64 {
@@ -157,8 +147,7 @@ func hardwareFamilies() []*familyOf[hardwareValues] {
 	}
 }
 
-// newHardware renders the labels of what an endpoint runs on and finds its
-// bandwidth, as far as it is configured.
+// newHardware renders the labels of what an endpoint runs on and finds its bandwidth, as far as it is configured.
 func newHardware(info EndpointInfo, labels *labeller) labelled[hardwareValues] {
 	base := []pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}
 	v := hardwareValues{Hardware: info.Hardware, bandwidth: configuredBandwidth(info.Hardware)}
@@ -179,9 +168,8 @@ func newHardware(info EndpointInfo, labels *labeller) labelled[hardwareValues] {
 
 func isMIG(uuid string) bool { return strings.HasPrefix(uuid, "MIG-") }
 
-// configuredBandwidth returns the memory bandwidth of all GPUs together, 0 when
-// the configuration does not have it. A MIG device has a share of the
-// product's that is not known.
+// configuredBandwidth returns the memory bandwidth of all GPUs together, 0 when the configuration does not have it. A
+// MIG device has a share of the product's that is not known.
 func configuredBandwidth(h *config.Hardware) float64 {
 	one := float64(h.MemoryBandwidth)
 	if one == 0 && !slices.ContainsFunc(h.UUIDs, isMIG) {
@@ -190,8 +178,7 @@ func configuredBandwidth(h *config.Hardware) float64 {
 	return float64(h.GPUs) * one
 }
 
-// addLocal adds the bandwidth of GPUs of this machine to what the configuration
-// leaves open.
+// addLocal adds the bandwidth of GPUs of this machine to what the configuration leaves open.
 func (p *Probes) addLocal(runsOn []labelled[hardwareValues]) []labelled[hardwareValues] {
 	if p.gpus == nil || len(runsOn) == 0 {
 		return runsOn
@@ -206,8 +193,7 @@ func (p *Probes) addLocal(runsOn []labelled[hardwareValues]) []labelled[hardware
 	return out
 }
 
-// localBandwidths returns the memory bandwidth of each GPU and MIG device of
-// this machine for which it is known.
+// localBandwidths returns the memory bandwidth of each GPU and MIG device of this machine for which it is known.
 func localBandwidths(all gpu.Snapshots) map[string]float64 {
 	out := make(map[string]float64)
 	add := func(uuid string, readings []gpu.Reading) {
@@ -226,8 +212,7 @@ func localBandwidths(all gpu.Snapshots) map[string]float64 {
 	return out
 }
 
-// localBandwidth returns the sum over the GPUs of an endpoint, 0 unless each of
-// them is known.
+// localBandwidth returns the sum over the GPUs of an endpoint, 0 unless each of them is known.
 func localBandwidth(local map[string]float64, uuids []string) (sum float64) {
 	for _, uuid := range uuids {
 		if local[uuid] == 0 {
@@ -238,24 +223,21 @@ func localBandwidth(local map[string]float64, uuids []string) (sum float64) {
 	return sum
 }
 
-// spending is the state behind the samples of what an endpoint costs and what
-// its probes may spend.
+// spending is the state behind the samples of what an endpoint costs and what its probes may spend.
 type spending struct {
 	price  *config.Price
 	now    func() time.Time
 	budget func() (tokens, usd float64) // nil without a budget
 	// currency has the label of another currency than US dollars; nil without.
 	currency *labelBlock
-	// plans are the labels of the currency and of each plan, one block for each; nil where
-	// neither is configured.
+	// plans are the labels of the currency and of each plan, one block for each; nil where neither is configured.
 	plans map[string][]*labelBlock
 }
 
 // budgetResources lists what budgets limit, in the order of their results.
 func budgetResources() []string { return []string{"tokens", "usd"} }
 
-// spendingFamilies returns the families of prices and budgets, in the order of
-// the documentation.
+// spendingFamilies returns the families of prices and budgets, in the order of the documentation.
 func spendingFamilies() []*familyOf[spending] {
 	return []*familyOf[spending]{
 		newOf("endpoint_price_usd_per_hour", emitOne(func(v spending) float64 { return positive(v.price.At(v.now()).InUSD().PerHour) })),
@@ -289,8 +271,7 @@ func inCurrency(name string, emit func(e encoder, f *family, p *config.Price)) *
 	})
 }
 
-// priceKinds lists the kinds of tokens that have a price: those of costs, and those that
-// probes never have.
+// priceKinds lists the kinds of tokens that have a price: those of costs, and those that probes never have.
 func priceKinds() []string { return append(costKinds(), "cache_write") }
 
 // emitPrices shows the prices of one token of each kind that has one.

@@ -7,9 +7,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
-// Classic bounds in seconds. Every limit of MLPerf Inference on TTFT and TPOT
-// and the common objectives of the field are among them, so that ratios against
-// those are exact.
+// Classic bounds in seconds. Every limit of MLPerf Inference on TTFT and TPOT and the common objectives of the field
+// are among them, so that ratios against those are exact.
 var (
 	ttftBounds = []float64{
 		0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.25, 0.3, 0.45, 0.5, 0.75,
@@ -119,8 +118,7 @@ func lastRows() []row {
 	}
 }
 
-// perSecond returns n in a duration as a rate, if the latencies of the probe count and
-// both are known.
+// perSecond returns n in a duration as a rate, if the latencies of the probe count and both are known.
 func (p *probe) perSecond(n int, in time.Duration) float64 {
 	if !p.timed || n <= 0 || in <= 0 {
 		return math.NaN()

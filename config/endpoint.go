@@ -22,26 +22,22 @@ type Endpoint struct {
 	// Name is the label `endpoint`, unique in the file.
 	// Default: host and port of the URL, the scheme's own port left out.
 	Name string `yaml:"name,omitempty" text:"128"`
-	// URL is the base URL, http or https, with or without the version segment
-	// (`/v1`), without user and fragment, and without a query but Azure's
-	// `api-version`. Required.
+	// URL is the base URL, http or https, with or without the version segment (`/v1`), without user and fragment, and
+	// without a query but Azure's `api-version`. Required.
 	URL URL `yaml:"url,omitempty"`
 	// API is the wire protocol that the endpoint speaks, one of the list below.
 	// Default: detected by asking the endpoint.
 	API string `yaml:"api,omitempty" form:"protocol"`
-	// Model is the name of the model to ask for. Default:
-	// asked from the endpoint's list of models, adapters of others left out. It
-	// is needed where that still has several: until then the endpoint is not
-	// probed, which counts as skipped for `model_not_set`.
+	// Model is the name of the model to ask for. Default: asked from the endpoint's list of models, adapters of others
+	// left out. It is needed where that still has several: until then the endpoint is not probed, which counts as
+	// skipped for `model_not_set`.
 	Model string `yaml:"model,omitempty" text:"256"`
-	// AcceptModels are names of other models that may answer, in lists or in replies,
-	// and are no change of the model. A planned change is accepted by the new name
-	// here, before or after it.
+	// AcceptModels are names of other models that may answer, in lists or in replies, and are no change of the model. A
+	// planned change is accepted by the new name here, before or after it.
 	AcceptModels []string `yaml:"accept_models,omitempty" text:"256" items:"unique"`
 	// Modules are the names of the modules to probe with.
 	Modules []string `yaml:"modules" default:"[interactive]" items:"some"`
-	// Labels are added to every series of the endpoint. Default: `global.labels`,
-	// to which these are added.
+	// Labels are added to every series of the endpoint. Default: `global.labels`, to which these are added.
 	Labels map[string]string `yaml:"labels,omitempty"`
 	// HTTP says how to connect and to authenticate; see below.
 	HTTP HTTPClient `yaml:"http"`
@@ -49,15 +45,12 @@ type Endpoint struct {
 	SigV4 *SigV4 `yaml:"sigv4,omitempty"`
 	// CloudIdentity gives requests a token of Google Cloud or Azure; see below.
 	CloudIdentity *CloudIdentity `yaml:"cloud_identity,omitempty"`
-	// Request changes what is sent, for servers that deviate from their
-	// protocol; see below.
+	// Request changes what is sent, for servers that deviate from their protocol; see below.
 	Request Request `yaml:"request,omitempty"`
-	// Servers says where the servers behind the endpoint show their own
-	// metrics; see below.
+	// Servers says where the servers behind the endpoint show their own metrics; see below.
 	Servers Servers `yaml:"servers"`
-	// SLO is what is promised of the endpoint, for modules that have none of
-	// their own; see below. Default: that of the built-in module; for other
-	// modules that 99 % of the probes succeed.
+	// SLO is what is promised of the endpoint, for modules that have none of their own; see below. Default: that of the
+	// built-in module; for other modules that 99 % of the probes succeed.
 	SLO *SLO `yaml:"slo,omitempty"`
 	// Price says what the endpoint costs; see below.
 	Price *Price `yaml:"price,omitempty"`
@@ -65,8 +58,7 @@ type Endpoint struct {
 	Budget Budget `yaml:"budget,omitempty"`
 	// Hardware says what the endpoint runs on; see below.
 	Hardware *Hardware `yaml:"hardware,omitempty"`
-	// Gateway is the name of the gateway under `gateways` that the requests to the
-	// endpoint pass. Default: none.
+	// Gateway is the name of the gateway under `gateways` that the requests to the endpoint pass. Default: none.
 	Gateway string `yaml:"gateway,omitempty"`
 	// Wake says what probes do while the model sleeps, as the pages of all servers show: `never` (they are left out),
 	// `always` (they are sent, and sleep is no state of the endpoint) or `drill` (as `never`, but for one probe in each
@@ -169,49 +161,40 @@ func (e *Endpoint) checkModules(r *report, p path, modules map[string]*Module) {
 	}
 }
 
-// Request says how the requests to an endpoint differ from those that the
-// protocol's probe would send. In the body the answer's cap is renamed first,
-// then the keys of `omit` go, then those of `extra` come. The settings
-// are shown on the pages: a key for access belongs under `http`.
+// Request says how the requests to an endpoint differ from those that the protocol's probe would send. In the body the
+// answer's cap is renamed first, then the keys of `omit` go, then those of `extra` come. The settings are shown on the
+// pages: a key for access belongs under `http`.
 type Request struct {
-	// Omit lists keys that are left out of the body, nested ones with dots:
-	// `temperature`, `stream_options.continuous_usage_stats`. A key that the
-	// body does not have is no mistake.
+	// Omit lists keys that are left out of the body, nested ones with dots: `temperature`,
+	// `stream_options.continuous_usage_stats`. A key that the body does not have is no mistake.
 	Omit []string `yaml:"omit,omitempty" form:"body key" text:"256" items:"unique"`
-	// Extra is an object that is merged into the body: objects key by key,
-	// while any other value, null and lists included, replaces what is there.
-	// What `omit` names too is replaced whole.
+	// Extra is an object that is merged into the body: objects key by key, while any other value, null and lists
+	// included, replaces what is there. What `omit` names too is replaced whole.
 	Extra map[string]any `yaml:"extra,omitempty"`
 	// Path is sent instead of the whole path of the URL, with a slash first.
 	// Default: the protocol's path under the URL.
 	Path string `yaml:"path,omitempty" form:"path"`
-	// MaxTokensField is the key that caps the answer, where the server wants
-	// another spelling, such as `max_completion_tokens`. Default: the
-	// protocol's own.
+	// MaxTokensField is the key that caps the answer, where the server wants another spelling, such as
+	// `max_completion_tokens`. Default: the protocol's own.
 	MaxTokensField string `yaml:"max_tokens_field,omitempty" text:"256"`
-	// StickyHeader is a header by which a balancer keeps requests together: the
-	// two requests of a pair carry the same random value in it, so that they
-	// reach the same replica, and so do the turns of every second conversation.
+	// StickyHeader is a header by which a balancer keeps requests together: the two requests of a pair carry the same
+	// random value in it, so that they reach the same replica, and so do the turns of every second conversation.
 	// Default: no such header.
 	StickyHeader string `yaml:"sticky_header,omitempty" form:"request header"`
-	// ReplicaHeader is a header of the replies that names the replica that
-	// answered, such as `X-Served-By`: whether the turns of a conversation stay
-	// on one replica is then measured. Default: no such header.
+	// ReplicaHeader is a header of the replies that names the replica that answered, such as `X-Served-By`: whether the
+	// turns of a conversation stay on one replica is then measured. Default: no such header.
 	ReplicaHeader string `yaml:"replica_header,omitempty" form:"header"`
 }
 
 // isPath reports whether s is the path of a URL, and nothing more.
 func isPath(s string) bool { return strings.HasPrefix(s, "/") && isPage(s) }
 
-// Servers says where the servers behind an endpoint show their own metrics,
-// and how to read them.
+// Servers says where the servers behind an endpoint show their own metrics, and how to read them.
 type Servers struct {
-	// Find says whether to look for a page at the endpoint's own address when
-	// neither `urls` nor `dns` names one.
+	// Find says whether to look for a page at the endpoint's own address when neither `urls` nor `dns` names one.
 	Find bool `yaml:"find" default:"true"`
-	// URLs are pages, one for each server. A URL without a path gets that of
-	// the engine; the only query is `?model=NAME`, with which `autoload=false` is
-	// sent, so that no reading loads a model.
+	// URLs are pages, one for each server. A URL without a path gets that of the engine; the only query is
+	// `?model=NAME`, with which `autoload=false` is sent, so that no reading loads a model.
 	URLs []PageURL `yaml:"urls,omitempty"`
 	// DNS are pages at all addresses that their host resolves to, each a
 	// server. The name is resolved again before each reading.
@@ -221,17 +204,14 @@ type Servers struct {
 	Engine string `yaml:"engine,omitempty" text:"128"`
 	// Interval is the time from one reading to the next.
 	Interval model.Duration `yaml:"interval" default:"15s"`
-	// Timeout limits one reading. It may not exceed the interval; the default
-	// is cut to it.
+	// Timeout limits one reading. It may not exceed the interval; the default is cut to it.
 	Timeout model.Duration `yaml:"timeout" default:"10s"`
-	// HTTP says how to connect to the pages and to authenticate, with the keys
-	// of the endpoint's `http`. Default: the endpoint's `http` for a page on its
-	// own scheme, host and port; no credentials for any other. A page that is
-	// found on another port never gets credentials: name it under `urls`.
+	// HTTP says how to connect to the pages and to authenticate, with the keys of the endpoint's `http`. Default: the
+	// endpoint's `http` for a page on its own scheme, host and port; no credentials for any other. A page that is found
+	// on another port never gets credentials: name it under `urls`.
 	HTTP *HTTPClient `yaml:"http,omitempty"`
 
-	// PagePorts are the ports at which a page of a discovered endpoint may be
-	// looked for, beside its own; nil is any.
+	// PagePorts are the ports at which a page of a discovered endpoint may be looked for, beside its own; nil is any.
 	PagePorts []string `yaml:"-"`
 }
 
@@ -271,35 +251,29 @@ func (u URL) page() string {
 	return u.Scheme + "://" + net.JoinHostPort(foldHost(u.URL), portOf(u.URL)) + at + "?" + u.Query().Encode()
 }
 
-// SLO is what is promised of an endpoint: the share of probes that must be
-// good, and how slow a good one may be. The exporter counts the bad ones
-// exactly, whatever the bounds of its histograms. A probe that takes exactly as
-// long as it may is good. An objective that no probe can count against is a
-// mistake: one for tokens where nothing answers with tokens, for example.
+// SLO is what is promised of an endpoint: the share of probes that must be good, and how slow a good one may be. The
+// exporter counts the bad ones exactly, whatever the bounds of its histograms. A probe that takes exactly as long as it
+// may is good. An objective that no probe can count against is a mistake: one for tokens where nothing answers with
+// tokens, for example.
 type SLO struct {
 	// Objective is the share of probes that must be good.
 	Objective float64 `yaml:"objective" default:"0.99" range:"(0,1)"`
-	// TTFT is the longest time to first token of a good probe. Default: no such
-	// objective.
+	// TTFT is the longest time to first token of a good probe. Default: no such objective.
 	TTFT model.Duration `yaml:"ttft,omitempty"`
-	// TPOT is the longest time per output token of a good probe. Default: no such
-	// objective.
+	// TPOT is the longest time per output token of a good probe. Default: no such objective.
 	TPOT model.Duration `yaml:"tpot,omitempty"`
-	// E2E is the longest duration of a good probe, from issuing the request,
-	// connection set-up included, to the end of the reply. Default: no such
-	// objective.
+	// E2E is the longest duration of a good probe, from issuing the request, connection set-up included, to the end of
+	// the reply. Default: no such objective.
 	E2E model.Duration `yaml:"e2e,omitempty"`
-	// Fluidity is the smallest share of its deadlines that a good answer meets: its
-	// first token is due after `ttft`, each further one a `tpot` later. 0.9 is a usual one. Default: no such
-	// objective.
+	// Fluidity is the smallest share of its deadlines that a good answer meets: its first token is due after `ttft`,
+	// each further one a `tpot` later. 0.9 is a usual one. Default: no such objective.
 	Fluidity float64 `yaml:"fluidity,omitempty" range:"(0,1]" requires:"ttft,tpot"`
 	// Wake is the longest time from the request of a drill to its first token, of an endpoint with `wake: drill`; no
 	// module has it. Default: no such objective.
 	Wake model.Duration `yaml:"wake,omitempty"`
-	// CorrectCoordinatedOmission counts a probe that was due while the one before still waited
-	// for its first token, and was left out, as a user who waited until that token came: for
-	// `ttft`, and wherever percentiles of the time to first token are read. Without it, a
-	// server that freezes for a minute has one slow probe.
+	// CorrectCoordinatedOmission counts a probe that was due while the one before still waited for its first token, and
+	// was left out, as a user who waited until that token came: for `ttft`, and wherever percentiles of the time to
+	// first token are read. Without it, a server that freezes for a minute has one slow probe.
 	CorrectCoordinatedOmission bool `yaml:"correct_coordinated_omission,omitempty" requires:"ttft"`
 }
 
@@ -340,10 +314,9 @@ func (s *SLO) checkCounted(r *report, p path, modules []*Module, format string) 
 	}
 }
 
-// SLOWith returns the SLO of the endpoint when it is probed with m: as a whole that of the module, of the
-// endpoint, or of the built-in module; else availability alone. What has no first token, or arrivals that
-// are not at once, has no objective for it. Of a module that is not Judged, it is only what its bursts
-// are compared with.
+// SLOWith returns the SLO of the endpoint when it is probed with m: as a whole that of the module, of the endpoint, or
+// of the built-in module; else availability alone. What has no first token, or arrivals that are not at once, has no
+// objective for it. Of a module that is not Judged, it is only what its bursts are compared with.
 func (e *Endpoint) SLOWith(m *Module) SLO {
 	slo := SLO{Objective: defaultObjective}
 	switch {

@@ -47,70 +47,57 @@ const (
 // Module says what to ask, in terms that hold for every protocol, so that one
 // module gives comparable numbers everywhere.
 type Module struct {
-	// Interval is the time from the start of a probe to that of the next.
-	// Default: `global.interval`.
+	// Interval is the time from the start of a probe to that of the next. Default: `global.interval`.
 	Interval model.Duration `yaml:"interval"`
-	// Timeout limits a whole probe, connection included. Default:
-	// `global.timeout`.
+	// Timeout limits a whole probe, connection included. Default: `global.timeout`.
 	Timeout model.Duration `yaml:"timeout"`
-	// Timeouts limit the parts of a probe. None may exceed the timeout; a
-	// default that would is cut to it.
+	// Timeouts limit the parts of a probe. None may exceed the timeout; a default that would is cut to it.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// InputTokens is the wanted length of the prompt in tokens, or several; see below. It is reached within a few probes from
 	// the server's own count.
 	InputTokens Lengths `yaml:"input_tokens,omitempty" default:"256" range:"[1,2000000]"`
 	// OutputTokens caps the answer in tokens, reasoning included, or several; see below.
 	OutputTokens Lengths `yaml:"output_tokens,omitempty" default:"64" range:"[1,100000]"`
-	// Traffic draws the lengths of prompts and answers from the requests of users, as the
-	// metrics pages of the servers count them, instead of asking `input_tokens`
-	// and `output_tokens`, which are asked until the requests of users are known.
-	// Default: no such draw.
+	// Traffic draws the lengths of prompts and answers from the requests of users, as the metrics pages of the servers
+	// count them, instead of asking `input_tokens` and `output_tokens`, which are asked until the requests of users are
+	// known. Default: no such draw.
 	Traffic *Traffic `yaml:"traffic,omitempty" excludes:"prompt,prompts_file,questions,reference_logprob,track_model,reference_texts,tool_call,structured,prefix: warm,prefix: paired,prefix: conversation,concurrency"`
-	// BatchSize is how many texts one probe sends to an endpoint that embeds or
-	// ranks.
+	// BatchSize is how many texts one probe sends to an endpoint that embeds or ranks.
 	BatchSize int `yaml:"batch_size,omitempty" default:"8" range:"[1,2048]"`
-	// Prefix is `cold` (every prompt begins differently, so that no cached
-	// prefix helps), `warm` (the same prompt again), `paired` (a cold prompt,
-	// and then the very same again: what the prefix cache is worth) or
-	// `conversation` (a cold prompt, and then turn after turn, each with all turns
-	// and answers before it: what an agent gets of the prefix cache). Prompts
-	// that are not made to length are warm.
+	// Prefix is `cold` (every prompt begins differently, so that no cached prefix helps), `warm` (the same prompt
+	// again), `paired` (a cold prompt, and then the very same again: what the prefix cache is worth) or `conversation`
+	// (a cold prompt, and then turn after turn, each with all turns and answers before it: what an agent gets of the
+	// prefix cache). Prompts that are not made to length are warm.
 	Prefix Prefix `yaml:"prefix" default:"cold" oneof:"cold,warm,paired,conversation"`
 	// Turns is how many turns a conversation has.
 	Turns int `yaml:"turns,omitempty" default:"4" range:"[2,8]" requires:"prefix: conversation"`
-	// Concurrency lists how many requests to start at the same moment,
-	// in rising order, at most 8: one burst after the other, each with series of
-	// its own with the label `concurrency`. A burst with errors ends the run.
-	// Bursts are judged by no objective, and hold at most 4,000,000 prompt tokens together.
-	// Default: one request, which is no burst.
+	// Concurrency lists how many requests to start at the same moment, in rising order, at most 8: one burst after the
+	// other, each with series of its own with the label `concurrency`. A burst with errors ends the run. Bursts are
+	// judged by no objective, and hold at most 4,000,000 prompt tokens together. Default: one request, which is no
+	// burst.
 	Concurrency []int `yaml:"concurrency,omitempty" range:"[1,256]" items:"some" excludes:"prefix: paired,prefix: conversation,connection: reuse"`
 	// Arrivals has the requests of a burst start one after the other, as those of users
 	// do; see [workloads](workloads.md#arrivals). Default: all at once.
 	Arrivals *Arrivals `yaml:"arrivals,omitempty"`
-	// Prompt is the text to ask, instead of one that is made to length; at most
-	// 1 MiB.
+	// Prompt is the text to ask, instead of one that is made to length; at most 1 MiB.
 	Prompt string `yaml:"prompt,omitempty"`
 	// PromptsFile is a file with prompts of your own; see below.
 	PromptsFile string `yaml:"prompts_file,omitempty"`
-	// Questions asks the built-in questions with known answers in turn, and
-	// counts the right ones.
+	// Questions asks the built-in questions with known answers in turn, and counts the right ones.
 	Questions bool `yaml:"questions,omitempty"`
-	// ReferenceLogprob has the server score a fixed passage instead of asking for
-	// an answer, on servers that can: the mean log-probability moves when
-	// weights, quantization or tokenizer change.
+	// ReferenceLogprob has the server score a fixed passage instead of asking for an answer, on servers that can: the
+	// mean log-probability moves when weights, quantization or tokenizer change.
 	ReferenceLogprob bool `yaml:"reference_logprob,omitempty"`
-	// TrackModel asks prompts of one word for one token each, and compares the first
-	// tokens of the latest 96 answers with those before: their log-probabilities
-	// where replies have them, else the tokens themselves, of a day's answers: 96 to
-	// 480. They change with weights, quantization, template or tokenizer. Default of
-	// `interval` with it: 15m.
+	// TrackModel asks prompts of one word for one token each, and compares the first tokens of the latest 96 answers
+	// with those before: their log-probabilities where replies have them, else the tokens themselves, of a day's
+	// answers: 96 to 480. They change with weights, quantization, template or tokenizer. Default of `interval` with it:
+	// 15m.
 	TrackModel bool `yaml:"track_model,omitempty"`
 	// ReferenceTexts has an endpoint that embeds or ranks do that to a fixed set of
 	// texts, and compares the vectors or scores with those of its first answers.
 	ReferenceTexts bool `yaml:"reference_texts,omitempty"`
-	// ToolCall asks for one call of a function with a small fixed schema, on protocols
-	// that have it, and counts what came of it; see
-	// [workloads](workloads.md#calls-of-tools-and-json).
+	// ToolCall asks for one call of a function with a small fixed schema, on protocols that have it, and counts what
+	// came of it; see [workloads](workloads.md#calls-of-tools-and-json).
 	ToolCall bool `yaml:"tool_call,omitempty"`
 	// Structured asks for an answer in JSON by a small fixed schema, in the protocol's
 	// own way, and counts what came of it.
@@ -120,24 +107,19 @@ type Module struct {
 	Fingerprint bool `yaml:"fingerprint,omitempty"`
 	// Expect says what the answer to `prompt` must be; see below.
 	Expect *Expect `yaml:"expect,omitempty"`
-	// LogAnswers logs the answers that are not as expected, shortened. Default:
-	// no answer is logged.
+	// LogAnswers logs the answers that are not as expected, shortened. Default: no answer is logged.
 	LogAnswers bool `yaml:"log_answers,omitempty" requires:"expect|prompts_file|questions|tool_call|structured"`
-	// Connection is `new` (one connection per probe) or `reuse` (one kept per
-	// endpoint and module).
+	// Connection is `new` (one connection per probe) or `reuse` (one kept per endpoint and module).
 	Connection Connection `yaml:"connection" default:"new" oneof:"new,reuse"`
-	// SLO is what is promised of endpoints when they are asked this; see
-	// [`endpoints[].slo`](#endpointsslo), whose place it takes as a whole.
-	// Default: that of the endpoint.
+	// SLO is what is promised of endpoints when they are asked this; see [`endpoints[].slo`](#endpointsslo), whose
+	// place it takes as a whole. Default: that of the endpoint.
 	SLO *SLO `yaml:"slo,omitempty"`
 
-	// Prompts are those of PromptsFile, as they were when the configuration was
-	// loaded; nil without.
+	// Prompts are those of PromptsFile, as they were when the configuration was loaded; nil without.
 	Prompts []Prompt `yaml:"-"`
 	// KeepAnswer keeps the text of each answer in its result.
 	KeepAnswer bool `yaml:"-"`
-	// PresetSLO is the SLO of the built-in module of this name, for endpoints
-	// without one; nil without.
+	// PresetSLO is the SLO of the built-in module of this name, for endpoints without one; nil without.
 	PresetSLO *SLO `yaml:"-"`
 }
 
@@ -145,8 +127,7 @@ type Module struct {
 type Timeouts struct {
 	// Connect limits name resolution, TCP connect and TLS handshake together.
 	Connect model.Duration `yaml:"connect" default:"10s"`
-	// Headers limits the time from the request to the reply's headers.
-	// Default: `first_token`.
+	// Headers limits the time from the request to the reply's headers. Default: `first_token`.
 	Headers model.Duration `yaml:"headers"`
 	// FirstToken limits the time from the request to the first token.
 	FirstToken model.Duration `yaml:"first_token" default:"30s"`

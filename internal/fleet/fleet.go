@@ -1,7 +1,6 @@
-// Package fleet is the runtime of endpoints. A configuration becomes targets, one for
-// each endpoint and module; an endpoint owns its targets, tasks, pages and all that is
-// kept of it. The scheduler runs the tasks. A reload builds a new snapshot of endpoints and
-// swaps it for the one in use.
+// Package fleet is the runtime of endpoints. A configuration becomes targets, one for each endpoint and module; an
+// endpoint owns its targets, tasks, pages and all that is kept of it. The scheduler runs the tasks. A reload builds a
+// new snapshot of endpoints and swaps it for the one in use.
 package fleet
 
 import (
@@ -27,9 +26,8 @@ import (
 
 // Options are the parts that a fleet connects.
 type Options struct {
-	// Probing and Scraping start the probes of endpoints and the readings of
-	// their servers' pages; nil is none of them. GPUScraping starts the readings of
-	// pages of accelerators, which GPUPages keeps; both or none of them are nil.
+	// Probing and Scraping start the probes of endpoints and the readings of their servers' pages; nil is none of them.
+	// GPUScraping starts the readings of pages of accelerators, which GPUPages keeps; both or none of them are nil.
 	Probing, Scraping, GPUScraping *schedule.Scheduler
 	GPUPages                       *page.GPUPages
 	Probes                         *collector.Probes
@@ -49,9 +47,8 @@ type Options struct {
 	Secrets *safetext.Secrets
 }
 
-// Fleet runs the endpoints: one task for each endpoint, module and rung, one reading
-// of the servers of each endpoint, and probes on request. It is used by one
-// goroutine, but for what says otherwise.
+// Fleet runs the endpoints: one task for each endpoint, module and rung, one reading of the servers of each endpoint,
+// and probes on request. It is used by one goroutine, but for what says otherwise.
 type Fleet struct {
 	Options
 	dialer  *prober.Dialer

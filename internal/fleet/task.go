@@ -232,9 +232,8 @@ func (l *taskLog) one(r *result.Result) {
 	}
 }
 
-// run logs the first success of a task; failures are in the log of the endpoint's
-// incidents. Of bursts, which are not, it logs each change: that of a run by the
-// smallest, as larger ones may fail for what they are.
+// run logs the first success of a task; failures are in the log of the endpoint's incidents. Of bursts, which are not,
+// it logs each change: that of a run by the smallest, as larger ones may fail for what they are.
 func (l *taskLog) run(results []*result.Result) {
 	if len(results) == 0 {
 		return
@@ -336,9 +335,8 @@ func (l *lifecycle) unlessClosed(do func()) {
 	}
 }
 
-// burstLoad knows when the exporter itself put load on an endpoint, so that what was
-// measured beside it is not held against the endpoint. It is safe for concurrent
-// use.
+// burstLoad knows when the exporter itself put load on an endpoint, so that what was measured beside it is not held
+// against the endpoint. It is safe for concurrent use.
 type burstLoad struct {
 	mu      sync.Mutex
 	running int

@@ -13,8 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
-// maxBackends is how many backends of a gateway are read one by one. Those of a page
-// with more are read together only.
+// maxBackends is how many backends of a gateway are read one by one. Those of a page with more are read together only.
 const maxBackends = 100
 
 // readiness is how to find whether a backend is ready.
@@ -101,8 +100,7 @@ func (s *Snapshot) cleanBackends(secrets *safetext.Secrets) {
 	s.Backends = shown
 }
 
-// judge sets whether the backend of a snapshot is ready, where the page says so: it is then one of one or none of
-// one.
+// judge sets whether the backend of a snapshot is ready, where the page says so: it is then one of one or none of one.
 func (c *mapping) judge(one *Snapshot, results []series) {
 	delete(one.Values, config.Backends)
 	delete(one.Values, config.BackendsReady)
@@ -170,8 +168,7 @@ type GatewayUses struct {
 	last   *Total
 }
 
-// Add takes in a reading. After a restart of a replica, and with other replicas than before, the span begins
-// again.
+// Add takes in a reading. After a restart of a replica, and with other replicas than before, the span begins again.
 func (u *GatewayUses) Add(now *Total) {
 	if !now.Follows(u.last) {
 		u.starts = nil

@@ -16,8 +16,7 @@ type Outcome string
 // The outcomes. Success, Empty, Truncated and CheckFailed follow a reply with
 // status 200; Canceled counts neither for nor against an endpoint.
 const (
-	// Success is an answer with at least one token and a finish reason, or another
-	// sign that the server finished it.
+	// Success is an answer with at least one token and a finish reason, or another sign that the server finished it.
 	Success Outcome = "success"
 	// Empty is a complete reply without a single token.
 	Empty Outcome = "empty"
@@ -30,9 +29,8 @@ const (
 	DNSError Outcome = "dns_error"
 	// ConnectError is a connection that was refused, reset or unreachable.
 	ConnectError Outcome = "connect_error"
-	// TLSError is a failed handshake, a certificate that does not verify, a
-	// certificate of the exporter that the server misses or refuses, or plain HTTP at a
-	// port that speaks TLS.
+	// TLSError is a failed handshake, a certificate that does not verify, a certificate of the exporter that the server
+	// misses or refuses, or plain HTTP at a port that speaks TLS.
 	TLSError Outcome = "tls_error"
 	// Unauthorized is status 401 or 403, of a reply or of an error inside one.
 	Unauthorized Outcome = "unauthorized"
@@ -45,8 +43,7 @@ const (
 	HTTPError Outcome = "http_error"
 	// StreamError is any other error that the server reports inside a 200 reply.
 	StreamError Outcome = "stream_error"
-	// ProtocolError is a reply that is not what the protocol says: another
-	// content type, broken JSON, malformed HTTP.
+	// ProtocolError is a reply that is not what the protocol says: another content type, broken JSON, malformed HTTP.
 	ProtocolError Outcome = "protocol_error"
 	// TooLarge is a reply past the limits on line, body or events.
 	TooLarge Outcome = "too_large"
@@ -68,8 +65,7 @@ const (
 // Outcomes lists the closed set in the order of the documentation. It is not to be changed.
 func Outcomes() []Outcome { return words().outcomes }
 
-// Description returns what happened to a probe with the outcome, as in "the answer
-// is empty".
+// Description returns what happened to a probe with the outcome, as in "the answer is empty".
 func (o Outcome) Description() string { return cmp.Or(words().texts[string(o)], string(o)) }
 
 // IsTimeout returns whether the endpoint did not answer, or go on, in time.
@@ -92,8 +88,7 @@ func (e *SchemeError) Error() string {
 // Unwrap returns the failure.
 func (e *SchemeError) Unwrap() error { return e.Err }
 
-// RefusesByLoad reports whether servers of an engine answer status 429 where their queue is
-// full, and not for a quota.
+// RefusesByLoad reports whether servers of an engine answer status 429 where their queue is full, and not for a quota.
 func RefusesByLoad(engine string) bool { return engine == "tgi" || engine == "tei" }
 
 // Advice returns what to check next after a failure; "" after a success.
@@ -120,8 +115,7 @@ func (r *Result) Advice() string {
 	return cmp.Or(statuses[strconv.Itoa(status)], statuses[strconv.Itoa(status/100)+"xx"], advice)
 }
 
-// SkipReason is why a probe that was due did not run or measured nothing. The set is
-// closed: it is a label value.
+// SkipReason is why a probe that was due did not run or measured nothing. The set is closed: it is a label value.
 type SkipReason string
 
 const (
@@ -149,24 +143,21 @@ func SkipReasons() []SkipReason { return words().skips }
 // Description returns in words why a run was left out.
 func (s SkipReason) Description() string { return cmp.Or(words().texts[string(s)], string(s)) }
 
-// Skip is why a run measured nothing although the server did not fail: the
-// configuration and the server do not fit together, or this machine lacks
-// something.
+// Skip is why a run measured nothing although the server did not fail: the configuration and the server do not fit
+// together, or this machine lacks something.
 type Skip struct {
 	Reason SkipReason
 	// Spent are the results of requests that were made nevertheless, since nobody
 	// knew before. Their tokens are paid for; they say nothing else.
 	Spent []*Result
-	// Text says for people what to change: one bounded line that may quote the
-	// server.
+	// Text says for people what to change: one bounded line that may quote the server.
 	Text string
 }
 
 // Error returns Text.
 func (s *Skip) Error() string { return s.Text }
 
-// Spent returns the results of all requests that a run made, given what Run returned:
-// those that cost something.
+// Spent returns the results of all requests that a run made, given what Run returned: those that cost something.
 func Spent(results []*Result, why *Skip) []*Result {
 	if why != nil {
 		return why.Spent
