@@ -84,23 +84,27 @@ func (b *bench) pages() []*running {
 }
 
 // startDaemon starts the exporter, unless a check before has.
-func (b *bench) startDaemon(ctx context.Context) error {
-	if b.daemon != nil {
-		return nil
+func (b *bench) startDaemon(ctx context.Context) (err error) {
+	if b.daemon == nil {
+		b.daemon, err = b.exporterWith(ctx, b.config)
 	}
+	return err
+}
+
+// exporterWith starts the exporter with a configuration.
+func (b *bench) exporterWith(ctx context.Context, config string) (*daemon, error) {
 	port, err := freePort()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := process.Start(
-		ctx, process.Options{Log: filepath.Join(b.work, b.server.name+"-exporter.log")}, b.exporter,
-		"--config.file="+b.config, "--web.listen-address=127.0.0.1:"+port, "--no-collector.gpu", "--state.path=",
+		ctx, process.Options{Log: strings.TrimSuffix(config, ".yml") + ".log"}, b.exporter,
+		"--config.file="+config, "--web.listen-address=127.0.0.1:"+port, "--no-collector.gpu", "--state.path=",
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b.daemon = &daemon{p, "http://127.0.0.1:" + port}
-	return nil
+	return &daemon{p, "http://127.0.0.1:" + port}, nil
 }
 
 // page scrapes the exporter.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -108,13 +107,4 @@ func (t *tee) of(trace string) *exchange {
 		}
 	}
 	return nil
-}
-
-// capture is the raw reply as curl -i writes it, without the chunks.
-func (e *exchange) capture() []byte {
-	var b bytes.Buffer
-	b.WriteString("HTTP/1.1 " + http.StatusText(e.status) + "\r\n")
-	e.reply.Write(&b)
-	b.WriteString("\r\n" + e.text())
-	return b.Bytes()
 }

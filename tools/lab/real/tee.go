@@ -23,12 +23,11 @@ type tee struct {
 
 // recording is one connection.
 type recording struct {
-	mu            sync.Mutex
-	request       []piece
-	reply         []piece
-	client        net.Conn
-	server        net.Conn
-	requestClosed bool
+	mu      sync.Mutex
+	request []piece
+	reply   []piece
+	client  net.Conn
+	server  net.Conn
 }
 
 // piece is what one read returned.
