@@ -2,6 +2,7 @@ package collector
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,9 @@ type EndpointInfo struct {
 // Starts are how long the latest start of a server took until a probe succeeded, and the latest drill until the model
 // had woken, in seconds, and whether that was too long or failed, 1 or 0. NaN is not known.
 type Starts struct{ Start, Wake, WakeMissed float64 }
+
+// NoStarts returns those of an endpoint of which none is known.
+func NoStarts() Starts { return Starts{math.NaN(), math.NaN(), math.NaN()} }
 
 // infoFamilies returns the family of the endpoints' descriptions.
 func infoFamilies() []*familyOf[struct{}] {

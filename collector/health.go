@@ -1,7 +1,6 @@
 package collector
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -19,17 +18,7 @@ type healthValues struct {
 	with  func(...pair) *labelBlock // its labels and others
 	// changes returns since when other models answer than usual; nil is never.
 	changes func() []drift.Change
-	starts  func() Starts // nil is never
-}
-
-// startSeconds emits a number of the starts.
-func startSeconds(get func(Starts) float64) func(e encoder, f *family, v healthValues) {
-	return emitOne(func(v healthValues) float64 {
-		if v.starts == nil {
-			return math.NaN()
-		}
-		return get(v.starts())
-	})
+	starts  func() Starts
 }
 
 // healthFamilies returns the families of the states, in the order of the documentation.
@@ -66,9 +55,9 @@ func healthFamilies() []*familyOf[healthValues] {
 			}
 		}),
 		newOf("endpoint_muted", emitOne(func(v healthValues) float64 { return number(v.state().Mute != nil) })),
-		newOf("endpoint_start_seconds", startSeconds(func(s Starts) float64 { return s.Start })),
-		newOf("endpoint_wake_seconds", startSeconds(func(s Starts) float64 { return s.Wake })),
-		newOf("endpoint_wake_missed", startSeconds(func(s Starts) float64 { return s.WakeMissed })),
+		newOf("endpoint_start_seconds", emitOne(func(v healthValues) float64 { return v.starts().Start })),
+		newOf("endpoint_wake_seconds", emitOne(func(v healthValues) float64 { return v.starts().Wake })),
+		newOf("endpoint_wake_missed", emitOne(func(v healthValues) float64 { return v.starts().WakeMissed })),
 		newOf("endpoint_cause_info", func(e encoder, f *family, v healthValues) {
 			if v.cause == nil {
 				return
@@ -94,6 +83,9 @@ func healthFamilies() []*familyOf[healthValues] {
 
 // newHealth returns the state of an endpoint with its cause.
 func newHealth(info EndpointInfo, l *labeller) healthValues {
+	if info.Starts == nil {
+		info.Starts = NoStarts
+	}
 	return healthValues{info.State, info.Cause, func(more ...pair) *labelBlock {
 		return l.block(append(more, pair{"endpoint", info.Endpoint}), info.Labels)
 	}, info.Changes, info.Starts}

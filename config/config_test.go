@@ -58,7 +58,7 @@ func resolved() *Config {
 		Metrics: Metrics{Interval: seconds(60)},
 		Endpoints: []*Endpoint{{
 			Name: "h:8000", URL: URL{&url.URL{Scheme: "http", Host: "h:8000"}},
-			Modules: []string{"interactive"}, Wake: WakeNever,
+			Modules: []string{"interactive"}, Wake: "never",
 			Servers: Servers{Find: true, Interval: seconds(15), Timeout: seconds(10)},
 		}},
 	}

@@ -63,7 +63,7 @@ type Endpoint struct {
 	// Wake says what probes do while the model sleeps, as the pages of all servers show: `never` (they are left out),
 	// `always` (they are sent, and sleep is no state of the endpoint) or `drill` (as `never`, but for one probe in each
 	// `wake_interval`, which measures how long it takes to wake).
-	Wake Wake `yaml:"wake" default:"never" oneof:"never,always,drill"`
+	Wake string `yaml:"wake" default:"never" oneof:"never,always,drill"`
 	// WakeInterval is the time from one drill to the next, the first of them after at most as long. Each waits until
 	// the model sleeps. Default: 24h with `wake: drill`.
 	WakeInterval model.Duration `yaml:"wake_interval,omitempty" range:"[1s,)" requires:"wake: drill"`
@@ -76,18 +76,11 @@ type Endpoint struct {
 	MissingSecret string `yaml:"-"`
 }
 
-// Wake is what probes do while the model of an endpoint sleeps.
-type Wake string
-
-// The ways.
+// What probes do while the model of an endpoint sleeps, but for "never", by which they are left out.
 const (
-	WakeNever  Wake = "never"
-	WakeAlways Wake = "always"
-	WakeDrill  Wake = "drill"
+	WakeAlways = "always"
+	WakeDrill  = "drill"
 )
-
-// defaultWakeInterval is the time between drills.
-const defaultWakeInterval = 24 * time.Hour
 
 // HasKey reports whether requests to the endpoint identify who asks.
 func (e *Endpoint) HasKey() bool {
@@ -115,7 +108,7 @@ func (e Endpoint) Format(f fmt.State, _ rune) { printYAML(f, e) }
 func (e *Endpoint) complete(r *report, p path) {
 	orDefault(r, p.key("name"), &e.Name, e.URL.hostPort())
 	if e.Wake == WakeDrill {
-		orDefault(r, p.key("wake_interval"), &e.WakeInterval, model.Duration(defaultWakeInterval))
+		orDefault(r, p.key("wake_interval"), &e.WakeInterval, model.Duration(24*time.Hour))
 	}
 }
 

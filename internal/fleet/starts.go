@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/collector"
@@ -17,19 +18,17 @@ import (
 
 // starts knows when the servers of an endpoint started or woke, and how long that took. It is safe for concurrent use.
 type starts struct {
-	since time.Time // when it began to watch
+	since    time.Time // when it began to watch
+	drillDue atomic.Bool
 
 	mu       sync.Mutex
 	servers  map[string]*page.Snapshot // the latest page of each; nil where none could be read yet
 	warmFrom time.Time                 // when the latest start or wake was
 	awaited  time.Time                 // the start of the only server, until a probe succeeds; zero is none
-	drillDue bool
 	took     collector.Starts
 }
 
-func newStarts() *starts {
-	return &starts{since: time.Now(), took: collector.Starts{Start: math.NaN(), Wake: math.NaN(), WakeMissed: math.NaN()}}
-}
+func newStarts() *starts { return &starts{since: time.Now(), took: collector.NoStarts()} }
 
 func (s *starts) seconds() collector.Starts {
 	s.mu.Lock()
@@ -57,7 +56,9 @@ func (s *starts) read(all []page.Status, probes []*explain.Series) {
 		if known && before != nil && !now.Restarted(before) {
 			continue
 		}
-		s.warm(at)
+		if at.After(s.warmFrom) {
+			s.warmFrom = at
+		}
 		if len(all) == 1 && now.Started.After(s.since) {
 			s.awaited = now.Started
 		}
@@ -71,13 +72,6 @@ func (s *starts) read(all []page.Status, probes []*explain.Series) {
 	}
 }
 
-// warm begins the time in which answers are cold, unless it began later; s.mu is held.
-func (s *starts) warm(at time.Time) {
-	if at.After(s.warmFrom) {
-		s.warmFrom = at
-	}
-}
-
 // cold reports whether a probe started while a server was warming up.
 func (s *starts) cold(r *result.Result, warmUp time.Duration) bool {
 	s.mu.Lock()
@@ -85,10 +79,11 @@ func (s *starts) cold(r *result.Result, warmUp time.Duration) bool {
 	return warmUp > 0 && r.Start.Before(s.warmFrom.Add(warmUp))
 }
 
-// firstSuccess returns when the first probe began that succeeded, of those that began after an instant; zero is none.
+// firstSuccess returns when the first of the latest probes began that succeeded after an instant; zero is none.
 func firstSuccess(all []*explain.Series, after time.Time) (first time.Time) {
+	const latest = 60 // of each series: those of some readings
 	for _, one := range all {
-		for _, p := range one.Log.Points(recentStarts) {
+		for _, p := range one.Log.Points(latest) {
 			if p.Outcome == result.Success && p.At.After(after) && (first.IsZero() || p.At.Before(first)) {
 				first = p.At
 			}
@@ -97,43 +92,22 @@ func firstSuccess(all []*explain.Series, after time.Time) (first time.Time) {
 	return first
 }
 
-// recentStarts is how many of the latest probes of a series are looked at for the first after a start: those of some
-// readings.
-const recentStarts = 60
-
 // seeSleep takes from a reading of the pages of all servers whether the model sleeps. One that wakes starts.
 func (e *endpoint) seeSleep(all []page.Status) {
-	if e.cfg.Wake == config.WakeAlways {
-		return
-	}
-	if why := page.Asleep(all); why != "" {
-		e.health.Sleep(why, time.Now().Add(3*time.Duration(e.cfg.Servers.Interval)+time.Duration(e.cfg.Servers.Timeout)))
-		return
-	}
-	if e.health.Wake() {
+	until := time.Now().Add(3*time.Duration(e.cfg.Servers.Interval) + time.Duration(e.cfg.Servers.Timeout))
+	if e.cfg.Wake != config.WakeAlways && e.health.SetAsleep(page.Asleep(all), until) {
 		e.starts.mu.Lock()
 		defer e.starts.mu.Unlock()
-		e.starts.warm(time.Now())
+		e.starts.warmFrom = time.Now()
 	}
 }
 
 func (e *endpoint) isAsleep() bool { return e.health.Status().Unmuted == health.Asleep }
 
-// makeDrillDue is a job of the schedule.
+// makeDrillDue is a job: the next run of no burst while the model sleeps wakes it.
 func (s *starts) makeDrillDue(context.Context, schedule.Run) schedule.Report {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drillDue = true
+	s.drillDue.Store(true)
 	return schedule.Report{}
-}
-
-// takeDrill reports whether a run of a module is to wake the model, as the first one of no burst since a drill was due.
-func (s *starts) takeDrill(m *config.Module) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	due := s.drillDue && m.Judged()
-	s.drillDue = s.drillDue && !due
-	return due
 }
 
 // publishDrill shows how long the model took to wake, and counts what that cost. It says nothing of the endpoint while
@@ -145,29 +119,21 @@ func (t *task) publishDrill(results []*result.Result, skip *result.Skip) {
 		return
 	}
 	e, r := t.endpoint, results[0]
-	took := r.Timing.TTFT
+	took, what := r.Timing.TTFT, "the model was woken: first token after "
 	if took < 0 { // no tokens that come one by one
-		took = r.Timing.Duration
+		took, what = r.Timing.Duration, "the model was woken: answer after "
 	}
-	limit := time.Duration(0)
+	limit, text := time.Duration(0), what+took.Round(time.Millisecond).String()
 	if e.cfg.SLO != nil {
 		limit = time.Duration(e.cfg.SLO.Wake)
 	}
-	failed := r.Outcome != result.Success
-	wake, missed, text := took.Seconds(), 0.0, "the model was woken: first token after "+took.Round(time.Millisecond).String()
-	if failed {
-		wake, text = math.NaN(), "the model could not be woken: "+r.Outcome.Description()
+	wake, missed := took.Seconds(), limit > 0 && took > limit
+	if r.Outcome != result.Success {
+		wake, missed, text = math.NaN(), true, "the model could not be woken: "+r.Outcome.Description()
 	}
-	if failed || limit > 0 && took > limit {
-		missed = 1
-	}
-	e.starts.setWake(wake, missed)
+	e.starts.mu.Lock()
+	e.starts.took.Wake, e.starts.took.WakeMissed = wake, map[bool]float64{true: 1}[missed]
+	e.starts.mu.Unlock()
 	e.fleet.Logger.Info("wake drill", "endpoint", e.cfg.Name, "module", t.Name, "outcome", string(r.Outcome), "seconds", took.Seconds(), "err", r.Err)
 	e.page.Note(t.Name, text)
-}
-
-func (s *starts) setWake(seconds, missed float64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.took.Wake, s.took.WakeMissed = seconds, missed
 }

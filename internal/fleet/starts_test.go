@@ -20,8 +20,10 @@ import (
 // sleeper is a server of one model with two engines, asked and read without a network. By the course of a test it
 // sleeps, wakes for a request that may wait for it, dies, and starts.
 type sleeper struct {
-	t       *testing.T
-	reader  *page.Reader
+	t      *testing.T
+	reader *page.Reader
+
+	mu      sync.Mutex // held by the test but for goOn
 	started time.Time
 	asleep  int           // of its engines
 	wakes   time.Duration // how long a request waits for the model; 0 is that no request wakes it
@@ -36,7 +38,9 @@ func newSleeper(t *testing.T) *sleeper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &sleeper{t: t, reader: m.NewReader(), started: time.Now().Add(-time.Hour), ttft: 100 * time.Millisecond}
+	s := &sleeper{t: t, reader: m.NewReader(), started: time.Now().Add(-time.Hour), ttft: 100 * time.Millisecond}
+	s.mu.Lock()
+	return s
 }
 
 // lab probes the server every 15 s and reads its page as often, with further options of the endpoint.
@@ -58,14 +62,16 @@ endpoints: [{name: e, url: "http://127.0.0.1:1", model: m, modules: [m]`+options
 			}
 		})
 	}
-	s.t.Cleanup(func() { cancel(); running.Wait() })
+	s.t.Cleanup(func() { s.mu.Unlock(); cancel(); running.Wait() })
 	return l
 }
 
 // goOn lets time pass in a bubble.
-func (l *lab) goOn(d time.Duration) {
+func (s *sleeper) goOn(d time.Duration) {
+	s.mu.Unlock()
 	time.Sleep(d)
 	synctest.Wait()
+	s.mu.Lock()
 }
 
 // Runners implements Network.
@@ -81,6 +87,7 @@ func (s *sleeper) Close() {}
 
 // Run implements Runner.
 func (s *sleeper) Run(_ context.Context, due time.Time) ([]*result.Result, *result.Skip) {
+	s.mu.Lock()
 	s.asked++
 	start := time.Now()
 	r := served(start, s.ttft)
@@ -91,15 +98,21 @@ func (s *sleeper) Run(_ context.Context, due time.Time) ([]*result.Result, *resu
 	case s.asleep == 2:
 		r.Timing.TTFT, r.Timing.Duration, s.asleep = s.wakes, s.wakes+time.Second, 0
 	}
+	s.mu.Unlock()
 	time.Sleep(r.Timing.Duration)
 	return []*result.Result{r}, nil
 }
 
 // Scrape implements Reader.
 func (s *sleeper) Scrape(ctx context.Context, _ page.Known) []page.Status {
-	if s.unread {
+	s.mu.Lock()
+	unread := s.unread
+	s.mu.Unlock()
+	if unread {
 		<-ctx.Done()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	st := page.Status{Server: "s", At: time.Now(), State: page.Up}
 	if s.dead {
 		st.State, st.Reason, st.Err = page.Down, page.ReasonConnect, errors.New("refused")
@@ -140,18 +153,18 @@ func TestAsleep(t *testing.T) {
 		s := newSleeper(t)
 		l := s.lab("")
 		began := time.Now()
-		l.goOn(10 * time.Minute)
+		s.goOn(10 * time.Minute)
 		l.expectState(health.Up, began, false)
 		s.asleep = 1 // one of two engines
-		l.goOn(5 * time.Minute)
+		s.goOn(5 * time.Minute)
 		l.expectState(health.Up, began, false)
 
 		s.asleep = 2
 		slept := time.Now()
-		l.goOn(time.Minute)
+		s.goOn(time.Minute)
 		l.expectState(health.Asleep, slept, false)
 		asked := s.asked
-		l.goOn(8 * time.Hour)
+		s.goOn(8 * time.Hour)
 		l.expectState(health.Asleep, slept, false)
 		if s.asked != asked {
 			t.Errorf("%d probes while it slept", s.asked-asked)
@@ -165,16 +178,16 @@ func TestAsleep(t *testing.T) {
 
 		s.asleep = 0 // a user came
 		woke := time.Now()
-		l.goOn(time.Minute)
+		s.goOn(time.Minute)
 		l.expectState(health.Up, woke, false)
 
 		s.asleep = 2
 		slept = time.Now()
-		l.goOn(time.Hour)
+		s.goOn(time.Hour)
 		l.expectState(health.Asleep, slept, false)
 		s.dead = true
 		died := time.Now()
-		l.goOn(4 * time.Minute)
+		s.goOn(4 * time.Minute)
 		l.expectState(health.Down, died, true)
 	})
 }
@@ -185,14 +198,14 @@ func TestAsleepByALateReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSleeper(t)
 		l := s.lab(", servers: {urls: ['http://127.0.0.1:1/metrics'], interval: 10m}")
-		l.goOn(30 * time.Minute)
+		s.goOn(30 * time.Minute)
 		s.asleep = 2
-		l.goOn(10 * time.Minute) // down at first
+		s.goOn(10 * time.Minute) // down at first
 		if st := l.State("e"); st.State != health.Asleep || st.Paging != nil {
 			t.Errorf("%s, pages %+v", st.State, st.Paging)
 		}
 		s.unread = true
-		l.goOn(35 * time.Minute)
+		s.goOn(35 * time.Minute)
 		if st := l.State("e"); st.State == health.Asleep || st.State == health.Up {
 			t.Errorf("%s after three intervals without a reading", st.State)
 		}
@@ -205,9 +218,9 @@ func late(p metricsPage) float64 {
 }
 
 // fallAsleep has the model sleep, and its page read.
-func (s *sleeper) fallAsleep(l *lab, wakes time.Duration) {
+func (s *sleeper) fallAsleep(wakes time.Duration) {
 	s.asleep, s.wakes = 2, 0
-	l.goOn(30 * time.Second)
+	s.goOn(30 * time.Second)
 	s.wakes = wakes
 }
 
@@ -221,15 +234,15 @@ func TestWakeDrill(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSleeper(t)
 			l := s.lab(", wake: drill, wake_interval: 6h, slo: {ttft: 1s, wake: " + c.slo + "}")
-			l.goOn(10 * time.Minute)
+			s.goOn(10 * time.Minute)
 			drills := 0
-			s.fallAsleep(l, c.wakes)
+			s.fallAsleep(c.wakes)
 			asked := s.asked
 			for range 24 * 60 {
-				l.goOn(time.Minute)
+				s.goOn(time.Minute)
 				if s.asked > asked {
 					drills++
-					s.fallAsleep(l, c.wakes) // it has nothing to do
+					s.fallAsleep(c.wakes) // it has nothing to do
 					asked = s.asked
 				}
 			}
@@ -253,7 +266,7 @@ func TestAlwaysAwake(t *testing.T) {
 		s := newSleeper(t)
 		l := s.lab(", wake: always")
 		for range 10 {
-			l.goOn(time.Minute)
+			s.goOn(time.Minute)
 			s.asleep, s.wakes = 2, 3*time.Second
 		}
 		if p := l.page(); l.State("e").State != health.Up || p.Sum("inference_probe_skipped_total", "reason", "asleep") > 0 || p.Probes("e") < 36 {
@@ -272,18 +285,18 @@ func TestColdStart(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSleeper(t)
 			l := s.lab(c.options)
-			l.goOn(20 * time.Minute)
+			s.goOn(20 * time.Minute)
 			if p := l.page(); p.Has("inference_endpoint_start_seconds") || p.Sum("inference_probe_cold_total") > 0 {
 				t.Errorf("a start from before")
 			}
 			s.dead = true
-			l.goOn(time.Minute)
+			s.goOn(time.Minute)
 			s.started = time.Now()
-			l.goOn(30 * time.Second)
+			s.goOn(30 * time.Second)
 			s.dead, s.ttft = false, 5*time.Second
-			l.goOn(2 * time.Minute)
+			s.goOn(2 * time.Minute)
 			s.ttft = 100 * time.Millisecond
-			l.goOn(10 * time.Minute)
+			s.goOn(10 * time.Minute)
 			p := l.page()
 			if took := p.Sum("inference_endpoint_start_seconds"); took < 30 || took > 46 {
 				t.Errorf("started in %v s", took)

@@ -48,7 +48,7 @@ func (t *task) letGo() rungSeries {
 
 func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	asleep := t.endpoint.isAsleep()
-	if asleep && !t.endpoint.starts.takeDrill(t.Module) {
+	if asleep && !(t.Judged() && t.endpoint.starts.drillDue.CompareAndSwap(true, false)) {
 		t.skip(result.SkipAsleep)
 		return schedule.Report{Skipped: true}
 	}

@@ -6,32 +6,24 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// Sleep takes that the model of the endpoint sleeps, and why, as its servers show it: until a reading shows otherwise,
-// at most until the given time. What the endpoint did before is over.
-func (e *Endpoint) Sleep(why string, until time.Time) {
+// SetAsleep takes why the model of the endpoint sleeps, as a reading of its servers shows that counts until the given
+// time; "" is that a server is awake, or that it is not known. It reports whether it was asleep until now.
+func (e *Endpoint) SetAsleep(why string, until time.Time) (woke bool) {
 	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.refresh(now)
 	e.asleepUntil = until
-	if e.asleep == nil {
+	switch slept := e.asleep != nil; {
+	case slept == (why != ""):
+		return false
+	case slept:
+		e.wake(now)
+	default:
+		e.refresh(now)
 		e.fallAsleep(safetext.Line(why, maxFirst), now)
 	}
 	e.refresh(now)
-}
-
-// Wake takes that a server of the endpoint is awake, or that it is not known. It reports whether it was asleep until
-// now.
-func (e *Endpoint) Wake() bool {
-	now := e.shared.Now()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	slept := e.asleep != nil
-	if slept {
-		e.wake(now)
-		e.refresh(now)
-	}
-	return slept
+	return why == ""
 }
 
 // fallAsleep ends all that goes on: what does not answer because it sleeps is no incident.

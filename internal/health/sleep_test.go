@@ -19,7 +19,7 @@ func TestSleep(t *testing.T) {
 	}
 	l.log.Reset()
 	l.at("06:05:00")
-	l.endpoint.Sleep("the engine sleeps", l.now.Add(time.Minute))
+	l.endpoint.SetAsleep("the engine sleeps", l.now.Add(time.Minute))
 	l.expect(Asleep, "06:05:00")
 	l.expectWhy("the engine sleeps")
 	if st := l.status(); st.Paging != nil || len(st.Failing) > 0 || st.Missed != 0 || st.Suspect != nil {
@@ -28,12 +28,12 @@ func TestSleep(t *testing.T) {
 	l.at("06:05:30")
 	l.probe(s, result.ConnectError) // of a run that began before
 	s.Skip(result.SkipAsleep, "")
-	l.endpoint.Sleep("the engine sleeps", l.now.Add(time.Minute))
+	l.endpoint.SetAsleep("the engine sleeps", l.now.Add(time.Minute))
 	l.expect(Asleep, "06:05:00")
 	l.at("06:06:30")
 	l.expect(Asleep, "06:05:00") // the reading of 06:05:30 still counts
 
-	if !l.endpoint.Wake() || l.endpoint.Wake() {
+	if !l.endpoint.SetAsleep("", l.now) || l.endpoint.SetAsleep("", l.now) {
 		t.Error("not woken once")
 	}
 	l.expect(Waiting, "06:06:30")
@@ -50,14 +50,14 @@ func TestSleepThatIsOld(t *testing.T) {
 	s := l.one()
 	l.run(s, 30*time.Second, "SSS")
 	l.at("06:02:00")
-	l.endpoint.Sleep("the engine sleeps", l.now.Add(time.Minute))
+	l.endpoint.SetAsleep("the engine sleeps", l.now.Add(time.Minute))
 	l.at("06:03:01")
 	l.expect(Waiting, "06:03:01")
 	l.at("06:04:42") // 3 intervals and a timeout
 	l.expect(Stale, "06:04:41")
-	l.endpoint.Sleep("the engine sleeps", l.now.Add(time.Minute))
+	l.endpoint.SetAsleep("the engine sleeps", l.now.Add(time.Minute))
 	l.expect(Asleep, "06:04:42")
-	l.endpoint.Wake()
+	l.endpoint.SetAsleep("", l.now)
 	l.run(s, 30*time.Second, "FF")
 	l.expect(Down, "06:04:42")
 }
@@ -66,7 +66,7 @@ func TestSleepThatIsOld(t *testing.T) {
 func TestSleepOutlastsARestart(t *testing.T) {
 	l := newLab(t)
 	l.one()
-	l.endpoint.Sleep("the engine sleeps", l.now.Add(time.Minute))
+	l.endpoint.SetAsleep("the engine sleeps", l.now.Add(time.Minute))
 	l.saved = l.endpoint.Save()
 	l.pass(10 * time.Minute)
 	if !l.saved.IsSane(l.now) {
@@ -91,7 +91,7 @@ func TestSleepWhileMuted(t *testing.T) {
 	if err := l.endpoint.Mute(time.Hour, "new driver"); err != nil {
 		t.Fatal(err)
 	}
-	l.endpoint.Sleep("the engine sleeps", l.now.Add(time.Minute))
+	l.endpoint.SetAsleep("the engine sleeps", l.now.Add(time.Minute))
 	if st := l.status(); st.State != Muted || st.Unmuted != Asleep {
 		t.Errorf("%s, without the mute %s", st.State, st.Unmuted)
 	}
@@ -107,11 +107,11 @@ func TestSleepEndsIncidentsOfUsers(t *testing.T) {
 	if l.read(30, series.Availability, bad(50, 100)) == 0 {
 		t.Fatal("bad requests page nobody")
 	}
-	l.endpoint.Sleep("the engine sleeps", l.now.Add(time.Hour))
+	l.endpoint.SetAsleep("the engine sleeps", l.now.Add(time.Hour))
 	if l.status().Paging != nil || l.read(30, series.Availability, bad(50, 100)) > 0 {
 		t.Error("an endpoint that sleeps pages")
 	}
-	l.endpoint.Wake()
+	l.endpoint.SetAsleep("", l.now)
 	l.probe(s, result.Success)
 	if st := l.status(); st.State != Up || st.Paging != nil {
 		t.Errorf("%s after the sleep, pages %+v", st.State, st.Paging)
