@@ -102,6 +102,7 @@ func full(t *testing.T) *Exposition {
 	servers := NewServers()
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
+	st.Snapshot.Ranks = fullRanks()
 	servers.set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{st})
 	servers.of("e").ObserveProbe(r, false)
 	servers.of("e").SetTTFTParts(allTTFTParts())

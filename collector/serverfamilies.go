@@ -52,6 +52,7 @@ func serverFamilies() []*familyOf[serverValues] {
 	}))
 	return slices.Concat(
 		readingFamilies(),
+		rankFamilies(),
 		quantityFamilies("load"),
 		quantityFamilies("prefix cache"), []*familyOf[serverValues]{ratio}, quantityFamilies("external cache"),
 		quantityFamilies("tokens"), []*familyOf[serverValues]{requests}, quantityFamilies("work"),
@@ -94,6 +95,36 @@ func readingFamilies() []*familyOf[serverValues] {
 		})),
 		statusGauge("server_last_progress_timestamp_seconds", func(st *page.Status) float64 { return unixOrAbsent(st.LastProgress) }),
 	}
+}
+
+// rankStats lists the closed set of which rank a number is of.
+func rankStats() []string { return []string{"smallest", "largest"} }
+
+// rankFamilies are what the ranks of a server show.
+func rankFamilies() []*familyOf[serverValues] {
+	families := []*familyOf[serverValues]{newOf("server_ranks", emitOne(func(v serverValues) float64 {
+		return positive(float64(v.ranks().Number))
+	}))}
+	for i, name := range []string{"requests_running", "requests_waiting", "kv_cache_usage_ratio", "generation_tokens_per_second"} {
+		q := page.RankQuantities()[i]
+		families = append(families, newOf("server_rank_"+name, emitEach(func(v serverValues, bound int) float64 {
+			if bounds, known := v.ranks().Bounds[q]; known {
+				return bounds[bound]
+			}
+			return math.NaN()
+		})))
+	}
+	return append(families, newOf("server_rank_lag_start_timestamp_seconds", emitEach(func(v serverValues, i int) float64 {
+		return unixOrAbsent([]time.Time{v.ranks().Starved, v.ranks().Slow}[i])
+	})))
+}
+
+// ranks returns what the ranks of the server show; an empty value without any.
+func (v serverValues) ranks() page.Ranks {
+	if s := v.status.Snapshot; s != nil && s.Ranks != nil {
+		return *s.Ranks
+	}
+	return page.Ranks{}
 }
 
 // quantityFamilies are the families of a section of the vocabulary of servers' pages.

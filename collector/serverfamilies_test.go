@@ -142,6 +142,18 @@ func referenceServer(o *referenceOutput, st page.Status) {
 	for _, q := range s.Missing {
 		o.number("server_quantity_missing", gauge, 1, "quantity", string(q))
 	}
+	if r := s.Ranks; r != nil {
+		o.number("server_ranks", gauge, float64(r.Number))
+		for q, name := range map[config.Quantity]string{
+			"requests_running": "requests_running", "requests_waiting": "requests_waiting", "kv_cache_usage_ratio": "kv_cache_usage_ratio",
+			"generation_tokens": "generation_tokens_per_second",
+		} {
+			o.number("server_rank_"+name, gauge, r.Bounds[q][0], "stat", "smallest")
+			o.number("server_rank_"+name, gauge, r.Bounds[q][1], "stat", "largest")
+		}
+		o.number("server_rank_lag_start_timestamp_seconds", gauge, unix(r.Starved.UnixNano()), "reason", "starved")
+		o.number("server_rank_lag_start_timestamp_seconds", gauge, unix(r.Slow.UnixNano()), "reason", "slow")
+	}
 	for finish, n := range s.Requests {
 		o.number("server_requests_total", counter, n, "finish", finish)
 	}
@@ -166,5 +178,15 @@ func referenceServer(o *referenceOutput, st page.Status) {
 			unit = ""
 		}
 		o.histogram("server_"+string(q)+unit, h)
+	}
+}
+
+// fullRanks are ranks of which everything is known.
+func fullRanks() *page.Ranks {
+	return &page.Ranks{
+		Number: 8, Starved: epoch, Slow: epoch.Add(time.Minute),
+		Bounds: map[config.Quantity][2]float64{
+			config.RequestsRunning: {0, 16}, config.RequestsWaiting: {1, 12}, config.KVCacheUsage: {0.25, 0.75}, config.GenerationTokens: {20.5, 90},
+		},
 	}
 }

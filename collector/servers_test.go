@@ -51,8 +51,11 @@ func plainStatus(server string) page.Status {
 // where client_golang sorts by finish or reason first. For the same reason
 // those with fewer labels are those with fewer labels in every family.
 func TestServersEqualClientGolang(t *testing.T) {
+	ranks := vllmStatus("h:8000", 1)
+	ranks.Snapshot.Ranks = fullRanks()
 	tests := map[string][]servedReference{
 		"nothing": nil,
+		"ranks":   {{ServersID{Endpoint: "e", Model: "m"}, []page.Status{ranks}}},
 		"up":      {{ServersID{Endpoint: "e", Model: "m"}, []page.Status{vllmStatus("h:8000", 3)}}},
 		"down":    {{ServersID{Endpoint: "e"}, []page.Status{downStatus("h:8000")}}},
 		"some": {

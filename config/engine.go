@@ -55,7 +55,9 @@ type Mapping struct {
 	// one token.
 	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty" items:"some" of:"server"`
 	// Progress are series that move while the engine works, not only when a
-	// request ends. Without one, the engine's progress has no series.
+	// request ends. Without one, the engine's progress has no series. Where the
+	// series of `generation_tokens` do not distinguish the ranks of data parallelism,
+	// the first of these counts the tokens of each.
 	Progress []MappingSource `yaml:"progress,omitempty" items:"some" of:"server"`
 	// Values are the sources of each quantity that is one number, the better
 	// one first; the first that a page has is used. An empty list leaves the

@@ -13,6 +13,7 @@ type Quantity string
 const (
 	RequestsRunning  Quantity = "requests_running"
 	RequestsWaiting  Quantity = "requests_waiting"
+	RequestsDeferred Quantity = "requests_deferred"
 	EnginesSleeping  Quantity = "engines_sleeping"
 	EnginesAwake     Quantity = "engines_awake"
 	KVCacheUsage     Quantity = "kv_cache_usage_ratio"

@@ -105,9 +105,12 @@ type Pages struct {
 	Started time.Time
 	// Idle is whether no request ran and none waited while a probe waited that timed out.
 	Idle bool
-	// Stuck is how long the server that is longest without progress has generated nothing although requests run on
-	// it; 0 is none.
+	// Stuck is how long the server that is longest without progress has generated nothing although it has requests, and
+	// Work says which; 0 is none.
 	Stuck time.Duration
+	Work  string
+	// Lag are the lines that say how a rank of a server has lagged behind the others for long; nil is none.
+	Lag []string
 	// WasRead is whether a page of the gateway was ever read. NotReady names its backends that are not ready, and
 	// Failing says in words which failed requests lately.
 	WasRead           bool

@@ -33,6 +33,7 @@ const (
 	ReplicaLost     Cause = "replica_lost"      // some servers are gone
 	QueueFull       Cause = "queue_full"        // more requests than the servers take
 	PrefixCacheLost Cause = "prefix_cache_lost" // prompts are computed again
+	RankBehind      Cause = "rank_behind"       // one rank of a server has no work, or does little
 	Buffered        Cause = "buffered"          // answers come in one piece
 	GatewayQueue    Cause = "gateway_queue"     // requests wait in the gateway
 	GatewayFault    Cause = "gateway_fault"     // something between adds it

@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
@@ -159,6 +160,11 @@ func constructed() []struct {
 		return func(e *Evidence) { e.Servers, e.Gateway = s, gatewayWith(change) }
 	}
 	serversUp := &Pages{Known: 2, Up: 2, Usual: 2, Levels: Levels{config.RequestsWaiting: levels(0, 0), config.RequestsRunning: levels(0, 2), config.GenerationTokens: levels(0, 90)}}
+	admitsNothing := func(e *Evidence) {
+		e.Servers = &Pages{Known: 1, Up: 1, Stuck: 3 * time.Minute, Work: "5 requests wait, none runs", Levels: Levels{
+			config.RequestsRunning: levels(0, 3), config.RequestsWaiting: levels(5, 0), config.KVCacheUsage: levels(0.99, 0.4),
+		}}
+	}
 	corrupted := func(e *Evidence) {
 		e.Corruptions = []string{"answers with special tokens since 2026-11-22 11:00 UTC: 2 of 90, usually 0 % (module interactive)"}
 	}
@@ -181,6 +187,23 @@ func constructed() []struct {
 			e.Servers = &Pages{Known: 1, Up: 1, Stuck: 2 * time.Minute, Levels: Levels{config.RequestsRunning: now(3), config.RequestsWaiting: now(0)}}
 			e.GPUs = card(&gpu.DeviceSnapshot{})
 		}), []Cause{Hung}},
+		{"a scheduler that admits nothing", with(of(health.Down, many(6, failed(result.TimeoutFirstToken, 0))...), admitsNothing), []Cause{Hung}},
+		{"a scheduler that admits nothing, its queue is full", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), admitsNothing), []Cause{Hung}},
+		{"a scheduler that admits nothing, first tokens of other servers late", with(slow(late, calmTPOT), admitsNothing), []Cause{Hung}},
+		{"one of several servers admits nothing, probes go to others", with(of(health.Up, many(12, answered(200*time.Millisecond))...), admitsNothing), []Cause{Hung}},
+		{"a rank is starved, first tokens late", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Servers = &Pages{Known: 1, Up: 1, Lag: []string{"a rank of 8 of a:8000 has had no request"}, Levels: Levels{config.RequestsWaiting: levels(9, 0), config.QueueTime: levels(1.6, 0)}}
+		}), []Cause{RankBehind, QueueFull}},
+		{"a rank is slow, probes pass", with(of(health.Up, many(12, answered(200*time.Millisecond))...), func(e *Evidence) {
+			e.Servers = &Pages{Known: 1, Up: 1, Lag: []string{"a rank of 8 of a:8000 is slow"}}
+		}), []Cause{RankBehind}},
+		{"429 by a gateway whose backends are saturated, no queue at the servers", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), behind(serversUp, func(g *Pages) {
+			g.Levels[config.RequestsWaiting], g.Levels[config.Saturation] = levels(40, 35), now(1.25)
+		})), []Cause{GatewayQueue, QueueFull}},
+		{"first tokens late, requests wait in a gateway that does not show for how long", with(slow(late, calmTPOT), behind(nil, func(g *Pages) {
+			delete(g.Levels, config.QueueTime)
+			g.Levels[config.RequestsWaiting] = levels(12, 1)
+		})), []Cause{GatewayQueue}},
 		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
 		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, GatewayFault}},
 		{"key refused while the gateway's page is lost", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), behind(nil, lost)), []Cause{Credentials}},
@@ -348,6 +371,9 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 		{"up with an old change of the model", with(of(health.Up, many(3, answered(time.Second))...), func(e *Evidence) {
 			e.Changes = []Change{{At: noon.Add(-3 * time.Hour), What: "model"}}
 		}), Healthy},
+		{"up, and no progress of a server for less than two minutes", with(of(health.Up, many(12, answered(200*time.Millisecond))...), func(e *Evidence) {
+			e.Servers = &Pages{Known: 2, Up: 2, Stuck: page.HungAfter - time.Second, Work: "5 requests wait, none runs"}
+		}), Healthy},
 		{"waiting for the first probe", of(health.Waiting), Unknown},
 		{"stale for no known reason", of(health.Stale, many(3, answered(time.Second))...), Unknown},
 		{"slow without a server's page", slow(late, calmTPOT), Unknown},
@@ -378,6 +404,15 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 		if got[0].Cause != c.want || len(got) != 1 {
 			t.Errorf("%s: %+v, want %s alone", c.name, got, c.want)
 		}
+	}
+}
+
+// A server that admits nothing is said to hang in words that tell it from one that is full.
+func TestWordsOfAHang(t *testing.T) {
+	e := of(health.Up, many(12, answered(200*time.Millisecond))...)
+	e.Servers = &Pages{Known: 2, Up: 2, Stuck: 3 * time.Minute, Work: "5 requests wait, none runs", Levels: Levels{config.RequestsWaiting: levels(5, 0)}}
+	if got, want := Explain(e)[0].Evidence, []string{"5 requests wait, none runs, and nothing was generated for 3 min"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

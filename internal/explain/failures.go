@@ -91,7 +91,7 @@ func matchKeyMissing(f *facts) *match {
 // refusesByLoad reports whether the server answers 429 where others answer 503.
 func (f *facts) refusesByLoad() bool {
 	waiting, _ := f.waiting()
-	return waiting > 0 || result.RefusesByLoad(f.Engine)
+	return waiting > 0 || f.Gateway.isFull() || result.RefusesByLoad(f.Engine)
 }
 
 func matchRequest(f *facts) *match {

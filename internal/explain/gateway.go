@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -59,7 +60,7 @@ func matchGatewayBackends(f *facts) *match {
 	for _, name := range first(g.NotReady) {
 		m.add("not ready: " + name)
 	}
-	return m.add(g.waits()).add(f.lateness()...).withServers(f)
+	return m.add(g.waits()...).add(f.lateness()...).withServers(f)
 }
 
 // isCrowded reports whether tokens are late and requests wait somewhere, or may.
@@ -97,9 +98,19 @@ func (p *Pages) readiness() string {
 	return text
 }
 
-// waits says how many requests wait in the gateway; "" is not known.
-func (p *Pages) waits() string {
-	return p.level(config.RequestsWaiting).line("waiting requests in the gateway "+p.Name, number)
+// waits returns the lines of how many requests wait in the gateway, and of its saturation.
+func (p *Pages) waits() []string {
+	return lines(
+		p.level(config.RequestsWaiting).line("waiting requests in the gateway "+p.Name, number),
+		p.level(config.Saturation).line("capacity of the backends in use, by the gateway", percent),
+	)
+}
+
+// isFull reports whether requests wait in the gateway, and it takes its backends for full or has more of them than usual.
+func (p *Pages) isFull() bool {
+	waiting, _ := p.level(config.RequestsWaiting).now()
+	saturation, known := p.level(config.Saturation).now()
+	return waiting >= 1 && (known && saturation >= 1 || p.level(config.RequestsWaiting).isMore())
 }
 
 // gatewayLines returns what the gateway of the endpoint shows, as evidence of a cause that may be there.
@@ -108,17 +119,17 @@ func (f *facts) gatewayLines() []string {
 	if g == nil || g.Up == 0 {
 		return nil
 	}
-	return append(lines(g.readiness(), g.waits()), first(g.Failing)...)
+	return slices.Concat(lines(g.readiness()), g.waits(), first(g.Failing))
 }
 
 func matchGatewayQueue(f *facts) *match {
-	if !f.isLate() || !f.isLoad() || !f.gatewayQueues() {
+	if !f.isLate() && len(f.failed) == 0 || !f.isLoad() || !f.gatewayQueues() {
 		return nil
 	}
 	m := &match{share: 1, ofLatency: true}
 	if g := f.Gateway; g != nil {
 		m.title = "requests wait in the queue of the gateway " + g.Name
-		m.add(g.waits(), g.level(config.QueueTime).line("time in the queue of the gateway", seconds), g.readiness())
+		m.add(g.waits()...).add(g.level(config.QueueTime).line("time in the queue of the gateway", seconds), g.readiness())
 	}
 	if len(f.failed) > 0 {
 		n, _ := f.share(byLoad)
@@ -133,7 +144,8 @@ func matchGatewayQueue(f *facts) *match {
 }
 
 // gatewayQueues reports whether the queue of the gateway is what makes first tokens late: the longest part of TTFT or,
-// where these are not known, half of what it has more than usual; while probes time out, requests that wait.
+// where these are not known, half of what it has more than usual; while probes fail, and where the gateway does not show
+// the time in its queue, that it is full.
 func (f *facts) gatewayQueues() bool {
 	if parts := f.longestParts(); len(parts) > 0 && len(f.lateTTFT) > 0 {
 		return page.TTFTPartNames()[parts[0]] == page.PartGatewayQueue
@@ -142,11 +154,10 @@ func (f *facts) gatewayQueues() bool {
 	if g == nil || g.Up == 0 {
 		return false
 	}
-	if len(f.lateTTFT) > 0 {
-		return isMostOf(g.level(config.QueueTime), f.lateTTFT[0].Level)
+	if queue := g.level(config.QueueTime); len(f.lateTTFT) > 0 && queue.Now != nil {
+		return isMostOf(queue, f.lateTTFT[0].Level)
 	}
-	waiting, _ := g.level(config.RequestsWaiting).now()
-	return waiting >= 1 && g.level(config.RequestsWaiting).isMore()
+	return g.isFull()
 }
 
 // isMostOf reports whether a part is at least half of what a latency has more than usual, or of all of it where it is

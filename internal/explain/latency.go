@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 )
@@ -30,7 +31,7 @@ const (
 
 func matchKVCacheFull(f *facts) *match {
 	s := f.Servers
-	if s == nil || !f.isLate() && len(f.lateTPOT) == 0 && len(f.failed) == 0 || !f.isLoad() {
+	if s == nil || s.Stuck > 0 || !f.isLate() && len(f.lateTPOT) == 0 && len(f.failed) == 0 || !f.isLoad() {
 		return nil
 	}
 	usage, _ := s.level(config.KVCacheUsage).now()
@@ -59,7 +60,14 @@ func (f *facts) isLoad() bool {
 }
 
 func matchHung(f *facts) *match {
-	m := f.failures(outcomes(result.TimeoutFirstToken, result.TimeoutStall))
+	wanted := outcomes(result.TimeoutFirstToken, result.TimeoutStall)
+	if f.isStuck() {
+		wanted = byLoad // its queue may be full, too
+	}
+	m := f.failures(wanted)
+	if m == nil && len(f.failed) == 0 && f.isStuck() && f.Servers.Stuck >= page.HungAfter {
+		m = &match{share: 1} // probes go to other servers
+	}
 	if m == nil {
 		return nil
 	}
@@ -67,7 +75,7 @@ func matchHung(f *facts) *match {
 	case s == nil:
 		m.against = append(m.against, "no server's page is known: a long queue looks the same from outside")
 	case s.Stuck > 0:
-		m.add("requests run, and nothing was generated for " + seconds(s.Stuck.Seconds()))
+		m.add(s.Work + ", and nothing was generated for " + seconds(s.Stuck.Seconds()))
 	case s.Up == 0:
 		m.add("no server's page answers either").add(first(s.Lost)...)
 	default:
@@ -80,6 +88,16 @@ func matchHung(f *facts) *match {
 		m.title = "the engine stops in mid-answer"
 	}
 	return m.withGPUs(f)
+}
+
+// isStuck reports whether a server has requests and makes no progress.
+func (f *facts) isStuck() bool { return f.Servers != nil && f.Servers.Stuck > 0 }
+
+func matchRankBehind(f *facts) *match {
+	if f.Servers == nil || len(f.Servers.Lag) == 0 || f.isStuck() {
+		return nil
+	}
+	return new(match{share: 1, ofLatency: true}).add(f.Servers.Lag...).add(f.lateness()...)
 }
 
 func matchBuffered(f *facts) *match {
@@ -110,7 +128,7 @@ func matchGateway(f *facts) *match {
 			return m.add(f.gatewayLines()...).withServers(f)
 		}
 	}
-	if m := f.failures(outcomes(result.TimeoutFirstToken, result.TimeoutStall)); m != nil && f.idle() && f.Servers.Stuck == 0 {
+	if m := f.failures(outcomes(result.TimeoutFirstToken, result.TimeoutStall)); m != nil && f.idle() && !f.isStuck() {
 		m.title, m.runbook = "what is between does not pass requests or answers on", "InferenceEndpointFailing"
 		return m.add("the servers' pages show no running and no waiting request meanwhile").add(f.gatewayLines()...)
 	}
@@ -157,6 +175,9 @@ func isBetween(seen, own Level) bool {
 }
 
 func matchQueueFull(f *facts) *match {
+	if f.isStuck() {
+		return nil // more replicas would not help
+	}
 	if !f.pagesGone() {
 		m := f.failures(func(p *Probe) bool {
 			return p.Outcome == result.Overloaded && !f.loading(p) || p.Outcome == result.RateLimited && f.refusesByLoad()
@@ -180,7 +201,7 @@ func (f *facts) queue() []string {
 // queues reports whether requests wait longer, or more of them, than usual, and the servers go on.
 func (f *facts) queues() bool {
 	waiting, ok := f.waiting()
-	if !ok || waiting < 1 || f.Servers.Stuck > 0 {
+	if !ok || waiting < 1 || f.isStuck() {
 		return false
 	}
 	if queue := f.Servers.level(config.QueueTime); queue.Now != nil && len(f.lateTTFT) > 0 {

@@ -42,6 +42,7 @@ var quantities = [...]quantity{
 	indexWaiting: {config.RequestsWaiting, "waiting requests", number},
 	indexReady:   {config.BackendsReady, "backends ready", number},
 	{config.Backends, "backends", number},
+	{config.Saturation, "saturation", percent},
 	{config.KVCacheUsage, "KV cache in use", percent},
 	{config.Preemptions, "preemptions per second", number},
 	{config.GenerationTokens, "tokens per second", number},
@@ -155,7 +156,8 @@ func (r *readings) evidence(before time.Time, interval time.Duration) *Pages {
 	if len(r.statuses) == 0 || len(r.latest) == 0 {
 		return nil
 	}
-	p := &Pages{Known: len(r.statuses), Stuck: stuck(r.statuses, stuckReadings*interval), Levels: map[config.Quantity]Level{}}
+	p := &Pages{Known: len(r.statuses), Lag: lag(r.statuses), Levels: map[config.Quantity]Level{}}
+	p.Stuck, p.Work = stuck(r.statuses, stuckReadings*interval)
 	p.Up, p.Lost = upAndLost(r.statuses)
 	for _, st := range r.statuses {
 		if st.Snapshot != nil && st.Snapshot.Started.After(p.Started) {
@@ -213,20 +215,59 @@ func (r *readings) idle(probes []*Probe) bool {
 // stuckReadings is how many intervals between readings a server with requests must generate nothing to be stuck.
 const stuckReadings = 3
 
-// stuck returns for how long that server has made no progress which is longest without although requests run on it; 0 is
-// none, and less than the least is none.
-func stuck(statuses []page.Status, least time.Duration) time.Duration {
-	var longest time.Duration
+// stuck returns for how long that server has made no progress which is longest without although it has requests, and what
+// these do; 0 is none, and less than the least is none.
+func stuck(statuses []page.Status, least time.Duration) (longest time.Duration, work string) {
 	for i := range statuses {
 		s := statuses[i].Snapshot
-		if s != nil && !s.LastProgress.IsZero() && s.Values[config.RequestsRunning] > 0 {
-			longest = max(longest, s.At.Sub(s.LastProgress))
+		if s == nil || s.LastProgress.IsZero() || s.At.Sub(s.LastProgress) < max(least, longest+1) {
+			continue
 		}
+		running, waiting := s.Values[config.RequestsRunning], s.Values[config.RequestsWaiting]
+		switch {
+		case running+waiting == 0:
+			continue
+		case s.Ranks != nil:
+			work = fmt.Sprintf("a rank of %d has requests", s.Ranks.Number)
+		case running > 0:
+			work = "requests run"
+		case waiting == 1:
+			work = "1 request waits, none runs"
+		default:
+			work = number(waiting) + " requests wait, none runs"
+		}
+		longest = s.At.Sub(s.LastProgress)
 	}
-	if longest < least {
-		return 0
+	return longest, work
+}
+
+// lagFor is how long a rank must lag behind the others to be named.
+const lagFor = 5 * time.Minute
+
+// lag returns the lines that say how a rank of a server has lagged behind the others for long, and what the ranks show; nil
+// for none.
+func lag(statuses []page.Status) (lines []string) {
+	for i := range statuses {
+		s := statuses[i].Snapshot
+		if s == nil || s.Ranks == nil {
+			continue
+		}
+		since, words := s.Ranks.Starved, "had no request while some wait at others"
+		if since.IsZero() || s.At.Sub(since) < lagFor {
+			since, words = s.Ranks.Slow, "generated less than a quarter of the tokens of others with as many requests"
+		}
+		if since.IsZero() || s.At.Sub(since) < lagFor {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("a rank of %d of %s has %s for %s", s.Ranks.Number, statuses[i].Server, words, seconds(s.At.Sub(since).Seconds())))
+		for _, q := range quantities {
+			if b, known := s.Ranks.Bounds[q.Quantity]; known {
+				lines = append(lines, fmt.Sprintf("%s by rank: %s to %s", q.words, q.show(b[0]), q.show(b[1])))
+			}
+		}
+		return lines
 	}
-	return longest
+	return nil
 }
 
 // upAndLost returns how many pages are known and up, and names those that do not answer.

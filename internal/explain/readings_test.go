@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -73,26 +74,67 @@ func TestReadingsOfARestart(t *testing.T) {
 	}
 }
 
-// A server with requests that generates nothing for three readings is stuck; one that is
+// A server with requests that generates nothing for three readings is stuck, whether they run or wait; one that is
 // idle, or not up, is not.
 func TestStuckServers(t *testing.T) {
-	at := func(running float64, since time.Duration) page.Status {
-		st := readAt(100, "a", map[config.Quantity]float64{config.RequestsRunning: running}, nil)
+	at := func(running, waiting float64, since time.Duration) page.Status {
+		st := readAt(100, "a", map[config.Quantity]float64{config.RequestsRunning: running, config.RequestsWaiting: waiting}, nil)
 		st.Snapshot.LastProgress = st.Snapshot.At.Add(-since)
 		return st
 	}
+	ranks := at(9, 0, time.Minute)
+	ranks.Snapshot.Ranks = &page.Ranks{Number: 8}
 	for _, c := range []struct {
 		name string
 		of   []page.Status
 		want time.Duration
+		work string
 	}{
-		{"working", []page.Status{at(3, 20*time.Second)}, 0},
-		{"stuck", []page.Status{at(3, 20*time.Second), at(1, 50*time.Second)}, 50 * time.Second},
-		{"idle", []page.Status{at(0, time.Hour)}, 0},
-		{"down", []page.Status{{State: page.Down}}, 0},
+		{"working", []page.Status{at(3, 0, 20*time.Second)}, 0, ""},
+		{"stuck", []page.Status{at(3, 2, 20*time.Second), at(1, 1, 50*time.Second), at(0, 7, 49*time.Second)}, 50 * time.Second, "requests run"},
+		{"admits nothing", []page.Status{at(0, 5, time.Minute)}, time.Minute, "5 requests wait, none runs"},
+		{"admits not even one", []page.Status{at(0, 1, time.Minute)}, time.Minute, "1 request waits, none runs"},
+		{"a rank", []page.Status{ranks}, time.Minute, "a rank of 8 has requests"},
+		{"idle", []page.Status{at(0, 0, time.Hour)}, 0, ""},
+		{"down", []page.Status{{State: page.Down}}, 0, ""},
 	} {
-		if got := stuck(c.of, 45*time.Second); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		if got, work := stuck(c.of, 45*time.Second); got != c.want || work != c.work {
+			t.Errorf("%s: %s, %q, want %s, %q", c.name, got, work, c.want, c.work)
+		}
+	}
+}
+
+// A rank that lags behind for five minutes is named, with what the ranks show.
+func TestLag(t *testing.T) {
+	behind := func(starved, slow time.Duration) []page.Status {
+		st := readAt(100, "a:8000", nil, nil)
+		st.Snapshot.Ranks = &page.Ranks{
+			Number: 8,
+			Bounds: map[config.Quantity][2]float64{config.RequestsRunning: {0, 16}, config.KVCacheUsage: {0.25, 0.5}},
+		}
+		if starved > 0 {
+			st.Snapshot.Ranks.Starved = st.Snapshot.At.Add(-starved)
+		}
+		if slow > 0 {
+			st.Snapshot.Ranks.Slow = st.Snapshot.At.Add(-slow)
+		}
+		return []page.Status{readAt(100, "b:8000", nil, nil), st}
+	}
+	for _, c := range []struct {
+		starved, slow time.Duration
+		want          string
+	}{
+		{0, 0, ""},
+		{299 * time.Second, 299 * time.Second, ""},
+		{6 * time.Minute, 7 * time.Minute, "a rank of 8 of a:8000 has had no request while some wait at others for 6 min"},
+		{time.Minute, 5 * time.Minute, "a rank of 8 of a:8000 has generated less than a quarter of the tokens of others with as many requests for 5 min"},
+	} {
+		want := lines(c.want)
+		if c.want != "" {
+			want = append(want, "running requests by rank: 0 to 16", "KV cache in use by rank: 25 % to 50 %")
+		}
+		if got := lag(behind(c.starved, c.slow)); !slices.Equal(got, want) {
+			t.Errorf("starved for %s, slow for %s: %q, want %q", c.starved, c.slow, got, want)
 		}
 	}
 }

@@ -52,6 +52,7 @@ var rules = sync.OnceValue(func() (all []Rule) {
 		GatewayBackends: matchGatewayBackends,
 		KVCacheFull:     matchKVCacheFull,
 		Hung:            matchHung,
+		RankBehind:      matchRankBehind,
 		Buffered:        matchBuffered,
 		PrefixCacheLost: matchPrefixCacheLost,
 		GatewayQueue:    matchGatewayQueue,

@@ -33,10 +33,11 @@ const (
 // source is a place of numbers on a page: the samples of one name that match.
 type source struct {
 	kind      kind
-	labels    []label // a sample must have all of them
-	fromLabel string  // the label with the number; "" for the sample's value
-	itemsOf   string  // the label with a list whose items are counted; "" is none
-	max       bool    // the largest of several samples counts, not the sum
+	labels    []label  // a sample must have all of them
+	without   []string // labels that tell no series of it apart: with one value, of copies, and le of a histogram; sorted
+	fromLabel string   // the label with the number; "" for the sample's value
+	itemsOf   string   // the label with a list whose items are counted; "" is none
+	max       bool     // the largest of several samples counts, not the sum
 	requests  *config.MappingRequests
 	device    *deviceSource // of accelerators
 	// spelled is the source whose samples decide in which way the name is spelled on this page: the source
@@ -100,11 +101,9 @@ type mapping struct {
 	sources  []source
 	start    int // the source of the time at which the process of a server started
 
-	labels      []label  // restrict all samples that have the label
-	copies      []string // sorted
-	copiesAndLE []string // sorted
-	values      map[config.Quantity][]*number
-	histograms  map[config.Quantity][]*distribution
+	labels     []label // restrict all samples that have the label
+	values     map[config.Quantity][]*number
+	histograms map[config.Quantity][]*distribution
 
 	inputLengths, outputLengths []*distribution // nil where they are not read
 
@@ -127,12 +126,11 @@ func compile(one *software, lengths bool) *mapping {
 	e := one.config
 	c := &mapping{
 		software: one, targets: map[string][]target{}, families: map[string][]family{}, start: -1,
-		labels: sortedLabels(e.Labels), copies: slices.Sorted(slices.Values(e.Copies)),
+		labels:     sortedLabels(e.Labels),
 		values:     map[config.Quantity][]*number{},
 		histograms: map[config.Quantity][]*distribution{},
 		finishes:   config.MappedFinishes(), roles: config.Roles(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
 	}
-	c.copiesAndLE = slices.Sorted(slices.Values(append([]string{"le"}, e.Copies...)))
 	if c.exporter != nil {
 		c.compileExporter()
 		return c
@@ -200,7 +198,16 @@ func sortedLabels(m map[string]string) []label {
 // addSource adds a source of the samples of a name and returns its index.
 func (c *mapping) addSource(name string, s source) int {
 	i := len(c.sources)
-	s.spelled = i
+	s.spelled, s.without = i, slices.Clone(c.config.Copies)
+	if s.kind == histogram {
+		s.without = append(s.without, "le")
+	}
+	for _, l := range slices.Concat(s.labels, c.labels) {
+		if l.value == "" || slices.Contains(s.labels, l) {
+			s.without = append(s.without, l.name)
+		}
+	}
+	slices.Sort(s.without)
 	c.sources = append(c.sources, s)
 	c.find(name, i)
 	return i

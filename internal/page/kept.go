@@ -142,7 +142,7 @@ func (r *Reader) size() int64 {
 		n += int(unsafe.Sizeof(*t)) + word*(len(t.bounds)+cap(t.rest)+cap(t.latest))
 	}
 	const ofMap = 2 // what a map takes for each byte of its entries, at most
-	n += ofMap * len(r.ranks) * (int(unsafe.Sizeof(rank{})) + word)
+	n += len(r.ranks) * (int(unsafe.Sizeof(rank{})) + ofMap*2*word)
 	for _, k := range r.ranks {
 		n += cap(k.marks) * int(unsafe.Sizeof(mark{}))
 	}

@@ -38,11 +38,11 @@ type Reader struct {
 	totals map[int32]*total // by source, where a single series is not enough
 	start  float64          // of the server's process, Unix time; 0 is unknown
 	cache  cacheWindow
-	item   int             // of the mapping, where the use of the cache was last read from; 0 after a restart
-	marks  []mark          // of each source of progress on the latest page that had it
-	queued bool            // requests were seen to wait since the server started
-	worked time.Time       // when progress was last seen
-	ranks  map[uint64]rank // by the labels of their series
+	item   int              // of the mapping, where the use of the cache was last read from; 0 after a restart
+	marks  []mark           // of each source of progress on the latest page that had it
+	queued bool             // requests were seen to wait since the server started
+	worked time.Time        // when progress was last seen
+	ranks  map[uint64]*rank // by the labels of their series
 
 	backends map[string]*Reader   // of a gateway, those on the latest page by name
 	xids     map[string]*xidWatch // of accelerators by UUID
@@ -173,6 +173,7 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 	if r.start > 0 {
 		snap.Started = time.UnixMilli(int64(r.start * 1e3))
 	}
+	snap.Ranks = r.readRanks(c, s, at)
 	r.queued = r.queued || snap.Values[config.RequestsWaiting] > 0
 	snap.Missing = c.missing(snap, s, r.queued)
 	snap.LastProgress = r.lastProgress(c, s, snap.idle(), at)
@@ -267,112 +268,18 @@ func sumOf(requests map[string]float64) (sum float64) {
 
 // idle reports whether the page says that there is nothing to do.
 func (s *Snapshot) idle() bool {
+	requests, known := s.work()
+	return known && requests == 0
+}
+
+// work returns how many requests the engine has to work on, and whether the page shows all of them: those that run, and
+// those in its queue but for deferred ones. What waits for something outside of the engine, such as a transfer of KV cache
+// or a grammar, is no work of its own, and while all of it sleeps it has none.
+func (s *Snapshot) work() (requests float64, known bool) {
 	running, ok := s.Values[config.RequestsRunning]
 	waiting, ok2 := s.Values[config.RequestsWaiting]
-	return ok && ok2 && running == 0 && waiting == 0
-}
-
-// maxRanks is how many ranks of a server are judged one by one.
-const maxRanks = 1024
-
-// mark is the value of a source of progress on a page.
-type mark struct {
-	value   float64
-	present bool
-}
-
-// rank is what is kept of a part of a server that works on its own, such as a rank of data parallelism:
-// its series have the same labels.
-type rank struct {
-	marks  []mark // of each source of progress on the latest page that had it
-	worked time.Time
-}
-
-// lastProgress returns when the engine was last seen to work or to be idle; the zero time where the page
-// has no series that moves while the engine works. Of ranks that have requests the one counts that has
-// not worked for longest.
-func (r *Reader) lastProgress(c *mapping, s *scratch, idle bool, at time.Time) time.Time {
-	first := r.worked.IsZero()
-	moved, present := moveMarks(r.marks, func(i int) mark {
-		v, ok := c.progress[i].of(s.results)
-		return mark{v, ok}
-	})
-	if !present {
-		return time.Time{}
+	if s.Values[config.EnginesSleeping] > 0 && s.Values[config.EnginesAwake] == 0 {
+		return 0, true
 	}
-	if first || moved || idle {
-		r.worked = at
-	}
-	if oldest, ok := r.ranksProgress(c, s, at); ok {
-		return oldest
-	}
-	return r.worked
-}
-
-// moveMarks brings marks to a page. It reports whether one moved, and whether the page has any.
-func moveMarks(marks []mark, now func(i int) mark) (moved, present bool) {
-	for i := range marks {
-		m := now(i)
-		if present = present || m.present; m.present && marks[i] != m {
-			marks[i], moved = m, true
-		}
-	}
-	return moved, present
-}
-
-// ranksProgress returns the time of the rank that has requests and has not worked for longest; false
-// where the page does not show several ranks that show both their requests and their progress.
-func (r *Reader) ranksProgress(c *mapping, s *scratch, at time.Time) (oldest time.Time, ok bool) {
-	running := s.running(c)
-	if len(running) < 2 || len(running) > maxRanks {
-		r.ranks = nil
-		return time.Time{}, false
-	}
-	ranks := make(map[uint64]rank, len(running))
-	all := true
-	for _, run := range running {
-		k, known := r.ranks[run.set]
-		if !known {
-			k = rank{marks: make([]mark, len(c.progress))}
-		}
-		moved, present := moveMarks(k.marks, func(i int) mark { return s.mark(c.progress[i].source, run.set) })
-		busy := run.values[0] > 0
-		if !known || moved || !busy {
-			k.worked = at
-		}
-		if busy && (!ok || k.worked.Before(oldest)) {
-			oldest, ok = k.worked, true
-		}
-		ranks[run.set] = k
-		all = all && (present || !busy)
-	}
-	r.ranks = ranks
-	return oldest, ok && all
-}
-
-// running returns the series of running requests, one for each rank.
-func (s *scratch) running(c *mapping) []series {
-	for _, n := range c.values[config.RequestsRunning] {
-		if s.results[n.source].values != nil {
-			return s.of(n.source)
-		}
-	}
-	return nil
-}
-
-// of returns the series of a source.
-func (s *scratch) of(source int) []series {
-	compare := func(x series, source int32) int { return cmp.Compare(x.source, source) }
-	from, _ := slices.BinarySearchFunc(s.series, int32(source), compare)
-	to, _ := slices.BinarySearchFunc(s.series, int32(source)+1, compare)
-	return s.series[from:to]
-}
-
-// mark returns the value of the series of a source that has the given labels.
-func (s *scratch) mark(source int, set uint64) mark {
-	of := s.of(source)
-	if i, ok := slices.BinarySearchFunc(of, set, func(x series, set uint64) int { return cmp.Compare(x.set, set) }); ok {
-		return mark{of[i].values[0], true}
-	}
-	return mark{}
+	return running + max(0, waiting-s.Values[config.RequestsDeferred]), ok && ok2
 }

@@ -22,7 +22,7 @@ type sample struct {
 	model    modelMatch
 	offset   int32   // in the page
 	owner    int32   // the backend or device that it is of, as owner numbers it; 0 is the server
-	set      uint64  // hash of the labels, without copies and le
+	set      uint64  // hash of the labels, without those that all samples of the source have, copies and le
 	series   uint64  // hash of name and labels, of a bucket without le
 	le       float64 // of a bucket
 	value    float64 // finite, not negative
@@ -271,16 +271,14 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 			return sm, false
 		}
 	}
-	without := c.copies
 	if t.part == partBucket {
-		without = c.copiesAndLE
 		sm.le, err = strconv.ParseFloat(ls.Get("le"), 64)
 		if err != nil || math.IsNaN(sm.le) || math.IsInf(sm.le, -1) {
 			return sm, false
 		}
 		sm.series, s.hash = ls.HashWithoutLabels(s.hash, labels.BucketLabel)
 	}
-	sm.set, s.hash = ls.HashWithoutLabels(s.hash, without...)
+	sm.set, s.hash = ls.HashWithoutLabels(s.hash, src.without...)
 	switch name := c.backendOf(ls); {
 	case src.device != nil:
 		var ok bool
@@ -374,6 +372,7 @@ type scratch struct {
 	models   models    // of the samples
 	role     string    // of the server, as in a snapshot
 	results  []series  // by source
+	rank     []series  // of a rank by source
 	cells    []cell
 
 	owners  map[string]int32 // numbers of the backends or parts of devices
@@ -453,6 +452,7 @@ func (s *scratch) release() bool {
 	clear(s.wrong)
 	clear(s.series)
 	clear(s.results)
+	clear(s.rank)
 	clear(s.cells)
 	return cap(s.samples) <= maxKept
 }

@@ -45,6 +45,8 @@ type Snapshot struct {
 	// LastProgress is the last time that the engine was seen to work, or to have nothing to do; of ranks that
 	// have requests that of the one where it is longest ago. The zero time where the engine does not show it.
 	LastProgress time.Time
+	// Ranks is what the ranks of data parallelism show; nil where the page has not several.
+	Ranks *Ranks
 	// Missing are the quantities that every page of this engine shows, or every one after some work, and this
 	// one did not. Sorted.
 	Missing []config.Quantity

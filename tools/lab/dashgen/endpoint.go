@@ -421,7 +421,7 @@ func endpointFlaws() []Panel {
 		{
 			Title: "Quota left", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
 			What: "Requests and tokens that the account may still use, as the replies report it.", By: ByServer,
-			Worry: "it is close to 0: the next answers are 429.", Alerts: []string{"InferenceEndpointFailing"},
+			Worry: "it is close to 0: the next answers are 429.", Alerts: []string{"InferenceRateLimitRunningOut", "InferenceEndpointFailing"},
 			Queries: []Query{{Expr: "min by (resource) (" + ofEndpoint.of("inference_probe_rate_limit_remaining") + ")", Legend: "{{resource}}"}},
 			Min:     ptr(0.0), NoValue: "the replies do not report it",
 		},
