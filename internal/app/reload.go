@@ -102,7 +102,6 @@ func (d *daemon) apply() error {
 	}
 	d.active.Store(&activeConfig{Config: cfg, at: began})
 	d.env.logger.Info("configuration reloaded", "endpoints", d.fleet.Size(), "took", time.Since(began).Round(time.Millisecond))
-	go debug.FreeOSMemory() // for a moment what was replaced took room beside what replaced it
 	return nil
 }
 
@@ -126,6 +125,7 @@ func (d *daemon) activate(cfg *config.Config) error {
 			p.SetBandwidth(fleet.Bandwidths(cfg))
 		}
 	}
+	go debug.FreeOSMemory() // for a moment the text, and what was replaced, took room beside what is active
 	return nil
 }
 

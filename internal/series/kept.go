@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
@@ -58,7 +59,7 @@ type keptProbe struct {
 	decoded   [4]int32 // first, last, tokens and those of the first
 	length    int32
 	merged    int32 // events, those that were dropped included
-	bytes     int32 // in memory, roughly, without events
+	bytes     int32 // in memory, roughly, without events and alike
 	status    int16
 	startLag  keptTime
 	sent      keptTime // after the start
@@ -90,13 +91,24 @@ type keptFlags struct{ reused, buffered, imprecise, noEndMarker, noFinish, moreE
 
 // keptAlike is what one probe of a series mostly has as the one before it has.
 type keptAlike struct {
+	served       unique.Handle[keptServed]
+	answer       *result.Answer // nil where it was not looked at
+	certNotAfter int64          // by nanoseconds
+}
+
+// keptServed is what probes of many series have.
+type keptServed struct {
 	api, engine, model, prefix, finish string
 	kind                               api.Kind
 	clock                              result.Clock
 	source                             result.TokenSource
-	concurrency                        int32
-	answer                             result.Answer
-	certNotAfter                       time.Time
+	concurrency                        int
+}
+
+// equals reports whether both say the same.
+func (a *keptAlike) equals(b *keptAlike) bool {
+	sameAnswer := a.answer == b.answer || a.answer != nil && b.answer != nil && *a.answer == *b.answer
+	return a.served == b.served && a.certNotAfter == b.certNotAfter && sameAnswer
 }
 
 // keptFailure is the bounded text of an error, and the advice by the error itself.
@@ -126,14 +138,15 @@ func (k *keptRare) isEmpty() bool {
 
 // Sizes in memory.
 const (
-	keptBytes      = 184 // of a Kept with its keptProbe, without what both point to
-	keptRareBytes  = 160
-	keptAlikeBytes = 304
+	keptBytes       = 184 // of a Kept with its keptProbe, without what both point to
+	keptRareBytes   = 160
+	keptAlikeBytes  = 24
+	keptAnswerBytes = 112
 )
 
-// keep returns what is kept of a result, and of that what it may share with the probe
-// before. Its events are dropped when they take more than half of the allowance.
-func keep(o *Observation, allowance int) (Kept, keptAlike) {
+// keep returns what is kept of a result, without alike. Its events are dropped when they take more than half of the
+// allowance.
+func keep(o *Observation, allowance int) Kept {
 	r := o.Result
 	t, d := &r.Tokens, &r.Decoded
 	k := Kept{keptProbe: &keptProbe{
@@ -172,23 +185,28 @@ func keep(o *Observation, allowance int) (Kept, keptAlike) {
 		k.events = string(events)
 	}
 	k.bytes = int32(bytes)
-	return k, keptAlike{
-		api: r.API, engine: r.Engine, model: r.Model, prefix: r.Prefix, finish: r.Finish, kind: r.Kind,
-		clock: r.Clock, source: t.Source, concurrency: int32(r.Concurrency), answer: r.Answer, certNotAfter: r.CertNotAfter,
-	}
+	return k
 }
 
-// setAlike sets what the probe shares with the one before, if there is one and it is equal.
-func (k *keptProbe) setAlike(alike *keptAlike, before Kept, ok bool) {
-	if ok && *before.alike == *alike {
-		k.alike = before.alike
-		return
+// alikeOf returns that of a result, or the one before, which may be nil, where that is equal.
+func alikeOf(r *result.Result, before *keptAlike) *keptAlike {
+	a := keptAlike{certNotAfter: nanoseconds(r.CertNotAfter), served: unique.Make(keptServed{
+		api: r.API, engine: r.Engine, model: r.Model, prefix: r.Prefix, finish: r.Finish,
+		kind: r.Kind, clock: r.Clock, source: r.Tokens.Source, concurrency: r.Concurrency,
+	})}
+	if r.Answer != (result.Answer{}) {
+		a.answer = &r.Answer
 	}
-	k.alike = new(*alike)
-	k.bytes += keptAlikeBytes
+	if before != nil && a.equals(before) {
+		return before
+	}
+	if a.answer != nil {
+		a.answer = new(r.Answer) // the result itself is not kept
+	}
+	return new(a)
 }
 
-// size returns the bytes in memory, roughly.
+// size returns the bytes in memory, roughly, without alike.
 func (k Kept) size() int32 { return k.bytes + int32(len(k.events)) }
 
 // nanoseconds returns t as a Unix time, 0 for the zero time.
@@ -318,7 +336,7 @@ func (k Kept) Message() string {
 
 // Result returns the result, without what no page shows.
 func (k Kept) Result() *result.Result {
-	a, f := k.alike, &k.flags
+	a, f := k.alike.served.Value(), &k.flags
 	r := &result.Result{
 		Start: k.Start(), StartLag: k.startLag.duration(), TraceID: k.trace, Outcome: k.Outcome(), Timing: k.Timing(),
 		Server: api.ServerTimes{Queue: k.server[0].duration(), Prefill: k.server[1].duration(), Decode: k.server[2].duration()},
@@ -327,15 +345,18 @@ func (k Kept) Result() *result.Result {
 		},
 		Decoded: result.TokenSpan{First: int(k.decoded[0]), Last: int(k.decoded[1]), Tokens: int(k.decoded[2]), FirstTokens: int(k.decoded[3])},
 		Err:     k.end().err,
-		Length:  int(k.length), Concurrency: int(a.concurrency), Status: int(k.status),
+		Length:  int(k.length), Concurrency: a.concurrency, Status: int(k.status),
 		Reused: f.reused, Buffered: f.buffered, Imprecise: f.imprecise, NoEndMarker: f.noEndMarker, NoFinish: f.noFinish, MoreEvents: f.moreEvents,
 		MaxTokensIgnored: f.capIgnored,
 		API:              a.api, Engine: a.engine, Model: a.model, Prefix: a.prefix, Finish: a.finish, Kind: a.kind, Clock: a.clock,
-		Answer: a.answer, CertNotAfter: a.certNotAfter,
-		RateLimit: api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown}, RetryAfter: result.Absent,
+		CertNotAfter: ofNanoseconds(k.alike.certNotAfter),
+		RateLimit:    api.RateLimit{Requests: api.Unknown, Tokens: api.Unknown}, RetryAfter: result.Absent,
 	}
 	if k.sent.duration() >= 0 {
 		r.Sent = r.Start.Add(k.sent.duration())
+	}
+	if k.alike.answer != nil {
+		r.Answer = *k.alike.answer
 	}
 	if x := k.rare; x != nil {
 		r.Turn, r.Call, r.Logprob, r.Vectors = x.turn, x.call, x.logprob, x.vectors
@@ -345,18 +366,35 @@ func (k Kept) Result() *result.Result {
 	return r
 }
 
-// keep adds a probe and drops old ones, or their events; l.mu is held.
-func (l *Log) keep(k Kept, allowance int) {
+// keep adds what is kept of a result and drops old probes, or their events; l.mu is held.
+func (l *Log) keep(k Kept, r *result.Result, allowance int) {
+	var before *keptAlike
+	if n := len(l.kept); n > 0 {
+		before = l.kept[n-1].alike
+	}
+	k.alike = alikeOf(r, before)
 	l.kept = append(l.kept, k)
-	l.keptBytes += k.size()
+	l.keptBytes += l.sizeOf(len(l.kept) - 1)
 	for len(l.kept) > maxKept || int(l.keptBytes) > allowance && len(l.kept) > minKept {
 		if len(l.kept) <= eventless && l.stripOldest() {
 			continue
 		}
 		i := l.expendable()
-		l.keptBytes -= l.kept[i].size()
+		l.keptBytes -= l.sizeOf(i)
 		l.kept = slices.Delete(l.kept, i, i+1)
 	}
+}
+
+// sizeOf returns the bytes in memory of a probe, without what the one before or after it has in common with it.
+func (l *Log) sizeOf(i int) int32 {
+	k := l.kept[i]
+	switch {
+	case i > 0 && l.kept[i-1].alike == k.alike || i+1 < len(l.kept) && l.kept[i+1].alike == k.alike:
+		return k.size()
+	case k.alike.answer == nil:
+		return k.size() + keptAlikeBytes
+	}
+	return k.size() + keptAlikeBytes + keptAnswerBytes
 }
 
 // stripOldest takes the events of the oldest probe that has some, but for the latest; false
@@ -394,11 +432,6 @@ func (l *Log) Kept() []Kept {
 func (l *Log) Last() (Kept, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.newest()
-}
-
-// newest is Last; l.mu is held.
-func (l *Log) newest() (Kept, bool) {
 	if len(l.kept) == 0 {
 		return Kept{}, false
 	}

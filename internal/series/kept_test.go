@@ -19,6 +19,13 @@ func answer(start time.Time, tokens int) *result.Result {
 	return r
 }
 
+// answerWith is a success with a text.
+func answerWith(text string) *result.Result {
+	r := answer(epoch(), 0)
+	r.Answer.Text = text
+	return r
+}
+
 // poolOf returns a log that shares a pool with others.
 func poolOf(logs int) *Log {
 	l, p := new(Log), new(Pool)
@@ -79,7 +86,7 @@ func TestKeptBytes(t *testing.T) {
 	} {
 		l := poolOf(c.logs)
 		l.adds(100, answer(epoch(), 64))
-		bytes, with := 0, 0
+		bytes, with := keptAlikeBytes, 0
 		for _, k := range l.Kept() {
 			bytes += int(k.size())
 			if len(k.Result().Events) == 64 {
@@ -111,7 +118,7 @@ func TestKeptLargeProbes(t *testing.T) {
 func TestKeptEvents(t *testing.T) {
 	for events, kept := range map[int]int{0: 0, 192: 192, 193: 0} {
 		o := Observe(answer(epoch(), events), nil, false, false)
-		if k, _ := keep(&o, 2*(keptBytes+len("llama")+192*3)); len(keptEvents(k.events)) != kept {
+		if k := keep(&o, 2*(keptBytes+len("llama")+192*3)); len(keptEvents(k.events)) != kept {
 			t.Errorf("%d events: kept %d, want %d", events, len(keptEvents(k.events)), kept)
 		}
 	}
@@ -146,12 +153,12 @@ func TestKeptEventsThatDoNotFit(t *testing.T) {
 		r := answer(epoch(), 3)
 		r.Events = append(r.Events, e)
 		o := Observe(r, nil, false, false)
-		if k, _ := keep(&o, 1<<20); k.events != "" {
+		if k := keep(&o, 1<<20); k.events != "" {
 			t.Errorf("%+v is kept", e)
 		}
 	}
 	o := Observe(answer(epoch(), 3), nil, false, false)
-	if k, _ := keep(&o, 1<<20); len(keptEvents(k.events)) != 3 {
+	if k := keep(&o, 1<<20); len(keptEvents(k.events)) != 3 {
 		t.Error("events that fit are not kept")
 	}
 }
@@ -160,5 +167,29 @@ func TestKeptEventsThatDoNotFit(t *testing.T) {
 func TestKeptSizes(t *testing.T) {
 	if n := reflect.TypeFor[Kept]().Size() + reflect.TypeFor[keptProbe]().Size(); n > keptBytes || n < keptBytes*9/10 {
 		t.Errorf("a kept probe has %d bytes, counted as %d", n, keptBytes)
+	}
+	if n := reflect.TypeFor[keptAlike]().Size(); n != keptAlikeBytes {
+		t.Errorf("what probes have in common has %d bytes, counted as %d", n, keptAlikeBytes)
+	}
+	if n := reflect.TypeFor[result.Answer]().Size(); n != keptAnswerBytes {
+		t.Errorf("an answer has %d bytes, counted as %d", n, keptAnswerBytes)
+	}
+}
+
+// What a probe has in common with those beside it is counted once, and as long as one of them is kept.
+func TestKeptAlikeIsCounted(t *testing.T) {
+	l := poolOf(1)
+	size := func(answer string) int32 {
+		r := answerWith(answer)
+		l.adds(1, r)
+		return l.keptBytes
+	}
+	first, second, third := size("a"), size("a"), size("b")
+	if alone := second - first; first-alone != keptAlikeBytes+keptAnswerBytes || third-second != first {
+		t.Errorf("%d bytes, then %d and %d", first, second, third)
+	}
+	l.adds(maxKept-1, answerWith("b")) // drops those with the other answer
+	if n := len(l.kept); n != maxKept || l.keptBytes != first+int32(n-1)*(second-first) {
+		t.Errorf("%d bytes of %d probes", l.keptBytes, n)
 	}
 }

@@ -209,12 +209,10 @@ func (l *Log) Add(o *Observation) {
 		r.what |= inWindow
 	}
 	allowance := l.pool.allowance()
-	k, alike := keep(o, allowance)
+	k := keep(o, allowance)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, ok := l.newest()
-	k.setAlike(&alike, before, ok)
-	l.keep(k, allowance)
+	l.keep(k, o.Result, allowance)
 	l.add(r)
 	if o.IsSample() {
 		l.uptime.add(o)
