@@ -174,8 +174,12 @@ func (c *Config) finish(d *decoder) {
 		m.checkSoftware(d, path("gateway_mappings").key(name), GatewaySoftware)
 	}
 	c.skipWithoutSecrets(d.report)
+	var before map[string]string
 	for _, e := range c.Endpoints {
-		e.Labels = mergeLabels(c.Global.Labels, e.Labels)
+		if e.Labels = mergeLabels(c.Global.Labels, e.Labels); maps.Equal(e.Labels, before) {
+			e.Labels = before // in one place in memory for those in a row that have the same
+		}
+		before = e.Labels
 	}
 	for _, d := range c.Discovery {
 		d.Template.Labels = mergeLabels(c.Global.Labels, d.Template.Labels)
