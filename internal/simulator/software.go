@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"slices"
 	"strconv"
@@ -151,6 +152,13 @@ type family struct {
 
 	templates *template.Template
 	all       []*observations // in the order of the first observation
+	known     map[observed]*observations
+}
+
+// observed is what observations are of.
+type observed struct {
+	replica int
+	what    string
 }
 
 // observations are those of one series.
@@ -161,15 +169,34 @@ type observations struct {
 	sum    float64
 }
 
-// newLivePage reads the page of so many replicas. Labels are made of the options, values of data.
-func newLivePage(file string, o *Options, replicas int, data func() []pageData) *livePage {
-	p := &livePage{options: o, data: data}
-	read(file, p)
-	for _, f := range p.Families {
-		if f.Labels = cmp.Or(f.Labels, p.Labels); f.More != "" {
-			f.Labels += "," + f.More
+// livePages are the pages by file, which are not to be changed.
+var livePages = sync.OnceValue(func() map[string]*livePage {
+	all := map[string]*livePage{}
+	names, err := fs.Glob(files, "pages/*.yml")
+	if err != nil {
+		panic(err) // cannot happen: the pattern is one
+	}
+	for _, name := range names {
+		p := &livePage{}
+		read(name, p)
+		for _, f := range p.Families {
+			if f.Labels = cmp.Or(f.Labels, p.Labels); f.More != "" {
+				f.Labels += "," + f.More
+			}
+			f.templates = compile(map[string]string{"labels": f.Labels, "value": f.Value})
 		}
-		f.templates = compile(map[string]string{"labels": f.Labels, "value": f.Value})
+		all[name] = p
+	}
+	return all
+})
+
+// newLivePage returns the page of so many replicas. Labels are made of the options, values of data.
+func newLivePage(file string, o *Options, replicas int, data func() []pageData) *livePage {
+	p := &livePage{Bounds: livePages()[file].Bounds, options: o, data: data}
+	for _, f := range livePages()[file].Families {
+		f = new(*f)
+		f.known = map[observed]*observations{}
+		p.Families = append(p.Families, f)
 		if f.Of != "" && !strings.Contains(f.Labels, ".What") {
 			for i := range replicas { // from the start
 				p.observations(f, i, "")
@@ -187,15 +214,17 @@ func (f *family) text(name string, d *pageData) string {
 
 // observations returns those of a series, new ones where there are none.
 func (p *livePage) observations(f *family, replica int, what string) *observations {
-	labels := f.text("labels", &pageData{O: p.options, Replica: replica, What: what})
-	for _, o := range f.all {
-		if o.labels == labels {
-			return o
+	of := observed{replica, what}
+	if f.known[of] == nil {
+		labels := f.text("labels", &pageData{O: p.options, Replica: replica, What: what})
+		i := slices.IndexFunc(f.all, func(o *observations) bool { return o.labels == labels })
+		if i < 0 {
+			i = len(f.all)
+			f.all = append(f.all, &observations{labels: labels, counts: make([]uint64, len(p.Bounds[f.Bounds]))})
 		}
+		f.known[of] = f.all[i]
 	}
-	o := &observations{labels: labels, counts: make([]uint64, len(p.Bounds[f.Bounds]))}
-	f.all = append(f.all, o)
-	return o
+	return f.known[of]
 }
 
 func (p *livePage) observe(of string, replica int, what string, v float64) {
