@@ -83,7 +83,7 @@ gateway_mappings: {m: {ready: [{series: a}]}}
 // of the option: its mistake must have the line, the path and what the tag says.
 func TestBadByTag(t *testing.T) {
 	setEnv(t)
-	b := badMaker{t, newDecoder(newReport(""), ""), nil, map[string]bool{}}
+	b := badMaker{t, nil, map[string]bool{}}
 	for _, name := range []string{"full", "discovery", "gpus", ""} {
 		text, err := []byte(rareOptions), error(nil)
 		if name != "" {
@@ -107,7 +107,6 @@ func TestBadByTag(t *testing.T) {
 // badMaker makes the files of TestBadByTag of one that is right.
 type badMaker struct {
 	*testing.T
-	d    *decoder
 	root *yaml.Node
 	done map[string]bool // the options by the name of their struct
 }
@@ -118,7 +117,7 @@ func (b *badMaker) walk(n *yaml.Node, p path, t reflect.Type) {
 		t = t.Elem()
 	}
 	if isOwn(t) && n.Kind == yaml.MappingNode {
-		s := b.d.structureOf(t)
+		s := structureOf(t)
 		for _, o := range s.options {
 			if id := t.Name() + "." + o.key; !b.done[id] {
 				b.done[id] = true

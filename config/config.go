@@ -98,7 +98,7 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 		return nil, fmt.Errorf("find the directory of %s: %w", r.file, err)
 	}
 	d := newDecoder(r, dir)
-	c := d.newConfig()
+	c := newConfig()
 	// Where parts of the file could not be read, missing values are no mistakes of their own.
 	if root := parseYAML(data, "endpoints", r); root != nil {
 		if d.value(root, "", reflect.ValueOf(c).Elem()); !r.failed[""] {
@@ -117,9 +117,9 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 func FromURLs(urls []string) (*Config, error) {
 	r := newReport("--endpoint")
 	d := newDecoder(r, "")
-	c := d.newConfig()
+	c := newConfig()
 	for i, s := range urls {
-		e := d.newItem(reflect.TypeFor[*Endpoint]()).Interface().(*Endpoint)
+		e := newItem(reflect.TypeFor[*Endpoint]()).Interface().(*Endpoint)
 		u, err := parseURL(s)
 		if err != nil {
 			r.errorf(path("endpoints").index(i).key("url"), "%v", err)
@@ -138,13 +138,13 @@ func FromURLs(urls []string) (*Config, error) {
 // an exporter that has only the hardware to look at.
 func None() *Config {
 	d := newDecoder(newReport(""), "")
-	c := d.newConfig()
+	c := newConfig()
 	c.finish(d) // to have no endpoints is a mistake of a file alone
 	return c
 }
 
-func (d *decoder) newConfig() *Config {
-	return d.newItem(reflect.TypeFor[*Config]()).Interface().(*Config)
+func newConfig() *Config {
+	return newItem(reflect.TypeFor[*Config]()).Interface().(*Config)
 }
 
 // checkFurther reports what the checks find in values without a mistake so far.
@@ -191,11 +191,10 @@ func (c *Config) complete(r *report, _ path) {
 	if c.Modules == nil {
 		c.Modules = map[string]*Module{}
 	}
-	d := newDecoder(r, "")
 	for _, preset := range presets() {
 		if c.Modules[preset.Name] == nil {
-			m := d.newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
-			m.usePreset(d, preset.Name)
+			m := newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
+			m.usePreset(preset.Name)
 			c.Modules[preset.Name] = m
 		}
 	}

@@ -22,15 +22,14 @@ const (
 // package, it reports every mistake with its path, in our own words.
 type decoder struct {
 	*report
-	dir        string // for file names that are relative
-	secret     bool   // messages must not repeat values
-	values     int    // visited so far
-	depth      int
-	structures map[reflect.Type]*structure
+	dir    string // for file names that are relative
+	secret bool   // messages must not repeat values
+	values int    // visited so far
+	depth  int
 }
 
 func newDecoder(r *report, dir string) *decoder {
-	return &decoder{report: r, dir: dir, structures: map[reflect.Type]*structure{}}
+	return &decoder{report: r, dir: dir}
 }
 
 // enter counts the parts of n against the limits; each true needs its leave.
@@ -97,7 +96,7 @@ func (d *decoder) kind(n *yaml.Node, p path, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
-			v.Set(d.newItem(v.Type()))
+			v.Set(newItem(v.Type()))
 		}
 		d.value(n, p, v.Elem())
 	case reflect.Struct:
@@ -127,7 +126,7 @@ func (d *decoder) structure(n *yaml.Node, p path, v reflect.Value) {
 	if !d.is(yaml.MappingNode, n, p) {
 		return
 	}
-	keys := d.structureOf(v.Type()).keys
+	keys := structureOf(v.Type()).keys
 	for _, e := range d.pairs(n, p) {
 		at := p.key(e.key)
 		index, ok := keys[e.key]
@@ -173,9 +172,9 @@ func (d *decoder) mapping(n *yaml.Node, p path, v reflect.Value) {
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for i, e := range d.pairs(n, p) {
-		item := d.newItem(v.Type().Elem())
+		item := newItem(v.Type().Elem())
 		if m, ok := item.Interface().(*Module); ok {
-			m.usePreset(d, e.key)
+			m.usePreset(e.key)
 		}
 		d.hideName(p, i, e, item.Kind())
 		switch none := isNull(target(e.value)); {
@@ -196,7 +195,7 @@ func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
 	}
 	out := reflect.MakeSlice(v.Type(), 0, len(n.Content))
 	for i, c := range n.Content {
-		item := d.newItem(v.Type().Elem())
+		item := newItem(v.Type().Elem())
 		d.lines[p.index(i)] = c.Line
 		d.value(c, p.index(i), item)
 		out = reflect.Append(out, item)
@@ -205,7 +204,7 @@ func (d *decoder) list(n *yaml.Node, p path, v reflect.Value) {
 }
 
 // newItem is an item of a list or mapping with its defaults, never a nil pointer.
-func (d *decoder) newItem(t reflect.Type) reflect.Value {
+func newItem(t reflect.Type) reflect.Value {
 	item := reflect.New(t).Elem()
 	own := item
 	if t.Kind() == reflect.Pointer {
@@ -213,7 +212,7 @@ func (d *decoder) newItem(t reflect.Type) reflect.Value {
 		own = item.Elem()
 	}
 	if isOwn(own.Type()) {
-		own.Set(d.structureOf(own.Type()).defaults)
+		own.Set(structureOf(own.Type()).defaults)
 	}
 	return item
 }

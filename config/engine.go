@@ -271,7 +271,7 @@ const (
 
 // checkSoftware checks keys and quantities of a mapping; one that changes a built-in one may be incomplete.
 func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
-	for _, o := range d.structureOf(reflect.TypeFor[Mapping]()).options {
+	for _, o := range structureOf(reflect.TypeFor[Mapping]()).options {
 		if o.of != "" && o.of != of && d.written(p.key(o.key)) {
 			d.errorf(p.key(o.key), "only valid in a mapping of a %s", o.of)
 		}

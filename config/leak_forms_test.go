@@ -186,6 +186,7 @@ func checkWrongForm(t *testing.T, text, secret string) {
 // TestOuterFormsDoNotLeak writes a secret at places that have none.
 func TestOuterFormsDoNotLeak(t *testing.T) {
 	const secret = "sk-C4nary9xQ7"
+	i := 0
 	for _, key := range []string{"authorization", "credentials", "password", "client_secret", "secret_access_key", "api_key", "headers", "Api-Key", "http"} {
 		for _, form := range []string{
 			key + ":" + secret, key + "=" + secret, key + ": " + secret, key + ": {" + secret + "}", key + ": {" + key + ":" + secret + "}",
@@ -206,7 +207,9 @@ func TestOuterFormsDoNotLeak(t *testing.T) {
 				"endpoints:\n  - url: http://h\n    %s\n",
 				"endpoints:\n  - url: http://h\n%s\n",
 			} {
-				checkWrongForm(t, fmt.Sprintf(place, form), secret)
+				if i++; !testing.Short() || i%3 == 0 { // each form at a third of the places
+					checkWrongForm(t, fmt.Sprintf(place, form), secret)
+				}
 			}
 		}
 	}

@@ -266,11 +266,10 @@ var presets = embedded[[]Preset]("presets.yml")
 func Presets() []Preset { return slices.Clone(presets()) }
 
 // usePreset makes a module with defaults the built-in one of that name, if there is one.
-func (m *Module) usePreset(d *decoder, name string) {
+func (m *Module) usePreset(name string) {
 	for _, preset := range presets() {
 		if preset.Name == name {
-			own := &decoder{report: newReport(name), structures: d.structures}
-			own.value(&preset.Module, "", reflect.ValueOf(m).Elem())
+			newDecoder(newReport(name), "").value(&preset.Module, "", reflect.ValueOf(m).Elem())
 			m.PresetSLO, m.SLO = m.SLO, nil
 		}
 	}

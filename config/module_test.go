@@ -317,8 +317,8 @@ func inputOf(m *Module) string {
 
 // presetOf returns the built-in module of that name with nothing from `global`.
 func presetOf(name string) *Module {
-	m := newDecoder(newReport(""), "").newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
-	m.usePreset(newDecoder(newReport(""), ""), name)
+	m := newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
+	m.usePreset(name)
 	m.Ask().complete(m, newReport(""), "")
 	return m
 }

@@ -90,13 +90,20 @@ type checker interface{ check(r *report, p path) }
 // completer is a struct with defaults that depend on other options, which complete sets before any check.
 type completer interface{ complete(r *report, p path) }
 
-// structureOf returns what the tags of a struct say.
-func (d *decoder) structureOf(t reflect.Type) *structure {
-	if s := d.structures[t]; s != nil {
-		return s
+// structures are what the tags of structs say by reflect.Type, each a *structure: constants that are found out once.
+var structures sync.Map
+
+// structureOf returns what the tags of a struct say, which is not to be changed.
+func structureOf(t reflect.Type) *structure {
+	s, ok := structures.Load(t)
+	if !ok {
+		s, _ = structures.LoadOrStore(t, newStructure(t))
 	}
+	return s.(*structure)
+}
+
+func newStructure(t reflect.Type) *structure {
 	s := &structure{keys: keysOf(t), defaults: reflect.New(t).Elem()}
-	d.structures[t] = s
 	if !isOwn(t) {
 		return s
 	}
@@ -107,7 +114,7 @@ func (d *decoder) structureOf(t reflect.Type) *structure {
 		if !f.IsExported() || key == "-" || key == "" && !inline {
 			continue
 		}
-		d.setDefault(f, s.defaults.Field(i))
+		setDefault(f, s.defaults.Field(i))
 		o := newOption(t, f, key)
 		o.inline = inline
 		s.options = append(s.options, o)
@@ -121,9 +128,9 @@ func isOwn(t reflect.Type) bool {
 }
 
 // setDefault sets the default of a field: that of its tag, or those of its own fields.
-func (d *decoder) setDefault(f reflect.StructField, v reflect.Value) {
+func setDefault(f reflect.StructField, v reflect.Value) {
 	if isOwn(f.Type) {
-		v.Set(d.structureOf(f.Type).defaults)
+		v.Set(structureOf(f.Type).defaults)
 	}
 	text, ok := f.Tag.Lookup("default")
 	if !ok {
@@ -256,7 +263,7 @@ func (d *decoder) finish(p path, v reflect.Value) {
 		if c, ok := v.Addr().Interface().(completer); ok {
 			c.complete(d.report, p)
 		}
-		for _, o := range d.structureOf(v.Type()).options {
+		for _, o := range structureOf(v.Type()).options {
 			f := v.FieldByIndex(o.index)
 			if o.inline {
 				d.finish(p, f)
@@ -304,7 +311,7 @@ func (d *decoder) checkOption(o *option, p path, v, f reflect.Value) {
 	for _, t := range o.excludes {
 		switch at := p.key(o.key); {
 		case !t.holds(v):
-		case f.Comparable() && f.Equal(d.structureOf(v.Type()).defaults.FieldByIndex(o.index)) && !d.written(at):
+		case f.Comparable() && f.Equal(structureOf(v.Type()).defaults.FieldByIndex(o.index)) && !d.written(at):
 			f.SetZero() // a default that does not apply
 		default:
 			d.errorf(at, "%s and %s are mutually exclusive", o.key, t)

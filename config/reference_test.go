@@ -111,24 +111,23 @@ func newReference(t *testing.T) *reference {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDecoder(newReport(""), "")
 	r := &reference{pkg: pkg, structures: map[string]*structure{}}
-	r.add(d, reflect.TypeFor[Config]())
+	r.add(reflect.TypeFor[Config]())
 	return r
 }
 
 // add adds the structs of this package in a type.
-func (r *reference) add(d *decoder, t reflect.Type) {
+func (r *reference) add(t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
-		r.add(d, t.Elem())
+		r.add(t.Elem())
 	case reflect.Struct:
 		if !isOwn(t) || r.structures[t.Name()] != nil {
 			return
 		}
-		r.structures[t.Name()] = d.structureOf(t)
+		r.structures[t.Name()] = structureOf(t)
 		for i := range t.NumField() {
-			r.add(d, t.Field(i).Type)
+			r.add(t.Field(i).Type)
 		}
 	}
 }

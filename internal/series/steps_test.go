@@ -140,7 +140,7 @@ func TestStepsAreDated(t *testing.T) {
 		{0.18, 1 / 1.2, 0.99, 0.95, 0.85},
 	}
 	if testing.Short() {
-		cases, worlds = cases[:1], 2
+		cases, worlds = cases[:1], 1
 	}
 	for _, tc := range cases {
 		d := date(t, harsh(tc.sigma), tc.factor, worlds, 75)
@@ -162,7 +162,7 @@ func TestNoFalseSteps(t *testing.T) {
 	c.interval = time.Minute
 	days := 90.0
 	if testing.Short() {
-		days = 10
+		days = 4
 	}
 	if found := newSeries(c, 1).days(days, 1); len(found) > 1 {
 		t.Errorf("%d steps in %v days without one: %+v", len(found), days, found)

@@ -111,7 +111,11 @@ func watchAnswers(g *Estimate, results func(i int) *result.Result, n int) *Findi
 // there is one with a probability of 98 % and are two with one of 91 % (binomial). Some of
 // what is put into code or quotation marks is not found.
 func TestIntegrityFindsCorruption(t *testing.T) {
-	const seeds, share, within, day, fewestCounted, fewestAlarms = 100, 0.02, 200, 24 * 60, 95, 85
+	const share, within, day = 0.02, 200, 24 * 60
+	seeds, fewestCounted, fewestAlarms := 100, 95, 85
+	if testing.Short() {
+		seeds, fewestCounted, fewestAlarms = 24, 22, 19
+	}
 	for finding, corrupt := range corruptions() {
 		counted, alarms := 0, 0
 		for seed := range uint64(seeds) {
@@ -184,7 +188,10 @@ func TestIntegrityOfOrdinaryAnswers(t *testing.T) {
 // A share that answers always have is learnt. Where it is so small that none was among the
 // first ones, it may be taken for raised once, and not again and again.
 func TestIntegrityOfUsualFindings(t *testing.T) {
-	const months, most = 20, 12
+	months, most := 20, 12
+	if testing.Short() {
+		months, most = 5, 5 // once in each
+	}
 	for _, share := range []float64{0.0001, 0.001, 0.005, 0.01, 0.03, 0.1, 0.3, 0.6, 0.9, 1} {
 		alarms := 0
 		for seed := range uint64(months) {

@@ -223,10 +223,13 @@ func TestFirstTokensFindChange(t *testing.T) {
 // same as any.
 func TestFirstTokensLearnAgain(t *testing.T) {
 	t.Parallel()
-	s, f := newFirstTokenServer(7, true), watch()
+	s, f, changes := newFirstTokenServer(7, true), watch(), 3
+	if testing.Short() {
+		changes = 1
+	}
 	s.noise = 0.01
 	s.run(f, s.days(5))
-	for i := range 3 {
+	for i := range changes {
 		s.quantize(0.2)
 		if changes := s.run(f, s.days(8)); changes != 1 {
 			t.Errorf("change %d: %d events, want 1", i+1, changes)
