@@ -15,14 +15,14 @@ const (
 	hourLength, slotLength = time.Hour, 5 * time.Minute
 	// minP50 and minP99 are the fewest requests with a median and a 99th percentile, as of probes.
 	minP50, minP99 = 10, 100
-	// grown is how many times as much as in the hour before is worth a word.
-	grown = 2
+	// muchMore is how many times as much as in the hour before is worth a word.
+	muchMore = 2
 )
 
 // moment is what users' requests were like for a while.
 type moment struct {
-	bounds   []float64 // of the TTFT; nil where servers have different ones
-	counts   []uint64  // up to each bound, and of all
+	bounds   []float64 // of the TTFT
+	counts   []uint64  // up to each bound, and of all; nil where servers have different bounds
 	ended    float64   // requests of which it is known whether they failed
 	failures failures
 	lengths  float64 // requests of which the prompts have been counted
@@ -40,35 +40,24 @@ func momentOf(used series.Set, ends, ttft []increment) *moment {
 			}
 		}
 	}
-	same := true
+	mixed := false
 	for i := range ttft {
 		c := &ttft[i]
 		h := c.latency[series.TTFT]
 		if !used.Has(series.TTFT) || c.late || h == nil {
 			continue
 		}
+		one := moment{bounds: h.Bounds, counts: append(slices.Clone(h.Counts), h.Count)}
 		if c.prompts > 0 {
-			m.lengths, m.prompts = m.lengths+float64(h.Count), m.prompts+c.prompts
+			one.lengths, one.prompts = float64(h.Count), c.prompts
 		}
-		if same = same && (m.bounds == nil || slices.Equal(m.bounds, h.Bounds)); same {
-			m.bounds, m.counts = h.Bounds, addCounts(m.counts, append(slices.Clone(h.Counts), h.Count))
-		}
+		mixed = mixed || m.counts != nil && !slices.Equal(m.bounds, h.Bounds)
+		m.add(&one)
 	}
-	if !same {
-		m.bounds, m.counts = nil, nil
+	if mixed {
+		m.counts = nil
 	}
 	return m
-}
-
-// addCounts returns the sums of counts; nil is none.
-func addCounts(sum, more []uint64) []uint64 {
-	if sum == nil {
-		return slices.Clone(more)
-	}
-	for i, n := range more {
-		sum[i] += n
-	}
-	return sum
 }
 
 // add adds another moment. A histogram with other bounds takes the place of the one before.
@@ -80,10 +69,12 @@ func (m *moment) add(more *moment) {
 	if more.counts == nil {
 		return
 	}
-	if !slices.Equal(m.bounds, more.bounds) {
-		m.bounds, m.counts = more.bounds, nil
+	if m.counts == nil || !slices.Equal(m.bounds, more.bounds) {
+		m.bounds, m.counts = more.bounds, make([]uint64, len(more.counts))
 	}
-	m.counts = addCounts(m.counts, more.counts)
+	for i, n := range more.counts {
+		m.counts[i] += n
+	}
 }
 
 // hour is the last hour.
@@ -150,7 +141,7 @@ func (m *moment) different(before *moment) string {
 	for kind, words := range [numFailures]string{
 		ended: "ended with an error", status: "had a status of 5xx", rejected: "were rejected at admission", perhaps: "failed, perhaps for mistakes of clients",
 	} {
-		if n := m.failures[kind]; n > 0 && (before.ended == 0 || n*before.ended > grown*before.failures[kind]*m.ended) {
+		if n := m.failures[kind]; n > 0 && (before.ended == 0 || n*before.ended > muchMore*before.failures[kind]*m.ended) {
 			grew = append(grew, fmt.Sprintf("%.0f %s", n, words))
 		}
 	}
@@ -158,7 +149,7 @@ func (m *moment) different(before *moment) string {
 	if len(grew) > 0 {
 		all = append(all, fmt.Sprintf("of %.0f requests %s", m.ended, strings.Join(grew, ", ")))
 	}
-	if mean, usual := m.prompts/m.lengths, before.prompts/before.lengths; m.lengths >= minP50 && before.lengths >= minP99 && mean > grown*usual {
+	if mean, usual := m.prompts/m.lengths, before.prompts/before.lengths; m.lengths >= minP50 && before.lengths >= minP99 && mean > muchMore*usual {
 		all = append(all, fmt.Sprintf("prompts of %.0f tokens in the mean, %.0f in the hour before", mean, usual))
 	}
 	return strings.Join(all, "; ")

@@ -334,6 +334,16 @@ func TestWindow(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", d)
 		}
 	}
+	other := func(n uint64) page.Status {
+		st := histogram(at, n, n, n, n)
+		st.Server, st.Snapshot.Histograms[config.TTFT].Bounds = "b", []float64{0.2, 0.4, 3}
+		return st
+	}
+	tracker.Read([]page.Status{histogram(at, 40, 90, 99, 110), other(0)}, nil)
+	tracker.Read([]page.Status{histogram(at, 50, 100, 109, 120), other(50)}, nil)
+	if v := tracker.View(at); v.TTFT.Samples != 110 || v.Counts["ttft"].Eligible != 170 {
+		t.Errorf("with two kinds of bounds: %+v", v)
+	}
 	if w := tracker.View(at.Add(61 * time.Minute)).TTFT; w.Samples != 0 {
 		t.Errorf("%+v an hour later", w)
 	}
