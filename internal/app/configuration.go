@@ -19,6 +19,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -85,7 +86,7 @@ func printCosts(w io.Writer, cfg *config.Config) {
 	rows := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(rows, "PROBES OF\tTOKENS A DAY\tCOST A DAY\tIN 30 DAYS")
 	row := func(c fleet.Costs) {
-		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", c.Whose, grouped(c.Tokens), money(c.Money, 1), money(c.Money, 30))
+		fmt.Fprintf(rows, "%s\t%s\t%s\t%s\n", c.Whose, stats.Grouped(c.Tokens), money(c.Money, 1), money(c.Money, 30))
 	}
 	for _, c := range each[:min(len(each), maxCosts)] {
 		row(c)
@@ -110,14 +111,6 @@ func money(amounts map[string]float64, times float64) string {
 		}
 	}
 	return cmp.Or(strings.Join(all, " + "), "-")
-}
-
-func grouped(n float64) string {
-	digits := fmt.Sprintf("%.0f", n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }
 
 // modulesCommand lists the modules: the built-in ones, and those of a file.

@@ -238,6 +238,13 @@ func (e *Endpoint) leave(now time.Time) {
 	if e.restored {
 		return
 	}
+	for i, c := range e.users {
+		if c != nil && !has(func(s *Series) bool {
+			return s.objectives != nil && s.objectives.Share > 0 && s.objectives.Has(series.Objective(i))
+		}) {
+			e.forgetUsers(now)
+		}
+	}
 	if !has(func(s *Series) bool { return s.failedNow }) {
 		e.failures = suspicion{}
 		if e.failing != nil {
@@ -425,7 +432,7 @@ func (e *Endpoint) refresh(now time.Time) {
 		}
 		e.setDown(down)
 	}
-	e.leaveUsers(now)
+	e.endSilence(now)
 	e.page()
 	if s := e.makeStatus(v, now); e.status == nil || !s.equal(e.status) {
 		e.status = s

@@ -2,8 +2,8 @@ package health
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,8 +55,8 @@ const (
 // severe and more than chance explains while the objective is met, which happens by chance no more often than the objective allows.
 // Many bad readings within an hour that had severely many bad requests are an incident.
 type crowd struct {
-	Spans []span `json:"spans,omitempty"` // of the last hour, the oldest first
-	Peaks []peak `json:"peaks,omitempty"` // of the last days, the oldest first
+	Spans []tally           `json:"spans,omitempty"` // of the last hour, the oldest first
+	Peaks map[int64]float64 `json:"peaks,omitempty"` // the largest share of an hour that was bad, by the day since 1970
 	// Spell is that of bad readings each of which came within a gap of the one before; nil is none. Raised reports whether it is an incident.
 	Spell  *Incident `json:"spell,omitempty"`
 	Raised bool      `json:"raised,omitempty"`
@@ -64,40 +64,31 @@ type crowd struct {
 	Since  tally     `json:"since,omitzero"` // since the beginning of the incident that goes on
 }
 
-// span is a part of the last hour.
-type span struct {
-	Begin    time.Time     `json:"begin"`
-	Worth    time.Duration `json:"worth,omitempty"` // the time of its readings, each times its share of bad requests
-	Bad      time.Duration `json:"bad,omitempty"`   // the time of its bad readings
-	Readings int           `json:"readings"`
-	BadOnes  int           `json:"bad_ones,omitempty"`
-}
-
-// peak is the largest share of an hour that was bad on one day.
-type peak struct {
-	Day   int64   `json:"day"` // since 1970
-	Share float64 `json:"share"`
-}
-
-// tally counts requests of users.
+// tally counts the readings of a time, their requests, and those of which are bad, or perhaps bad.
 type tally struct {
-	From     time.Time `json:"from,omitzero"`
-	At       time.Time `json:"at,omitzero"`
-	Readings int       `json:"readings,omitempty"`
-	Requests int       `json:"requests,omitempty"`
-	Bad      int       `json:"bad,omitempty"`
-	Possible int       `json:"possible,omitempty"`
+	From     time.Time     `json:"from,omitzero"`
+	At       time.Time     `json:"at,omitzero"`
+	Readings int           `json:"readings,omitempty"`
+	BadOnes  int           `json:"bad_ones,omitempty"`
+	Requests int           `json:"requests,omitempty"`
+	Bad      int           `json:"bad,omitempty"`
+	Possible int           `json:"possible,omitempty"`
+	BadTime  time.Duration `json:"bad_time,omitempty"` // of the bad readings
+	Worth    time.Duration `json:"worth,omitempty"`    // of all, each times its share of bad requests
 }
 
-func (t *tally) add(r *users.Reading, of users.Count) {
+func (t *tally) add(more tally) {
 	if t.Readings == 0 {
-		t.From = r.Since
+		t.From = more.From
 	}
-	t.At = r.At
-	t.Readings++
-	t.Requests += int(of.Eligible)
-	t.Bad += int(of.Bad)
-	t.Possible += int(of.Possible)
+	t.At = more.At
+	t.Readings += more.Readings
+	t.BadOnes += more.BadOnes
+	t.Requests += more.Requests
+	t.Bad += more.Bad
+	t.Possible += more.Possible
+	t.BadTime += more.BadTime
+	t.Worth += more.Worth
 }
 
 // isBelow reports whether requests of which so many are bad would come in fewer than 1 % of all cases if that share were.
@@ -126,41 +117,50 @@ func (b bounds) severe(allowed float64) float64 {
 	return max(b.times*min(allowed, 0.01), 2*allowed)
 }
 
-// isBad reports whether a reading is bad.
-func (b bounds) isBad(of users.Count, allowed float64) bool {
-	return float64(of.Bad)*exactly >= b.severe(allowed)*float64(of.Eligible) && stats.AtLeast(int(of.Eligible), int(of.Bad), allowed) <= allowed*exactly
+// take makes a tally of a reading with requests that stands for the time since the one before.
+func (b bounds) take(of users.Count, allowed float64, from, at time.Time) tally {
+	took := min(max(0, at.Sub(from)), spanLength)
+	t := tally{From: from, At: at, Readings: 1, Requests: int(of.Eligible), Bad: int(of.Bad), Possible: int(of.Possible)}
+	share := float64(t.Bad) / float64(t.Requests)
+	t.Worth = time.Duration(float64(took) * share)
+	if share*exactly >= b.severe(allowed) && stats.AtLeast(t.Requests, t.Bad, allowed) <= allowed*exactly {
+		t.BadOnes, t.BadTime = 1, took
+	}
+	return t
 }
 
 // observe takes a reading with requests, and returns whether they are bad.
 func (c *crowd) observe(r *users.Reading, i series.Objective, promise *series.Objectives) bool {
-	of, allowed := r.Counts[i], 1-promise.Share
-	begin := r.Since
-	if last := c.latest(); begin.Sub(last) < fewTime {
-		begin = last
+	from := r.Since
+	if last := c.latest(); from.Sub(last) < fewTime {
+		from = last
 	}
-	took := min(max(0, r.At.Sub(begin)), spanLength)
-	bad := boundsOf(i).isBad(of, allowed)
-	c.Spans = slices.DeleteFunc(c.Spans, func(s span) bool { return r.At.Sub(s.Begin) > window })
-	if n := len(c.Spans); n == 0 || r.At.Sub(c.Spans[n-1].Begin) > spanLength {
-		c.Spans = append(c.Spans, span{Begin: r.Since})
+	now := boundsOf(i).take(r.Counts[i], 1-promise.Share, from, r.At)
+	c.Spans = slices.DeleteFunc(c.Spans, func(s tally) bool { return r.At.Sub(s.From) > window })
+	if n := len(c.Spans); n == 0 || r.At.Sub(c.Spans[n-1].From) > spanLength {
+		c.Spans = append(c.Spans, tally{})
 	}
-	s := &c.Spans[len(c.Spans)-1]
-	s.Readings++
-	s.Worth += time.Duration(float64(took) * float64(of.Bad) / float64(of.Eligible))
-	if bad {
-		s.BadOnes++
-		s.Bad += took
+	for _, t := range []*tally{&c.Spans[len(c.Spans)-1], &c.Well, &c.Since} {
+		t.add(now)
 	}
-	c.Well.add(r, of)
-	c.Since.add(r, of)
-	if bad {
-		what := "failed"
+	if now.BadOnes == 0 {
+		return false
+	}
+	if c.Spell == nil || !c.Raised && from.Sub(c.Spell.Latest) > max(clusterGap, minClusterIntervals*now.BadTime) {
+		c.Spell = &Incident{State: Degraded, Begin: r.Since, Missed: 1 << i, Users: "failed"}
 		if i != series.Availability {
-			what = fmt.Sprintf("over %s %s", strings.ToUpper(series.ObjectiveNames()[i]), promise.Limit(i))
+			c.Spell.State, c.Spell.Users = Slow, fmt.Sprintf("over %s %s", strings.ToUpper(series.ObjectiveNames()[i]), promise.Limit(i))
 		}
-		c.spell(r, i, what, max(clusterGap, minClusterIntervals*took))
+		c.Well = now
 	}
-	return bad
+	c.Spell.Probes += c.Well.Requests
+	c.Spell.Bad += c.Well.Bad
+	c.Spell.Latest = r.At
+	if r.Why != "" {
+		c.Spell.Text = safetext.Line(r.Why, maxFirst)
+	}
+	c.Well = tally{}
+	return true
 }
 
 // latest returns when the latest reading with requests was.
@@ -171,61 +171,34 @@ func (c *crowd) latest() time.Time {
 	return c.Well.At
 }
 
-// spell takes a bad reading.
-func (c *crowd) spell(r *users.Reading, i series.Objective, what string, gap time.Duration) {
-	if c.Spell == nil || !c.Raised && r.Since.Sub(c.Spell.Latest) > gap {
-		state := Slow
-		if i == series.Availability {
-			state = Degraded
-		}
-		c.Spell = &Incident{State: state, Begin: r.Since, Missed: 1 << i, Users: what}
-		c.Well.Requests, c.Well.Bad = int(r.Counts[i].Eligible), int(r.Counts[i].Bad)
-	}
-	c.Spell.Probes += c.Well.Requests
-	c.Spell.Bad += c.Well.Bad
-	c.Spell.Latest = r.At
-	if r.Why != "" { // it is told from the hour before, which the incident fills in time
-		c.Spell.Text = safetext.Line(r.Why, maxFirst)
-	}
-	c.Well = tally{}
-}
-
 // isIncident reports whether the bad readings of the last hour are one.
 func (c *crowd) isIncident(i series.Objective, allowed float64, now time.Time) bool {
-	var all span
+	var hour tally
 	for _, s := range c.Spans {
-		all.Worth += s.Worth
-		all.Bad += s.Bad
-		all.Readings += s.Readings
-		all.BadOnes += s.BadOnes
+		hour.add(s)
 	}
-	share := float64(all.Worth) / float64(window)
-	of := boundsOf(i)
+	share, of := float64(hour.Worth)/float64(window), boundsOf(i)
 	need := of.severe(allowed)
 	if i != series.Availability { // failures that come together are an outage, whatever came before
-		need = max(need, min(mostBad, peakFactor*c.usual(now, share)))
+		need = max(need, min(mostBad, peakFactor*c.usual(now.Unix()/int64(day/time.Second), share)))
 	}
-	return share*exactly >= need && all.Bad >= of.least && all.BadOnes >= fewestBad && stats.AtLeast(all.Readings, all.BadOnes, allowed) <= badChance
+	return share*exactly >= need && hour.BadTime >= of.least && hour.BadOnes >= fewestBad && stats.AtLeast(hour.Readings, hour.BadOnes, allowed) <= badChance
 }
 
-// usual returns the share of an hour that is bad at the worst time of usual days, and remembers that of the last hour.
-func (c *crowd) usual(now time.Time, share float64) float64 {
-	today := now.Unix() / int64(day/time.Second)
-	c.Peaks = slices.DeleteFunc(c.Peaks, func(p peak) bool { return p.Day < today-peakDays })
-	if n := len(c.Peaks); n == 0 || c.Peaks[n-1].Day != today {
-		c.Peaks = append(c.Peaks, peak{Day: today})
+// usual returns the share of an hour that is bad at the worst time of the days before one, and remembers that of the last hour.
+func (c *crowd) usual(today int64, share float64) float64 {
+	if c.Peaks == nil {
+		c.Peaks = map[int64]float64{}
 	}
-	last := len(c.Peaks) - 1
-	c.Peaks[last].Share = max(c.Peaks[last].Share, share)
-	if last < usualPeak {
+	maps.DeleteFunc(c.Peaks, func(at int64, _ float64) bool { return at < today-peakDays })
+	of := max(share, c.Peaks[today])
+	delete(c.Peaks, today)
+	before := slices.Sorted(maps.Values(c.Peaks))
+	c.Peaks[today] = of
+	if len(before) < usualPeak {
 		return 0
 	}
-	before := make([]float64, last)
-	for i, p := range c.Peaks[:last] {
-		before[i] = p.Share
-	}
-	slices.Sort(before)
-	return before[last-usualPeak]
+	return before[len(before)-usualPeak]
 }
 
 // isOver reports whether users' requests are well again: so good since the latest bad reading as they would be in fewer than 1 % of all
@@ -239,16 +212,13 @@ func (c *crowd) isSane(now time.Time) bool {
 	if c == nil {
 		return true
 	}
-	i := c.Spell
-	if c.Raised && i == nil || i != nil && (i.Begin.After(now) || i.Begin.IsZero() || i.Latest.After(now) || i.Bad < 1 || i.Probes < i.Bad) {
-		return false
-	}
-	for _, t := range []tally{c.Well, c.Since} {
-		if t.At.After(now) || t.Bad < 0 || t.Possible < t.Bad || t.Requests < t.Possible {
+	for _, t := range append(c.Spans, c.Well, c.Since) {
+		if t.At.After(now) || t.Bad < 0 || t.Requests < t.Bad || t.BadOnes < 0 || t.Readings < t.BadOnes {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(c.Spans, func(s span) bool { return s.Begin.After(now) || s.BadOnes < 0 || s.Readings < s.BadOnes })
+	i := c.Spell
+	return i == nil && !c.Raised || i != nil && !i.Begin.After(now) && !i.Begin.IsZero() && !i.Latest.After(now) && i.Bad > 0 && i.Probes >= i.Bad
 }
 
 func (c *crowd) copy() *crowd {
@@ -256,7 +226,7 @@ func (c *crowd) copy() *crowd {
 		return nil
 	}
 	out := *c
-	out.Spans, out.Peaks, out.Spell = slices.Clone(c.Spans), slices.Clone(c.Peaks), copyOf(c.Spell)
+	out.Spans, out.Peaks, out.Spell = slices.Clone(c.Spans), maps.Clone(c.Peaks), copyOf(c.Spell)
 	return &out
 }
 
@@ -271,18 +241,17 @@ func (e *Endpoint) ObserveUsers(r *users.Reading) {
 		return // of the time before
 	}
 	if e.promise != nil && *e.promise != *r.Objectives { // what was bad is so no more
-		e.forgetUsers(func(series.Objective) bool { return true }, now)
+		e.forgetUsers(now)
 	}
 	e.promise = r.Objectives
 	for i, of := range r.Counts {
-		o := series.Objective(i)
 		if of.Eligible == 0 {
 			continue
 		}
 		if e.users[i] == nil {
 			e.users[i] = &crowd{}
 		}
-		e.takeUsers(e.users[i], r, o)
+		e.takeUsers(e.users[i], r, series.Objective(i))
 	}
 	e.refresh(now)
 }
@@ -292,8 +261,7 @@ func (e *Endpoint) takeUsers(c *crowd, r *users.Reading, o series.Objective) {
 		c.Since = tally{}
 	}
 	bad := c.observe(r, o, e.promise)
-	certain := c.isIncident(o, 1-e.promise.Share, r.At)
-	switch {
+	switch certain := c.isIncident(o, 1-e.promise.Share, r.At); {
 	case !c.Raised && bad && certain:
 		c.Raised = true
 		e.logger().Warn("users' requests miss an objective", "slo", series.ObjectiveNames()[o], "since", c.Spell.Begin.UTC(),
@@ -315,32 +283,22 @@ func (e *Endpoint) endUsers(c *crowd, end time.Time) {
 		"requests", i.Probes, "bad", i.Bad)
 }
 
-// leaveUsers ends the incidents of users of whom nothing comes any more, or by objectives that no series has.
-func (e *Endpoint) leaveUsers(now time.Time) {
-	if !e.restored {
-		e.forgetUsers(func(o series.Objective) bool {
-			return !slices.ContainsFunc(e.series, func(s *Series) bool {
-				return s.counts && s.objectives != nil && s.objectives.Share > 0 && s.objectives.Has(o)
-			})
-		}, now)
+// forgetUsers forgets what users' requests show.
+func (e *Endpoint) forgetUsers(now time.Time) {
+	for _, c := range e.users {
+		if c != nil && c.Raised {
+			e.endUsers(c, now)
+		}
 	}
+	clear(e.users[:])
+}
+
+// endSilence ends the incidents of users of whom nothing comes any more.
+func (e *Endpoint) endSilence(now time.Time) {
 	for _, c := range e.users {
 		if c != nil && c.Raised && now.Sub(c.latest()) > silence {
 			e.endUsers(c, c.Spell.Latest)
 		}
-	}
-}
-
-// forgetUsers forgets what users' requests show by objectives.
-func (e *Endpoint) forgetUsers(by func(series.Objective) bool, now time.Time) {
-	for i, c := range e.users {
-		if c == nil || !by(series.Objective(i)) {
-			continue
-		}
-		if c.Raised {
-			e.endUsers(c, now)
-		}
-		e.users[i] = nil
 	}
 }
 
@@ -395,7 +353,7 @@ func (e *Endpoint) areUsersWell(kind Kind) bool {
 
 // users says what users had: "users: 340 of 1,200 requests over TTFT 500ms since 14:02 UTC: prompts are 4 times as long". Now is zero without the time.
 func (i *Incident) users(now time.Time) string {
-	text := fmt.Sprintf("users: %s of %s requests %s", grouped(i.Bad), grouped(i.Probes), i.Users)
+	text := fmt.Sprintf("users: %s of %s requests %s", stats.Grouped(float64(i.Bad)), stats.Grouped(float64(i.Probes)), i.Users)
 	if !now.IsZero() {
 		text += " since " + clock(i.Begin, now)
 	}
@@ -403,13 +361,4 @@ func (i *Incident) users(now time.Time) string {
 		text += ": " + i.Text
 	}
 	return text
-}
-
-// grouped returns a number with commas between thousands.
-func grouped(n int) string {
-	digits := strconv.Itoa(n)
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
 }

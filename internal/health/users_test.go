@@ -60,7 +60,7 @@ func TestBadReading(t *testing.T) {
 	} {
 		for n, want := range c.least {
 			for k := range n + 1 {
-				if got := boundsOf(c.i).isBad(bad(k, n), c.allowed); got != (k >= want) {
+				if got := boundsOf(c.i).take(bad(k, n), c.allowed, begin(), begin()).BadOnes == 1; got != (k >= want) {
 					t.Errorf("objective %d, %g allowed: %d of %d are bad: %t, want at least %d", c.i, c.allowed, k, n, got, want)
 				}
 			}
@@ -231,8 +231,8 @@ func TestUsersSurviveRestart(t *testing.T) {
 	}
 	for i, insane := range []*crowd{
 		{Raised: true},
-		{Well: tally{Requests: 1, Possible: 2}},
-		{Spans: []span{{Readings: 1, BadOnes: 2}}},
+		{Well: tally{Requests: 1, Bad: 2}},
+		{Spans: []tally{{Readings: 1, BadOnes: 2}}},
 		{Spell: &Incident{Begin: l.now.Add(time.Hour), Bad: 1, Probes: 1}},
 	} {
 		if insane.isSane(l.now) {
@@ -290,10 +290,4 @@ func TestUsersWithoutObjective(t *testing.T) {
 	l.expect(Slow, "06:00:00")
 	l.series(result.SeriesID{Module: "m", Prefix: "cold"}, SeriesOptions{Objectives: &series.Objectives{Share: 0.99}})
 	l.expect(Up, "06:20:00")
-}
-
-func TestGrouped(t *testing.T) {
-	if got := strings.Join([]string{grouped(0), grouped(999), grouped(1000), grouped(12345678)}, " "); got != "0 999 1,000 12,345,678" {
-		t.Error(got)
-	}
 }

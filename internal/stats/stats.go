@@ -3,6 +3,7 @@
 package stats
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -101,6 +102,15 @@ func Finite(v float64) *float64 {
 		return nil
 	}
 	return &v
+}
+
+// Grouped returns a whole number with commas between thousands.
+func Grouped(n float64) string {
+	digits := fmt.Sprintf("%.0f", n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
 
 // UnixSeconds returns t as a Unix time in seconds, exact to a millisecond; 0 of the zero time.

@@ -211,3 +211,11 @@ func TestAtLeast(t *testing.T) {
 		}
 	}
 }
+
+func TestGrouped(t *testing.T) {
+	for n, want := range map[float64]string{0: "0", 999: "999", 1000: "1,000", 12345678: "12,345,678"} {
+		if got := Grouped(n); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
