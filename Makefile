@@ -38,10 +38,10 @@ demo: ## the daemon against simulated servers
 	$(GO) run . demo $(ARGS)
 
 # A program with the race detector sleeps for a second at its end, unless it is told otherwise. The packages that wait longest
-# begin first, so that all others run meanwhile. "make lint" vets, and "make simulations" repeats what -short shortens.
-# The heap of a test is small: collected less often, it costs less.
+# begin first, so that all others run meanwhile, one more at a time than there are processors. The heap of a test is small:
+# collected less often, it costs less. "make lint" vets, and "make simulations" repeats what -short shortens.
 test: ## every test, with the race detector; minutes
-	GORACE=atexit_sleep_ms=0 GOGC=400 $(GO) test -race -short -vet=off -timeout 10m \
+	GORACE=atexit_sleep_ms=0 GOGC=400 $(GO) test -race -short -vet=off -timeout 10m -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) \
 		./internal/app ./internal/fleet $$($(GO) list ./... | grep -v -e /internal/app$$ -e /internal/fleet$$)
 
 simulations: ## what has a number of repetitions, in full and without the race detector
