@@ -140,9 +140,9 @@ func (c *crowd) observe(r *users.Reading, i series.Objective, promise *series.Ob
 	if n := len(c.Spans); n == 0 || r.At.Sub(c.Spans[n-1].From) > spanLength {
 		c.Spans = append(c.Spans, tally{})
 	}
-	for _, t := range []*tally{&c.Spans[len(c.Spans)-1], &c.Well, &c.Since} {
-		t.add(now)
-	}
+	c.Spans[len(c.Spans)-1].add(tally{From: now.From, Readings: 1, BadOnes: now.BadOnes, BadTime: now.BadTime, Worth: now.Worth}) // what is saved is small
+	c.Well.add(now)
+	c.Since.add(now)
 	if now.BadOnes == 0 {
 		return false
 	}
