@@ -20,12 +20,17 @@ type incident struct {
 
 	// What is wanted: one page by this alert within a time, which says the cause, or none;
 	// and a ticket. "" is any alert, whatever cause, and no particular ticket.
+	// witness is who saw it: probes, users or both. unasked wants no probe from its second minute on.
 	quiet         bool
 	alert, ticket string
 	cause         explain.Cause
 	within        time.Duration
+	witness       string
+	unasked       bool
 
 	onset, end time.Time // when it really began and ended
+	asks       int       // of probes that should not be, once it is over
+	truth, saw string    // what users met, and the witness at its end
 }
 
 // resolvedWithin is when the end of a page is due after that of the incident: the exporter
@@ -155,6 +160,7 @@ func (in *incident) misses(notes []note) []string {
 		}
 	}
 	pages := in.pages(notes)
+	add(in.unasked && in.asks > 0, "%d probes, want none", in.asks)
 	add(in.ticket != "" && !strings.Contains(in.tickets(notes), in.ticket), "no ticket %s: %q", in.ticket, in.tickets(notes))
 	if in.quiet {
 		add(len(pages) > 0, "%d pages, want none: %v", len(pages), pages)
@@ -166,6 +172,7 @@ func (in *incident) misses(notes []note) []string {
 	add(paged && first > in.within, "the first page came after %.1f min, want at most %.1f", first.Minutes(), in.within.Minutes())
 	add(paged && in.alert != "" && in.alerts(notes) != in.alert, "paged by %s, want %s", in.alerts(notes), in.alert)
 	add(paged && in.cause != "" && in.title(notes) != titleOf(in.cause), "the page says %q, want %q", in.title(notes), titleOf(in.cause))
+	add(paged && in.witness != "" && in.saw != in.witness, "witnessed by %q, want %q", in.saw, in.witness)
 	after, over := in.resolved(notes)
 	add(paged && !over, "not resolved")
 	add(over && after < 0, "resolved %.1f min before its end", -after.Minutes())
@@ -195,8 +202,8 @@ func judge(incidents []*incident, notes []note) []string {
 // table returns the figures in Markdown.
 func table(incidents []*incident, notes []note) string {
 	var b strings.Builder
-	b.WriteString("| incident | first page, min | pages | alert | cause in the page | endpoints named | resolved, min after the end | tickets |\n" +
-		"| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| incident | first page, min | pages | alert | cause in the page | endpoints named | resolved, min after the end | tickets | witness | what users met |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	minutes := func(d time.Duration, known bool) string {
 		if !known {
 			return "-"
@@ -211,8 +218,8 @@ func table(incidents []*incident, notes []note) string {
 	}
 	for _, in := range incidents {
 		named := fmt.Sprintf("%d of %d", len(in.servers)-len(in.unnamed(notes)), len(in.servers))
-		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %s | %s | %s |\n", in.name, minutes(in.first(notes)), len(in.pages(notes)),
-			text(in.alerts(notes)), text(in.title(notes)), named, minutes(in.resolved(notes)), text(in.tickets(notes)))
+		fmt.Fprintf(&b, "| %s | %s | %d | %s | %s | %s | %s | %s | %s | %s |\n", in.name, minutes(in.first(notes)), len(in.pages(notes)),
+			text(in.alerts(notes)), text(in.title(notes)), named, minutes(in.resolved(notes)), text(in.tickets(notes)), text(in.saw), text(in.truth))
 	}
 	messages := 0
 	for _, n := range notes {

@@ -11,7 +11,7 @@ import (
 type watcher struct{ name, cluster string }
 
 func watchers() []watcher {
-	return []watcher{{"main", "main"}, {"a", "a"}, {"b", "b"}, {"near", "pair"}, {"far", "pair"}}
+	return []watcher{{"main", "main"}, {"a", "a"}, {"b", "b"}, {"near", "pair"}, {"far", "pair"}, {"users", "users"}}
 }
 
 // targets are all endpoints. Those of one machine share an address of the loopback network.
@@ -33,12 +33,13 @@ func targets() []target {
 	add("a", "same", "well")
 	add("b", "same", "restarts", "well")
 	add("pair", "both", "well")
+	add("users", "tenant", "path", "crowded", "refused", "admits-none", "rank", "queue", "sleeps", "starts", "well")
 	return append(all, target{"pair", "one", "127.0.2.1", "near"}, target{"pair", "one", "127.0.2.2", "far"})
 }
 
 const (
-	// calm is how long all is well before the incidents, and lasting for how long they last.
-	calm, lasting = 2 * time.Minute, 12 * time.Minute
+	// calm is how long all is well before the incidents, and lasting for how long most last, and those of few users.
+	calm, lasting, lastingOfUsers = 2 * time.Minute, 12 * time.Minute, 16 * time.Minute
 	// prompt is when the first page of an outage is due.
 	prompt = 3 * time.Minute
 	// restart is when the exporter of cluster b is started again.
@@ -77,6 +78,16 @@ func kinds() []*incident {
 		{name: "same name in cluster b: 401", servers: of("b/same"), fault: fault{show: "status_401"}, alert: "EndpointDown", cause: "key_missing", within: prompt},
 		{name: "killed, and its exporter restarts after 5 min", servers: of("b/restarts"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
 		{name: "two exporters, both see the outage", servers: of("pair/both"), fault: gone, alert: "EndpointDown", cause: "process_gone", within: prompt},
+		// What users alone meet pages once it is bad for the hour.
+		{name: "users: long prompts of a tenant", servers: of("users/tenant"), fault: fault{tenant: true}, lasts: lastingOfUsers, alert: "TTFTHigh", witness: "users", within: 14 * time.Minute},
+		{name: "users are well, the path of the probes is slow", servers: of("users/path"), fault: fault{delay: 7 * time.Second}, alert: "TTFTHigh", witness: "probes_only", within: 5 * time.Minute},
+		{name: "users: six times as many", servers: of("users/crowded"), fault: fault{crowded: 40}, alert: "TTFTHigh", witness: "both", within: 5 * time.Minute},
+		{name: "users: 80 % errors", servers: of("users/refused"), fault: fault{refused: 0.8}, alert: "EndpointFailing", witness: "users", within: 10 * time.Minute},
+		{name: "the scheduler admits nothing", servers: of("users/admits-none"), fault: fault{hangs: true, admitsNone: true}, alert: "EndpointDown", cause: "hung", within: prompt + time.Minute},
+		{name: "one rank of two is starved", servers: of("users/rank"), fault: fault{crowded: 12}, quiet: true, ticket: "RankBehind"},
+		{name: "the queue of the gateway is full", servers: of("users/queue"), fault: fault{queued: 40}, quiet: true, ticket: "GatewayQueueSaturated"},
+		{name: "the model sleeps", servers: of("users/sleeps"), fault: fault{asleep: true}, quiet: true, unasked: true},
+		{name: "a slow start, which is left out", servers: of("users/starts"), fault: fault{started: true, delay: 7 * time.Second}, lasts: 3 * time.Minute, quiet: true},
 		{name: "two exporters, one sees no answer", servers: of("pair/one@far"), fault: gone, quiet: true, ticket: "ProbersDisagree"},
 	}
 	for i, in := range all {

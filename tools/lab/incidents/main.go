@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,10 +33,11 @@ func main() {
 	flag.StringVar(&programs.exporter, "exporter", "", "program to test")
 	flag.StringVar(&programs.prometheus, "prometheus", "", "prometheus to run")
 	flag.StringVar(&programs.alertmanager, "alertmanager", "", "alertmanager to run")
+	only := flag.String("only", "", "regular expression of the servers whose incidents are caused, as in users/; default all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, programs); err != nil {
+	if err := run(ctx, programs, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "incidents:", err)
 		stop()
 		os.Exit(1)
@@ -43,7 +45,11 @@ func main() {
 }
 
 // run causes the incidents, prints what came of them, and returns what is not as wanted.
-func run(ctx context.Context, p programs) error {
+func run(ctx context.Context, p programs, only string) error {
+	chosen, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
 	for _, path := range []*string{&p.exporter, &p.prometheus, &p.alertmanager} {
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
@@ -64,7 +70,7 @@ func run(ctx context.Context, p programs) error {
 	if err := sleep(ctx, calm); err != nil {
 		return err
 	}
-	incidents := kinds()
+	incidents := slices.DeleteFunc(kinds(), func(in *incident) bool { return !chosen.MatchString(in.servers[0]) })
 	stopped := s.cause(ctx, incidents) // what is known by then is worth a look
 	notes := s.notes.all()
 	for _, in := range incidents {
@@ -87,7 +93,7 @@ func run(ctx context.Context, p programs) error {
 // cause causes the incidents, and waits until their pages are resolved.
 func (s *stand) cause(ctx context.Context, incidents []*incident) error {
 	began := time.Now()
-	for _, next := range s.events(incidents) {
+	for _, next := range s.events(ctx, incidents) {
 		if err := s.wait(ctx, time.Until(began.Add(next.at)), func() bool { return false }); err != nil {
 			return err
 		}
@@ -112,7 +118,7 @@ type event struct {
 }
 
 // events are all that happens, in its order.
-func (s *stand) events(incidents []*incident) []event {
+func (s *stand) events(ctx context.Context, incidents []*incident) []event {
 	all := []event{{restart, func() error {
 		of := s.exporters["b"]
 		of.Stop()
@@ -121,12 +127,19 @@ func (s *stand) events(incidents []*incident) []event {
 	}}}
 	for _, in := range incidents {
 		end := in.begins + in.lasts
+		of := s.servers[in.servers[0]]
 		all = append(all, event{in.begins, func() error {
 			in.onset = time.Now()
 			return s.set(in, in.fault)
 		}}, event{end, func() error {
-			in.end = time.Now()
+			in.end, in.asks = time.Now(), of.asks()-in.asks
+			if of.crowd != nil {
+				in.truth, in.saw = of.crowd.truth(in.onset, in.end), s.witness(ctx, of.target)
+			}
 			return s.set(in, fault{})
+		}}, event{in.begins + time.Minute, func() error {
+			in.asks = of.asks()
+			return nil
 		}})
 		for i := time.Duration(1); in.turn > 0 && i*in.turn < in.lasts; i++ {
 			f := in.fault

@@ -22,6 +22,14 @@ type fault struct {
 	share float64       // of the requests that show it; 0 is all
 	delay time.Duration // until a request is taken up
 	model string        // that answers instead
+
+	// Of a server with users: a tenant asks with long prompts; so many more users ask without a pause; a share of
+	// the users' requests is answered 500; the engine hangs; its page shows that it sleeps, or that nothing is admitted; so many
+	// requests wait in the gateway before it; and it has just started.
+	tenant, hangs, asleep, admitsNone bool
+	crowded, queued                   int
+	refused                           float64
+	started                           bool
 }
 
 // server is a simulated inference server that fails on demand.
@@ -30,10 +38,13 @@ type server struct {
 	address string
 	http    *http.Server // nil while nothing listens
 	next    http.Handler // the simulation
+	crowd   *crowd       // nil is no users
 
 	mu     sync.Mutex
 	fault  fault
 	random *rand.Rand
+	places int // of users that come when it is crowded
+	asked  int // by probes
 }
 
 // startServer starts a server on a free port of the host of the target.
@@ -42,11 +53,36 @@ func startServer(t target, seed uint64) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{
-		target: t, address: address, random: rand.New(rand.NewPCG(1, seed)),
-		next: simulator.New(simulator.Options{Model: t.endpoint, DecodeStep: 5 * time.Millisecond}).Handler(),
+	s := &server{target: t, address: address, random: rand.New(rand.NewPCG(1, seed))}
+	if t.cluster == "users" {
+		s.crowd = newCrowd(s, seed)
+		s.next = http.HandlerFunc(s.crowd.serve)
+	} else {
+		s.next = simulator.New(simulator.Options{Model: t.endpoint, DecodeStep: 5 * time.Millisecond}).Handler()
 	}
 	return s, s.listen()
+}
+
+// shown returns the fault that the server shows.
+func (s *server) shown() fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault
+}
+
+// takePlace returns the place of a user among those that come when it is crowded.
+func (s *server) takePlace() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places++
+	return s.places - 1
+}
+
+// asks returns how many requests of probes there were.
+func (s *server) asks() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked
 }
 
 func (s *server) listen() error {
@@ -65,6 +101,9 @@ func (s *server) set(f fault) error {
 	s.mu.Lock()
 	s.fault = f
 	s.mu.Unlock()
+	if s.crowd != nil {
+		s.crowd.set(f)
+	}
 	switch {
 	case f.gone && s.http != nil:
 		err := s.http.Close()
@@ -83,6 +122,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	shows := f.show != "" && (f.share == 0 || s.random.Float64() < f.share)
 	s.mu.Unlock()
 	if r.Method == http.MethodPost {
+		s.mu.Lock()
+		s.asked++
+		s.mu.Unlock()
 		select {
 		case <-r.Context().Done():
 			return

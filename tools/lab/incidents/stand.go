@@ -58,6 +58,9 @@ func startStand(ctx context.Context, p programs) (s *stand, err error) {
 		if s.servers[t.key()], err = startServer(t, uint64(i)); err != nil {
 			return s, err
 		}
+		if c := s.servers[t.key()].crowd; c != nil {
+			c.run(ctx)
+		}
 	}
 	for _, w := range watchers() {
 		if err = s.startExporter(w); err != nil {
@@ -137,12 +140,20 @@ func (s *stand) startMonitoring(ctx context.Context) error {
 // exporterConfig has limits that a busy machine keeps.
 func (s *stand) exporterConfig(w watcher) string {
 	var b strings.Builder
-	b.WriteString(`global: {interval: 15s, timeout: 30s}
-modules: {interactive: {input_tokens: 64, output_tokens: 64, slo: {objective: 0.99, ttft: 5s, tpot: 1s}}}
+	limit := 5 * time.Second
+	if w.cluster == "users" {
+		limit = objective
+	}
+	fmt.Fprintf(&b, `global: {interval: 15s, timeout: 30s}
+modules: {interactive: {input_tokens: 64, output_tokens: 64, slo: {objective: 0.99, ttft: %dms, tpot: 1s}}}
 endpoints:
-`)
+`, limit.Milliseconds())
 	for _, t := range watched(w) {
-		fmt.Fprintf(&b, "  - {name: %s, url: \"http://%s\", api: openai-chat, modules: [interactive]}\n", t.endpoint, s.servers[t.key()].address)
+		more := map[string]string{"users/queue": ", gateway: pool", "users/starts": ", warm_up: 5m"}[t.name()]
+		fmt.Fprintf(&b, "  - {name: %s, url: \"http://%s\", api: openai-chat, modules: [interactive]%s}\n", t.endpoint, s.servers[t.key()].address, more)
+	}
+	if queue := s.servers["users/queue"]; w.cluster == "users" {
+		fmt.Fprintf(&b, "gateways: {pool: {urls: [\"http://%s/gateway\"]}}\n", queue.address)
 	}
 	return b.String()
 }
@@ -228,21 +239,40 @@ func (s *stand) waitUntilWell(ctx context.Context) error {
 }
 
 // holds reports whether an expression has a result.
-func (s *stand) holds(ctx context.Context, expr string) bool {
+func (s *stand) holds(ctx context.Context, expr string) bool { return len(s.results(ctx, expr)) > 0 }
+
+// witness returns who saw the incident that pages for an endpoint; "" for none.
+func (s *stand) witness(ctx context.Context, t target) string {
+	for _, labels := range s.results(ctx, fmt.Sprintf("inference_endpoint_incident_witness{cluster=%q, endpoint=%q} == 1", t.cluster, t.endpoint)) {
+		return labels["witness"]
+	}
+	return ""
+}
+
+// results returns the labels of the results of an expression; nil where there is no answer.
+func (s *stand) results(ctx context.Context, expr string) (all []map[string]string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.query+"/api/v1/query", nil)
 	if err != nil {
-		return false
+		return nil
 	}
 	request.URL.RawQuery = url.Values{"query": {expr}}.Encode()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer response.Body.Close()
 	var answer struct {
-		Data struct{ Result []any }
+		Data struct {
+			Result []struct{ Metric map[string]string }
+		}
 	}
-	return json.NewDecoder(response.Body).Decode(&answer) == nil && len(answer.Data.Result) > 0
+	if json.NewDecoder(response.Body).Decode(&answer) != nil {
+		return nil
+	}
+	for _, r := range answer.Data.Result {
+		all = append(all, r.Metric)
+	}
+	return all
 }
 
 // failed returns an error where a process ended by itself.
