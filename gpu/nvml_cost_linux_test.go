@@ -46,7 +46,7 @@ func TestNVMLLeavesNothing(t *testing.T) {
 		if after.memory > before.memory+2000 {
 			t.Errorf("memory went from %d to %d KiB", before.memory, after.memory)
 		}
-	})
+	}, "GOGC=") // the usual one, whatever it is for the tests
 }
 
 // cycle is what a poll does, with a new start before and an end after it.
