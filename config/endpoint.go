@@ -192,6 +192,10 @@ type Servers struct {
 	// DNS are pages at all addresses that their host resolves to, each a
 	// server. The name is resolved again before each reading.
 	DNS []PageURL `yaml:"dns,omitempty"`
+	// ScaleToZero says that a name under `dns` without an address means that no server is wanted now: the endpoint
+	// is asleep instead of down. The name must keep the addresses of servers that are not ready, as a headless service with
+	// `publishNotReadyAddresses: true` does: else servers that cannot start pass for sleep.
+	ScaleToZero bool `yaml:"scale_to_zero,omitempty" requires:"dns"`
 	// Engine is the name of the mapping to read the pages with: a built-in one
 	// or one under `engines`. Default: recognized by the series of the page.
 	Engine string `yaml:"engine,omitempty" text:"128"`

@@ -289,8 +289,13 @@ func (e *Endpoint) read(ctx context.Context, s *server, p *place, w Want) Status
 	if failed != nil {
 		st.State, st.Reason, st.Err = stateOf(failed.Reason), failed.Reason, presentable(failed.Err, a.sent.Secrets())
 		_, own := errors.AsType[*foreign.FileError](failed)
-		st.Unloaded = errors.Is(failed, errUnloaded)
-		if st.Absent = own || st.Unloaded; !st.Absent {
+		switch {
+		case errors.Is(failed, errUnloaded):
+			st.Sleeps = "the router has not loaded the model"
+		case p.none && e.cfg.Servers.ScaleToZero:
+			st.Sleeps = "no server is there"
+		}
+		if st.Absent = own || st.Sleeps != ""; !st.Absent {
 			s.failures[failed.Reason]++
 		}
 	} else {

@@ -23,6 +23,7 @@ type place struct {
 	client *client
 	failed *PageError    // known before the page is asked for
 	stale  bool          // the address may be an old one
+	none   bool          // the name has no address: no server is there
 	within time.Duration // for the whole page; 0 is servers.timeout
 }
 
@@ -56,7 +57,7 @@ func (e *Endpoint) configured(ctx context.Context, known Known) []*place {
 func (n *dnsName) places(id, path string) []*place {
 	page := pageOf(n.url, path)
 	if len(n.addresses) == 0 {
-		return []*place{{id: id, page: page, client: n.client, failed: n.failed}}
+		return []*place{{id: id, page: page, client: n.client, failed: n.failed, none: n.none}}
 	}
 	_, port, _ := net.SplitHostPort(hostPort(n.url)) // always of that form
 	places := make([]*place, len(n.addresses))
@@ -103,6 +104,7 @@ type dnsName struct {
 	client    *client
 	addresses []netip.Addr // the latest that are known
 	failed    *PageError   // why they are not those of now
+	none      bool         // the name has no address now
 }
 
 // resolve looks the name up. A name that does not exist has no address any more; after any other failure
@@ -116,7 +118,7 @@ func (e *Endpoint) resolve(ctx context.Context, n *dnsName) {
 	if e, ok := errors.AsType[*net.DNSError](err); ok {
 		notFound, err = e.IsNotFound, errors.New(e.Err) // its own text names the host again
 	}
-	n.failed = nil
+	n.failed, n.none = nil, notFound || err == nil && len(found) == 0
 	switch {
 	case err != nil:
 		n.failed = pageErrorf(ReasonDNS, "resolve %q: %w", n.url.Hostname(), err)

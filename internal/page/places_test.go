@@ -200,8 +200,16 @@ func TestNameThatIsGone(t *testing.T) {
 		l := dnsLab(t, a, port)
 		l.one()
 		a.now, a.err = nil, err
-		if got := l.one(); got.Server != "servers.test:"+port || got.State != Down || got.Reason != ReasonDNS {
+		if got := l.one(); got.Server != "servers.test:"+port || got.State != Down || got.Reason != ReasonDNS || Asleep([]Status{got}) != "" {
 			t.Errorf("after %v: got %+v, want the name down", err, got)
+		}
+		l.cfg.Servers.ScaleToZero = true
+		if got := l.one(); !got.Absent || len(got.Failures) > 1 || Asleep([]Status{got}) != "no server is there" {
+			t.Errorf("after %v: got %+v, want it scaled to zero", err, got)
+		}
+		a.err = &net.DNSError{Err: "server misbehaving", IsTemporary: true}
+		if got := l.one(); got.Absent || Asleep([]Status{got}) != "" {
+			t.Errorf("after %v: got %+v, want the name down while its server fails", err, got)
 		}
 	}
 }

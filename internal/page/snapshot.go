@@ -128,8 +128,9 @@ type Status struct {
 	// Absent reports that there is no server, and nothing to publish: a page that is not configured and no mapping
 	// knows, a model that a router has not loaded, or one that was not asked for want of a file of this machine.
 	Absent bool
-	// Unloaded reports that the model is one that a router has not loaded.
-	Unloaded bool
+	// Sleeps says why the model sleeps where no page can show it: a router has not loaded it, or no server is there; ""
+	// is that it is not known to sleep.
+	Sleeps string
 	// Snapshot is nil unless the state is up.
 	Snapshot *Snapshot
 	// LastProgress is that of the latest snapshot, also while the server is down.
@@ -144,8 +145,8 @@ func Asleep(statuses []Status) (why string) {
 	for i := range statuses {
 		st := &statuses[i]
 		switch {
-		case st.Unloaded:
-			why = "the router has not loaded the model"
+		case st.Sleeps != "":
+			why = st.Sleeps
 		case st.Snapshot == nil || st.Snapshot.Values[config.EnginesSleeping] == 0 || st.Snapshot.Values[config.EnginesAwake] > 0:
 			return ""
 		default:

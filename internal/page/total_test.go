@@ -189,7 +189,7 @@ func TestAsleepByPages(t *testing.T) {
 	server := func(awake, asleep float64) Status {
 		return Status{State: Up, Snapshot: &Snapshot{Values: map[config.Quantity]float64{config.EnginesAwake: awake, config.EnginesSleeping: asleep}}}
 	}
-	unloaded := Status{State: Down, Reason: ReasonStatus, Absent: true, Unloaded: true}
+	unloaded := Status{State: Down, Reason: ReasonStatus, Absent: true, Sleeps: "the router has not loaded the model"}
 	for _, c := range []struct {
 		want     string
 		statuses []Status
