@@ -32,8 +32,7 @@ type serverValues struct {
 	status *page.Status
 }
 
-// serverFamilies returns the families of servers in the order of the
-// documentation.
+// serverFamilies returns the families of servers in the order of the documentation.
 func serverFamilies() []*familyOf[serverValues] {
 	ratio := statusGauge("server_prefix_cache_hit_ratio", func(st *page.Status) float64 {
 		if s := st.Snapshot; s != nil {

@@ -157,8 +157,7 @@ func (s *sender) histogram(name string, h *page.Histogram, bounds bool, labels .
 	s.out(prometheus.MustNewConstHistogram(s.families[name].desc, h.Count, h.Sum, buckets, validLabels(labels)...))
 }
 
-// validLabels returns the values of labels as a registry takes them. Some are texts of
-// others.
+// validLabels returns the values of labels as a registry takes them. Some are texts of others.
 func validLabels(values []string) []string {
 	valid := make([]string, len(values))
 	for i, v := range values {

@@ -1,7 +1,6 @@
-// Package series keeps what is kept of the probes of a series: how each met the
-// objectives, which is judged here and nowhere else, and one log of the latest of them,
-// from which windows, charts, runs, uptime and what is usual are read, and when the level of
-// latencies and failures changed for good.
+// Package series keeps what is kept of the probes of a series: how each met the objectives, which is judged here and
+// nowhere else, and one log of the latest of them, from which windows, charts, runs, uptime and what is usual are read,
+// and when the level of latencies and failures changed for good.
 package series
 
 import (
@@ -36,8 +35,7 @@ type Objectives struct {
 	Share float64
 	// TTFT, TPOT and E2E are the longest of a good probe; 0 is no such objective.
 	TTFT, TPOT, E2E time.Duration
-	// Fluidity is the smallest share of its token deadlines that a good stream meets; 0 is
-	// no such objective.
+	// Fluidity is the smallest share of its token deadlines that a good stream meets; 0 is no such objective.
 	Fluidity float64
 	// CorrectCoordinatedOmission counts users who wait while a probe does for the TTFT.
 	CorrectCoordinatedOmission bool
@@ -95,14 +93,11 @@ func (s Set) Has(i Objective) bool { return s>>i&1 == 1 }
 
 // Judgement is how a result met the objectives of its series.
 type Judgement struct {
-	// Eligible are the objectives that the result counts for, Bad those of them that it
-	// missed.
+	// Eligible are the objectives that the result counts for, Bad those of them that it missed.
 	Eligible, Bad Set
-	// Worst is the latency of a success that exceeds its objective by the largest factor;
-	// the zero value is none.
+	// Worst is the latency of a success that exceeds its objective by the largest factor; the zero value is none.
 	Worst Excess
-	// Deadlines are those of the tokens of the stream, where the objective of fluidity
-	// counts them.
+	// Deadlines are those of the tokens of the stream, where the objective of fluidity counts them.
 	Deadlines result.Deadlines
 }
 
@@ -148,11 +143,10 @@ func exact(d time.Duration) string {
 	return d.String()
 }
 
-// Judge holds a result against the objectives. Latencies that the prober does not vouch for
-// count for nothing, and a failure takes any time to be good from it. A first token that did
-// not come is a miss; one of a success that cannot be distinguished from other text is
-// not, nor is a TPOT that is missing: a short answer has none, nor has one that came in a
-// burst. A canceled probe counts for nothing.
+// Judge holds a result against the objectives. Latencies that the prober does not vouch for count for nothing, and a
+// failure takes any time to be good from it. A first token that did not come is a miss; one of a success that cannot be
+// distinguished from other text is not, nor is a TPOT that is missing: a short answer has none, nor has one that came
+// in a burst. A canceled probe counts for nothing.
 func (o *Objectives) Judge(r *result.Result) (j Judgement) {
 	if r.Outcome == result.Canceled {
 		return j
@@ -198,8 +192,7 @@ func (o *Objectives) judgeTokens(j *Judgement, r *result.Result) {
 	}
 }
 
-// hold holds a latency against its objective, if there is one; negative is one that did
-// not come.
+// hold holds a latency against its objective, if there is one; negative is one that did not come.
 func (o *Objectives) hold(j *Judgement, i Objective, d time.Duration, bad bool) {
 	limit := o.Limit(i)
 	if limit == 0 {
@@ -211,8 +204,7 @@ func (o *Objectives) hold(j *Judgement, i Objective, d time.Duration, bad bool) 
 	}
 }
 
-// hasTokens reports whether a result is of a protocol that generates tokens, as far as that
-// is known.
+// hasTokens reports whether a result is of a protocol that generates tokens, as far as that is known.
 func hasTokens(r *result.Result) bool { return r.Kind == api.Generation || r.Kind == "" }
 
 // countsTTFT reports whether the time to first token of a result counts: one that came, or
@@ -227,21 +219,18 @@ func countsTTFT(r *result.Result) bool {
 // Observation is a result of a probe, how it came about, and how it met the objectives.
 type Observation struct {
 	*result.Result
-	// Disturbed is a result beside a burst of the exporter's own: its latencies say
-	// nothing of the endpoint.
+	// Disturbed is a result beside a burst of the exporter's own: its latencies say nothing of the endpoint.
 	Disturbed bool
 	// Confirmation is a result of a run that the scheduler added after a failure. As
 	// there are none after successes, they are no sample of the endpoint.
 	Confirmation bool
 	// Cold is an answer from soon after a server started or woke: its latencies say nothing of one that is warm.
 	Cold bool
-	// Judgement is the zero value of a result that is no sample, and of a series without
-	// objectives.
+	// Judgement is the zero value of a result that is no sample, and of a series without objectives.
 	Judgement Judgement
 }
 
-// Observe returns a result as an observation, judged by the objectives of its series; nil
-// are none.
+// Observe returns a result as an observation, judged by the objectives of its series; nil are none.
 func Observe(r *result.Result, o *Objectives, disturbed, confirmation bool) Observation {
 	all := Observation{Result: r, Disturbed: disturbed, Confirmation: confirmation}
 	if o != nil && all.IsSample() {

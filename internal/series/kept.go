@@ -14,11 +14,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// How many probes are kept with all that is known: for each log at most maxKept, and at
-// least minKept. In between it is their size that bounds them: each log has bytes of its
-// own, and all of a Pool share more, which last for maxKept probes in each of a hundred
-// logs of ordinary answers. Where there is less, all but the latest minKept probes go without
-// their events, down to eventless probes.
+// How many probes are kept with all that is known: for each log at most maxKept, and at least minKept. In between it is
+// their size that bounds them: each log has bytes of its own, and all of a Pool share more, which last for maxKept
+// probes in each of a hundred logs of ordinary answers. Where there is less, all but the latest minKept probes go
+// without their events, down to eventless probes.
 const (
 	maxKept, minKept, eventless = 30, 2, 12
 
@@ -26,8 +25,7 @@ const (
 	pooledBytes = 6 << 18
 )
 
-// Pool is what logs share for the probes that are kept with all that is known. It is safe for
-// concurrent use.
+// Pool is what logs share for the probes that are kept with all that is known. It is safe for concurrent use.
 type Pool struct{ logs atomic.Int64 }
 
 // Add changes how many logs share the pool.
@@ -410,8 +408,7 @@ func (l *Log) stripOldest() bool {
 	return false
 }
 
-// expendable returns which kept probe goes first: the oldest, unless it is the
-// latest failure.
+// expendable returns which kept probe goes first: the oldest, unless it is the latest failure.
 func (l *Log) expendable() int {
 	failed := func(k Kept) bool { return k.failure != nil }
 	if failed(l.kept[0]) && !slices.ContainsFunc(l.kept[1:], failed) {
@@ -420,8 +417,7 @@ func (l *Log) expendable() int {
 	return 0
 }
 
-// Kept returns the probes that are kept with all that is known, the oldest first. They are
-// never changed.
+// Kept returns the probes that are kept with all that is known, the oldest first. They are never changed.
 func (l *Log) Kept() []Kept {
 	l.mu.Lock()
 	defer l.mu.Unlock()

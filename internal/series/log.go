@@ -18,13 +18,11 @@ const MaxPoints = 480
 const (
 	// maxWindow is how many of the last hour it keeps for the window: one every 3.6 s.
 	maxWindow = 1024
-	// windowSpan is how far back a window looks, and usualSpan what is usual, which takes
-	// minUsual probes.
+	// windowSpan is how far back a window looks, and usualSpan what is usual, which takes minUsual probes.
 	windowSpan, usualSpan, minUsual = time.Hour, 24 * time.Hour, 10
 )
 
-// Log is the latest probes of one series. The zero value is ready. It is safe for
-// concurrent use.
+// Log is the latest probes of one series. The zero value is ready. It is safe for concurrent use.
 type Log struct {
 	mu     sync.Mutex
 	n      int    // records
@@ -153,8 +151,7 @@ const (
 	absent micros = 1<<24 - 1 // a duration that was not measured
 )
 
-// microsOf returns d, absent where it is or is longer than an hour, which no first token
-// takes.
+// microsOf returns d, absent where it is or is longer than an hour, which no first token takes.
 func microsOf(d time.Duration) micros {
 	if d < 0 || d > time.Hour {
 		return absent
@@ -219,9 +216,8 @@ func (l *Log) Add(o *Observation) {
 	}
 }
 
-// AddWait adds a user who came at an instant, while a probe waited for its first token, and
-// waited so long for one; negative is a token that did not come. Bad is a wait over the
-// objective.
+// AddWait adds a user who came at an instant, while a probe waited for its first token, and waited so long for one;
+// negative is a token that did not come. Bad is a wait over the objective.
 func (l *Log) AddWait(at time.Time, wait time.Duration, bad bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -229,8 +225,7 @@ func (l *Log) AddWait(at time.Time, wait time.Duration, bad bool) {
 	l.uptime.addWait(at, bad)
 }
 
-// add puts a record at the end. Where the clock was off by years, what came before has no
-// time.
+// add puts a record at the end. Where the clock was off by years, what came before has no time.
 func (l *Log) add(r record) {
 	if l.n > 0 {
 		r.pause = r.at - l.last.at
@@ -253,8 +248,7 @@ func (l *Log) add(r record) {
 	}
 }
 
-// room returns a chunk for the next records: an old one, where all in it is neither shown nor
-// of the last hour.
+// room returns a chunk for the next records: an old one, where all in it is neither shown nor of the last hour.
 func (l *Log) room(now int64) *chunk {
 	c := new(chunk)
 	for l.chunks != nil {
@@ -337,9 +331,8 @@ func (l *Log) PointsIn(room []Point, n int) []Point {
 	return points[n:]
 }
 
-// Usual returns the medians of TTFT and TPOT, in seconds, of the successful probes that
-// started in the 24 hours before an instant, as far as they are kept; nil with fewer than
-// 10.
+// Usual returns the medians of TTFT and TPOT, in seconds, of the successful probes that started in the 24 hours before
+// an instant, as far as they are kept; nil with fewer than 10.
 func (l *Log) Usual(before time.Time) (ttft, tpot *float64) {
 	var first, further []float64
 	from := before.Add(-usualSpan)
@@ -382,9 +375,8 @@ type Window struct {
 	Seconds [NumWindowStats]float64
 }
 
-// WindowRanks returns which of n samples is each statistic, counted from the smallest,
-// which is 1; 0 when n is too few for it. The bounds of the 99th percentile hold with
-// 95 % confidence each, without any assumption on the distribution.
+// WindowRanks returns which of n samples is each statistic, counted from the smallest, which is 1; 0 when n is too few
+// for it. The bounds of the 99th percentile hold with 95 % confidence each, without any assumption on the distribution.
 func WindowRanks(n int) (ranks [NumWindowStats]int) {
 	if n >= minSamplesP50 {
 		ranks[P50] = stats.Rank(n, 0.5)
@@ -403,8 +395,7 @@ func (l *Log) BeginWindow() {
 	l.added, l.windowUntil = 0, 0
 }
 
-// Window returns the window of the hour before now. A first token that did not come is later
-// than any other.
+// Window returns the window of the hour before now. A first token that did not come is later than any other.
 func (l *Log) Window(now time.Time) Window {
 	l.mu.Lock()
 	defer l.mu.Unlock()

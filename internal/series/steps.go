@@ -26,8 +26,7 @@ const numLatencies = 2
 
 // Step is a lasting change of the level of a metric.
 type Step struct {
-	// At is when the first probe after the step started, as far as noise allows to
-	// date it.
+	// At is when the first probe after the step started, as far as noise allows to date it.
 	At     time.Time `json:"at"`
 	Metric Metric    `json:"metric"`
 	// Before and After are the levels, in seconds and for that time of the day, or as
@@ -51,12 +50,10 @@ const (
 	maxPause = 18 * time.Hour
 )
 
-// Steps finds the lasting changes of the latencies and the failures of one series. The
-// method is that of E-divisive with a t-test, as in Hunter (arXiv 2301.03034) and Apache
-// Otava: the latest probes are split where the means of both parts differ most, and the
-// difference is tested. Observe looks at no more than maxProbes probes of the log and
-// allocates nothing but its results. Steps is not safe for concurrent use. Its JSON is that
-// of what was learned.
+// Steps finds the lasting changes of the latencies and the failures of one series. The method is that of E-divisive
+// with a t-test, as in Hunter (arXiv 2301.03034) and Apache Otava: the latest probes are split where the means of both
+// parts differ most, and the difference is tested. Observe looks at no more than maxProbes probes of the log and
+// allocates nothing but its results. Steps is not safe for concurrent use. Its JSON is that of what was learned.
 type Steps struct {
 	Last      int64                `json:"last"` // start of the latest probe, in tenths of a second since 1970; 0 is none
 	Latencies [numLatencies]levels `json:"latencies"`
@@ -103,8 +100,7 @@ func timeOfTenths(t int64) time.Time { return time.UnixMilli(t * 100) }
 // inTenths returns a duration in tenths of a second.
 func inTenths(d time.Duration) int64 { return int64(d / (time.Second / 10)) }
 
-// logUnit is the unit of stored logarithms. It is a twentieth of a percent, and times from
-// 0.1 µs to 100 days fit.
+// logUnit is the unit of stored logarithms. It is a twentieth of a percent, and times from 0.1 µs to 100 days fit.
 const logUnit = 1.0 / 2000
 
 // inUnits returns a logarithm in units of logUnit.
@@ -112,8 +108,7 @@ func inUnits(v float64) int16 {
 	return int16(math.Round(min(math.MaxInt16, max(math.MinInt16, v/logUnit))))
 }
 
-// Observe takes the latest probe of a log, which is a sample, and returns the steps that it
-// confirms.
+// Observe takes the latest probe of a log, which is a sample, and returns the steps that it confirms.
 func (s *Steps) Observe(l *Log) []Step {
 	var room [maxProbes + 1]stepProbe // with the one that leaves the search
 	probes := l.stepProbes(room[:0])
@@ -192,8 +187,7 @@ const (
 	partsOfDay = 48
 	// maxDays is over how many days the cycle is averaged.
 	maxDays = 7
-	// fewInPart is how many latencies in a part of a day count half: fewer are more
-	// noise than cycle.
+	// fewInPart is how many latencies in a part of a day count half: fewer are more noise than cycle.
 	fewInPart = 2
 )
 
@@ -203,9 +197,8 @@ func partOf(at int64) int {
 	return int(uint64(at) / part % partsOfDay)
 }
 
-// dailyCycle is by how much the logarithm of a latency usually is above or below that
-// of the whole day, for each part of the day. It learns from whole days, so that what
-// is known of one part is known of all.
+// dailyCycle is by how much the logarithm of a latency usually is above or below that of the whole day, for each part
+// of the day. It learns from whole days, so that what is known of one part is known of all.
 type dailyCycle struct {
 	Days  uint8 `json:"days"`  // that it was learnt from, at most maxDays
 	Began int64 `json:"began"` // the day; 0 before the first
@@ -215,8 +208,7 @@ type dailyCycle struct {
 	Parts []dayPart `json:"parts,omitempty"`
 }
 
-// dayPart is a part of the day: what is known of it, in units of logUnit, and the
-// logarithms of the day that began.
+// dayPart is a part of the day: what is known of it, in units of logUnit, and the logarithms of the day that began.
 type dayPart struct {
 	Sum   float32 `json:"s"`
 	Count uint16  `json:"n"`

@@ -19,23 +19,19 @@ const (
 	minLearnt, relearn = 20, 16
 	// minNoise is the least standard deviation that is assumed of a logarithm.
 	minNoise = 0.02
-	// maxOff is by how many standard deviations a latency is off at most: one slow
-	// answer is no step.
+	// maxOff is by how many standard deviations a latency is off at most: one slow answer is no step.
 	maxOff = 3
-	// noiseBlock is over how many latencies neighbours may be alike: that is measured by
-	// the means of blocks of so many, of which minBlocks are needed, and averaged over
-	// maxCompared measurements.
+	// noiseBlock is over how many latencies neighbours may be alike: that is measured by the means of blocks of so
+	// many, of which minBlocks are needed, and averaged over maxCompared measurements.
 	noiseBlock, minBlocks, maxCompared = 64, 3, 128
 	// dated is within how many probes of the true place a step should be dated.
 	dated = 10
-	// While the daily cycle is not known the search goes back for firstDaySpan, and a
-	// step must explain the latencies better than a steady slope by firstDayMargin, in
-	// squared standard errors.
+	// While the daily cycle is not known the search goes back for firstDaySpan, and a step must explain the latencies
+	// better than a steady slope by firstDayMargin, in squared standard errors.
 	firstDaySpan, firstDayMargin = 4 * time.Hour, 30
 )
 
-// levels is what is known of one latency since its latest step. All are logarithms of
-// seconds, less the daily cycle.
+// levels is what is known of one latency since its latest step. All are logarithms of seconds, less the daily cycle.
 type levels struct {
 	Cycle dailyCycle `json:"cycle"`
 	Since int        `json:"since"` // how many of the latest maxProbes are since then
@@ -70,8 +66,7 @@ func clamp(v, centre, distance float64) float64 {
 	return min(centre+distance, max(centre-distance, v))
 }
 
-// age takes in a latency that is no longer kept. Without the daily cycle it says nothing
-// of later ones.
+// age takes in a latency that is no longer kept. Without the daily cycle it says nothing of later ones.
 func (l *levels) age(v float64) {
 	if l.Cycle.Days == 0 {
 		return
@@ -80,8 +75,7 @@ func (l *levels) age(v float64) {
 	l.Older += (l.clip(v) - l.Older) / l.Weight
 }
 
-// recent are the latencies since the latest step, the latest first, and how many probes
-// have followed each.
+// recent are the latencies since the latest step, the latest first, and how many probes have followed each.
 type recent struct {
 	logs   []float64
 	places []int
@@ -131,8 +125,7 @@ type pastStep struct {
 	Size   float32 `json:"size"`
 }
 
-// accept keeps a step, and reports whether it is none of the daily cycle: one from the
-// same level as a day ago.
+// accept keeps a step, and reports whether it is none of the daily cycle: one from the same level as a day ago.
 func (l *levels) accept(at int64, before, size float64) bool {
 	again := slices.ContainsFunc(l.Past, func(p pastStep) bool {
 		off := time.Duration(at-p.At)*(time.Second/10) - 24*time.Hour
@@ -145,8 +138,7 @@ func (l *levels) accept(at int64, before, size float64) bool {
 	return !again
 }
 
-// correctDay makes the day as if it had always been as it was in the latest probes, after a
-// step.
+// correctDay makes the day as if it had always been as it was in the latest probes, after a step.
 func (c *dailyCycle) correctDay(i int, latest []stepProbe, size float64) {
 	c.shift(size)
 	for j := range latest {
@@ -171,8 +163,7 @@ func (l *levels) collect(i int, probes []stepProbe, logs []float64, places []int
 	return recent{logs, places}
 }
 
-// learn computes centre and noise now and then. Few latencies do not make the noise less
-// than it was.
+// learn computes centre and noise now and then. Few latencies do not make the noise less than it was.
 func (l *levels) learn(logs []float64) {
 	l.Waited++
 	if len(logs) < minLearnt || l.Noise > 0 && l.Waited < relearn {
@@ -194,8 +185,7 @@ func (l *levels) learn(logs []float64) {
 	l.learnMemory(logs)
 }
 
-// learnMemory compares how much the means of blocks vary with what independent latencies
-// would make of them.
+// learnMemory compares how much the means of blocks vary with what independent latencies would make of them.
 func (l *levels) learnMemory(logs []float64) {
 	n := len(logs) / noiseBlock
 	if n < minBlocks {
@@ -418,8 +408,7 @@ func failedOf(probes []stepProbe) (n float64) {
 	return n
 }
 
-// likelihood returns the logarithm of the greatest likelihood of so many failures among
-// n probes.
+// likelihood returns the logarithm of the greatest likelihood of so many failures among n probes.
 func likelihood(failed, n float64) float64 {
 	term := func(k float64) float64 {
 		if k <= 0 {

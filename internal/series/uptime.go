@@ -20,8 +20,7 @@ type Uptime struct {
 	Month *float64 `json:"30d,omitempty"`
 }
 
-// span is a time over which probes are counted, in steps: those of the latest n steps
-// and of the one that goes on.
+// span is a time over which probes are counted, in steps: those of the latest n steps and of the one that goes on.
 type span struct {
 	step int64 // seconds
 	n    int64
@@ -39,8 +38,7 @@ const (
 
 func (s span) seconds() int64 { return s.step * s.n }
 
-// uptime counts the probes of a series by time. Its form is that of the file of the
-// state, too.
+// uptime counts the probes of a series by time. Its form is that of the file of the state, too.
 type uptime struct {
 	// From is the Unix time in seconds of the first probe that was counted; 0 is none.
 	From int64 `json:"from"`
@@ -51,8 +49,7 @@ type uptime struct {
 	Objectives [NumObjectives - 1]counts `json:"objectives"`
 }
 
-// counts are those of the steps of a span, the latest last. Steps without probes are left
-// out.
+// counts are those of the steps of a span, the latest last. Steps without probes are left out.
 type counts []count
 
 // count is how many probes there were in a step of a span, and how many of them were bad, in
@@ -169,10 +166,9 @@ func UptimeOf(now time.Time, logs ...*Log) *Uptime {
 	return &Uptime{From: float64(from), Hour: shares[0], Day: shares[1], Week: shares[2], Month: shares[3]}
 }
 
-// BudgetLeft returns what is left of the error budget of 30 days for the objective that
-// is missed most; below 0 it is missed. The share of the probes that were bad counts for
-// the days that there were probes: the others use none of the budget, as in the
-// dashboards. nil is without an objective or a probe.
+// BudgetLeft returns what is left of the error budget of 30 days for the objective that is missed most; below 0 it is
+// missed. The share of the probes that were bad counts for the days that there were probes: the others use none of the
+// budget, as in the dashboards. nil is without an objective or a probe.
 func (l *Log) BudgetLeft(o *Objectives, now time.Time) *float64 {
 	if o == nil || o.Share >= 1 {
 		return nil
@@ -195,8 +191,7 @@ func (l *Log) BudgetLeft(o *Objectives, now time.Time) *float64 {
 	return worst
 }
 
-// kept returns the share of a span for which there are probes, in whole steps but for
-// the first and the latest.
+// kept returns the share of a span for which there are probes, in whole steps but for the first and the latest.
 func (c counts) kept(s span, from, now int64) float64 {
 	var seconds int64
 	first := now/s.step - s.n

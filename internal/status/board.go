@@ -20,9 +20,8 @@ type Board struct {
 	start time.Time
 	pool  series.Pool // of the logs of all endpoints
 
-	// version is that of the latest change. A change is made while the lock of
-	// its endpoint, or mu, is held, and gets its version there: who has read the
-	// version and then gets the lock sees all changes up to it.
+	// version is that of the latest change. A change is made while the lock of its endpoint, or mu, is held, and gets
+	// its version there: who has read the version and then gets the lock sees all changes up to it.
 	version atomic.Uint64
 
 	mu        sync.Mutex
@@ -33,12 +32,10 @@ type Board struct {
 	restarts  []int64             // of the exporter, Unix times, the latest last
 }
 
-// NewBoard returns a board that shows no endpoints. now is the clock, and that of the starts
-// of the results too.
+// NewBoard returns a board that shows no endpoints. now is the clock, and that of the starts of the results too.
 func NewBoard(now func() time.Time) *Board {
 	b := &Board{now: now, start: now()}
-	// Versions go on above those of an earlier process, so that a page that knows
-	// one of those is reset.
+	// Versions go on above those of an earlier process, so that a page that knows one of those is reset.
 	first := uint64(max(0, b.start.UnixMicro()))
 	b.version.Store(first)
 	b.removed.forgotten = first
@@ -84,8 +81,7 @@ func (b *Board) all() []*Endpoint {
 	return b.endpoints
 }
 
-// sweepInterval is how often, at most, all endpoints are looked at for what time
-// alone changes.
+// sweepInterval is how often, at most, all endpoints are looked at for what time alone changes.
 const sweepInterval = time.Second
 
 // Fleet returns all rows. They are shared and must not be changed.
@@ -98,9 +94,8 @@ func (b *Board) Fleet() *Fleet {
 	return f
 }
 
-// Changes returns what has changed after a version that Fleet or Changes returned:
-// everything, where the version is older than what is remembered, or from
-// another process. The rows are shared and must not be changed.
+// Changes returns what has changed after a version that Fleet or Changes returned: everything, where the version is
+// older than what is remembered, or from another process. The rows are shared and must not be changed.
 func (b *Board) Changes(since uint64) *Update {
 	now := b.now()
 	b.sweep(now)
@@ -151,8 +146,7 @@ const maxTombstones = 4096
 // tombstones are the endpoints that were removed, the oldest first.
 type tombstones struct {
 	list []tombstone
-	// forgotten is the version before which endpoints may have gone that are not
-	// in the list.
+	// forgotten is the version before which endpoints may have gone that are not in the list.
 	forgotten uint64
 }
 
@@ -169,8 +163,7 @@ func (t *tombstones) add(name string, version uint64) {
 	t.list = append(t.list, tombstone{name, version})
 }
 
-// after returns the names of what was removed after a version, each once,
-// sorted.
+// after returns the names of what was removed after a version, each once, sorted.
 func (t *tombstones) after(version uint64) []string {
 	i, _ := slices.BinarySearchFunc(t.list, version+1, func(s tombstone, v uint64) int { return cmp.Compare(s.version, v) })
 	var names []string

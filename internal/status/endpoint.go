@@ -65,8 +65,7 @@ func (e *Endpoint) touch() {
 	e.row = nil
 }
 
-// NewEndpoint returns an endpoint whose state is that of h. The configuration must not be
-// changed afterwards.
+// NewEndpoint returns an endpoint whose state is that of h. The configuration must not be changed afterwards.
 func (b *Board) NewEndpoint(cfg *config.Endpoint, h *health.Endpoint) *Endpoint {
 	e := &Endpoint{board: b, name: cfg.Name, health: h, cfg: cfg, state: h.Status()}
 	if cfg.URL.URL != nil {
@@ -75,8 +74,7 @@ func (b *Board) NewEndpoint(cfg *config.Endpoint, h *health.Endpoint) *Endpoint 
 	return e
 }
 
-// Configure changes the configuration to another one of the same target. The series and
-// their history stay.
+// Configure changes the configuration to another one of the same target. The series and their history stay.
 func (e *Endpoint) Configure(cfg *config.Endpoint) {
 	now := e.board.now()
 	e.mu.Lock()
@@ -114,8 +112,7 @@ func (e *Endpoint) identify(r *result.Result) {
 	e.found.engine = cmp.Or(r.Engine, e.found.engine)
 }
 
-// SetServers replaces what is known of the servers behind the endpoint. The statuses must
-// not be changed afterwards.
+// SetServers replaces what is known of the servers behind the endpoint. The statuses must not be changed afterwards.
 func (e *Endpoint) SetServers(statuses []page.Status) {
 	load := loadOf(statuses)
 	e.mu.Lock()
@@ -128,8 +125,7 @@ func (e *Endpoint) SetServers(statuses []page.Status) {
 	}
 }
 
-// SetTTFTParts replaces the parts of the time to first token; nil is not known. They must
-// not be changed afterwards.
+// SetTTFTParts replaces the parts of the time to first token; nil is not known. They must not be changed afterwards.
 func (e *Endpoint) SetTTFTParts(p *page.TTFTParts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -178,8 +174,7 @@ func (e *Endpoint) addNote(at time.Time, module, text string) {
 	e.notes = stats.AppendLatest(e.notes, Change{At: stats.UnixSeconds(at), Module: module, Text: text}, maxChanges)
 }
 
-// changes returns the findings, the incidents and the restarts of the exporter, the latest
-// first; e.mu is held.
+// changes returns the findings, the incidents and the restarts of the exporter, the latest first; e.mu is held.
 func (e *Endpoint) changes(restarts []int64) []Change {
 	all := slices.Clone(e.notes)
 	for _, i := range e.health.Incidents() {
@@ -209,8 +204,7 @@ func (e *Endpoint) age(now time.Time) {
 	}
 }
 
-// latest returns the row, nil where nothing has changed after a version, and the
-// state.
+// latest returns the row, nil where nothing has changed after a version, and the state.
 func (e *Endpoint) latest(now time.Time, since uint64) (*Row, health.State) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -327,8 +321,7 @@ func (e *Endpoint) fillUptime(row *Row) {
 	row.Uptime = series.UptimeOf(now, counted...)
 }
 
-// lastStart returns when the latest probe started, bursts aside; the zero time
-// where there was none.
+// lastStart returns when the latest probe started, bursts aside; the zero time where there was none.
 func (e *Endpoint) lastStart() time.Time {
 	var latest time.Time
 	for _, p := range e.series {
@@ -348,8 +341,7 @@ func (e *Endpoint) first() *Probes {
 	return e.series[max(0, i)]
 }
 
-// Version returns the version of the latest change of an endpoint; false without
-// an endpoint of this name.
+// Version returns the version of the latest change of an endpoint; false without an endpoint of this name.
 func (b *Board) Version(name string) (uint64, bool) {
 	e := named(b.all(), name)
 	if e == nil {
@@ -361,8 +353,7 @@ func (b *Board) Version(name string) (uint64, bool) {
 	return e.version, true
 }
 
-// Detail returns the page of an endpoint; false without an endpoint of this
-// name.
+// Detail returns the page of an endpoint; false without an endpoint of this name.
 func (b *Board) Detail(name string) (*Detail, bool) {
 	e := named(b.all(), name)
 	if e == nil {

@@ -36,8 +36,7 @@ type GatewayPage struct {
 	Gateways []*Gateway `json:"gateways"`
 }
 
-// Gateway is what the pages of a gateway show, over all its replicas. It is never changed
-// once it is on the board.
+// Gateway is what the pages of a gateway show, over all its replicas. It is never changed once it is on the board.
 type Gateway struct {
 	Name string `json:"name"`
 	// Software is the mapping that the pages were read with, or that of the configuration.
@@ -49,16 +48,14 @@ type Gateway struct {
 	// Values are numbers by the name of their metric without "inference_gateway_", over
 	// all replicas that could be read.
 	Values map[string]float64 `json:"values,omitempty"`
-	// UsuallyReady is how many backends were ready in most readings of the last day; absent
-	// where that is not known.
+	// UsuallyReady is how many backends were ready in most readings of the last day; absent where that is not known.
 	UsuallyReady *float64 `json:"backends_usually_ready,omitempty"`
 	// Requests are inference_gateway_requests_total by finish.
 	Requests map[string]float64 `json:"requests_total,omitempty"`
 	// Span is what Recent is about, here and of backends.
 	Span   float64          `json:"window_seconds,omitempty"`
 	Recent *page.GatewayUse `json:"recent,omitempty"`
-	// Backends are those that are not ready first, then those that fail requests, then by
-	// name.
+	// Backends are those that are not ready first, then those that fail requests, then by name.
 	Backends []*Backend `json:"backends,omitempty"`
 	// Pages are its replicas.
 	Pages []*Server `json:"pages,omitempty"`
@@ -178,8 +175,7 @@ func (g *Gateway) judge(statuses []page.Status) (state GatewayState, why string)
 	return GatewayUp, ""
 }
 
-// SetGateway replaces what is known of a gateway. A change of its state is a change of the
-// endpoints behind it.
+// SetGateway replaces what is known of a gateway. A change of its state is a change of the endpoints behind it.
 func (b *Board) SetGateway(g *Gateway) {
 	b.mu.Lock()
 	before := b.gateways[g.Name]

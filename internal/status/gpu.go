@@ -24,8 +24,7 @@ type GPUPage struct {
 	Simulated bool `json:"simulated,omitempty"`
 	// Sources are what GPUs are read from.
 	Sources []*GPUSource `json:"sources,omitempty"`
-	// GPUs are in the order of their sources and drivers, each before the MIG devices
-	// that it is split into.
+	// GPUs are in the order of their sources and drivers, each before the MIG devices that it is split into.
 	GPUs []*GPU `json:"gpus"`
 }
 
@@ -39,13 +38,11 @@ type GPUSource struct {
 	Driver string  `json:"driver,omitempty"`
 	// Found is how many GPUs it counts.
 	Found int `json:"found"`
-	// Reads are the readings of any of its GPUs, as the names of metrics without
-	// "inference_gpu_".
+	// Reads are the readings of any of its GPUs, as the names of metrics without "inference_gpu_".
 	Reads []string `json:"reads,omitempty"`
 }
 
-// GPU is one GPU, or one MIG device of it, with its readings in the units of
-// their names.
+// GPU is one GPU, or one MIG device of it, with its readings in the units of their names.
 type GPU struct {
 	Vendor string `json:"vendor,omitempty"`
 	// Host is the machine that it is in, if that is another one.
@@ -87,8 +84,7 @@ type GPUProcess struct {
 	SMUtilization *float64 `json:"sm_utilization_ratio,omitempty"`
 }
 
-// GPUs returns the page of the snapshots of all sources; nil is that of GPUs that are
-// not read.
+// GPUs returns the page of the snapshots of all sources; nil is that of GPUs that are not read.
 func GPUs(all gpu.Snapshots) *GPUPage {
 	if len(all) == 0 {
 		return &GPUPage{State: "not read", GPUs: []*GPU{}}
@@ -138,8 +134,7 @@ func (b *Board) GPUs(all gpu.Snapshots) *GPUPage {
 	return page
 }
 
-// endpointsByGPU returns the names of the endpoints that the configuration places on
-// a GPU, by its UUID, sorted.
+// endpointsByGPU returns the names of the endpoints that the configuration places on a GPU, by its UUID, sorted.
 func (b *Board) endpointsByGPU() map[string][]string {
 	on := map[string][]string{}
 	for _, e := range b.all() {

@@ -32,9 +32,8 @@ type Probes struct {
 	kind     api.Kind // "" until a probe shows it
 }
 
-// OpenSeries returns the series of id with these options, a new one where there is none,
-// which goes on with past; nil is nothing. The page shows the series in the order of these
-// calls.
+// OpenSeries returns the series of id with these options, a new one where there is none, which goes on with past; nil
+// is nothing. The page shows the series in the order of these calls.
 func (e *Endpoint) OpenSeries(id result.SeriesID, o health.SeriesOptions, past *Past) *Probes {
 	now := e.board.now()
 	e.mu.Lock()
@@ -70,8 +69,7 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o health.SeriesOptions, past *
 	return p
 }
 
-// Close takes the series off the page and out of the state. What is observed into it later
-// is lost.
+// Close takes the series off the page and out of the state. What is observed into it later is lost.
 func (p *Probes) Close() {
 	e := p.endpoint
 	e.mu.Lock()
@@ -153,8 +151,7 @@ func (p *Probes) Observe(o *series.Observation) {
 	e.touch()
 }
 
-// window returns the statistics of the last hour, of probes that are judged and wait for a
-// token; nil without any.
+// window returns the statistics of the last hour, of probes that are judged and wait for a token; nil without any.
 func (p *Probes) window(now time.Time) *Window {
 	if p.options.Objectives == nil || p.kind != api.Generation {
 		return nil
@@ -207,9 +204,8 @@ const (
 	runMissed = '-'
 )
 
-// runsOf returns the latest runs in the order of the results, those among them that
-// did not start included: so many as intervals have passed without a result. Of the latest
-// result, points are what led to it.
+// runsOf returns the latest runs in the order of the results, those among them that did not start included: so many as
+// intervals have passed without a result. Of the latest result, points are what led to it.
 func (p *Probes) runsOf(points []series.Point) string {
 	var latest []byte // the latest first
 	for i := len(points) - 1; i >= 0 && len(latest) < rowOutcomes; i-- {

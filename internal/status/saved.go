@@ -12,9 +12,8 @@ import (
 // maxRestarts is how many restarts are kept.
 const maxRestarts = 20
 
-// SavedSeries is what is kept of a series over a restart. It holds names of the
-// configuration, times, and numbers; no URL, no answer and no text of a server but the name
-// of a model that changed at a step.
+// SavedSeries is what is kept of a series over a restart. It holds names of the configuration, times, and numbers; no
+// URL, no answer and no text of a server but the name of a model that changed at a step.
 type SavedSeries struct {
 	// From is the Unix time in seconds since when the series is kept.
 	From int64 `json:"from"`

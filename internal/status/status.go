@@ -1,8 +1,7 @@
-// Package status keeps what the status page shows: of each endpoint its state,
-// its latest probes and a bounded history of them, and what its servers say. It
-// lives in memory; a Past takes the history of a series over a restart. Prometheus
-// has the long story. What it returns is JSON as the API under /api/v1 serves it: times are
-// seconds since 1970, durations seconds, and what is not known is left out.
+// Package status keeps what the status page shows: of each endpoint its state, its latest probes and a bounded history
+// of them, and what its servers say. It lives in memory; a Past takes the history of a series over a restart.
+// Prometheus has the long story. What it returns is JSON as the API under /api/v1 serves it: times are seconds since
+// 1970, durations seconds, and what is not known is left out.
 package status
 
 import (
@@ -43,9 +42,8 @@ type Update struct {
 	Reset     bool     `json:"reset,omitempty"`
 }
 
-// Row is one endpoint in the table. Its numbers are those of its first module,
-// cold before warm, the smallest rung; its state is that of all modules but
-// bursts.
+// Row is one endpoint in the table. Its numbers are those of its first module, cold before warm, the smallest rung; its
+// state is that of all modules but bursts.
 type Row struct {
 	Name   string            `json:"name"`
 	URL    string            `json:"url"`
@@ -59,10 +57,9 @@ type Row struct {
 	// Since is when the state began; LastAt when the latest probe started.
 	Since  float64 `json:"since,omitempty"`
 	LastAt float64 `json:"last_at,omitempty"`
-	// ProbesSince counts the probes since the incident began, and FailedSince those of
-	// them that failed, in how many spells in which the endpoint was down SpellsSince; of a
-	// slow endpoint ProbesSince counts the answers, and OverSince those over an objective.
-	// Absent while the endpoint is up, waiting, asleep or stale.
+	// ProbesSince counts the probes since the incident began, and FailedSince those of them that failed, in how many
+	// spells in which the endpoint was down SpellsSince; of a slow endpoint ProbesSince counts the answers, and
+	// OverSince those over an objective. Absent while the endpoint is up, waiting, asleep or stale.
 	ProbesSince int `json:"probes_since,omitempty"`
 	FailedSince int `json:"failed_since,omitempty"`
 	SpellsSince int `json:"spells_since,omitempty"`
@@ -70,8 +67,7 @@ type Row struct {
 	// Why says for people in one line why the endpoint is not up, the innermost cause
 	// first. It may quote the server: bounded, without secrets, and untrusted text.
 	Why string `json:"why,omitempty"`
-	// Cause is the likeliest cause while the endpoint is not up; absent until one was
-	// looked for.
+	// Cause is the likeliest cause while the endpoint is not up; absent until one was looked for.
 	Cause explain.Cause `json:"cause,omitempty"`
 	// Incident is what is wrong in the incident that pages, Scope what the endpoint shares with
 	// others that failed when it began to, and IncidentStart when it began; absent without one, and while muted.
@@ -86,8 +82,7 @@ type Row struct {
 	ModelChanged *ModelChange `json:"model_changed,omitempty"`
 	// Muted is the mute that is in force.
 	Muted *Muted `json:"muted,omitempty"`
-	// Outcomes are those of the latest probes of the first module, the latest
-	// last: at most 30.
+	// Outcomes are those of the latest probes of the first module, the latest last: at most 30.
 	Outcomes []result.Outcome `json:"outcomes,omitempty"`
 	// Runs are the latest runs of the first module; see Series.
 	Runs string `json:"runs,omitempty"`
@@ -95,12 +90,10 @@ type Row struct {
 	Failing []string `json:"failing,omitempty"`
 	// Slow names the modules whose answers are over an objective, at most 8.
 	Slow []string `json:"slow,omitempty"`
-	// Failure is the latest failure, also when all is well again; while modules
-	// fail it is the latest of theirs.
+	// Failure is the latest failure, also when all is well again; while modules fail it is the latest of theirs.
 	Failure *Failure `json:"failure,omitempty"`
 
-	// The times are those of the latest probe; absent after a failure, and where the
-	// exporter does not vouch for them.
+	// The times are those of the latest probe; absent after a failure, and where the exporter does not vouch for them.
 	Times
 	// Earlier are the times of the latest success that the exporter vouches for, while
 	// it does not vouch for those of a success after it.
@@ -168,8 +161,7 @@ type Load struct {
 	Hits    *float64 `json:"prefix_cache_hit_ratio,omitempty"`
 }
 
-// Failure is a failed probe in words. Message may quote the server: it is
-// bounded, without secrets, and untrusted text.
+// Failure is a failed probe in words. Message may quote the server: it is bounded, without secrets, and untrusted text.
 type Failure struct {
 	At      float64        `json:"at"`
 	Module  string         `json:"module"`
@@ -189,16 +181,14 @@ type Detail struct {
 	TTFTParts *page.TTFTParts `json:"ttft_parts,omitempty"`
 	// Users is what users' requests met of the objectives; absent where no page shows it.
 	Users *users.View `json:"users,omitempty"`
-	// Gateway is the gateway that requests to the endpoint pass; absent where none is
-	// configured.
+	// Gateway is the gateway that requests to the endpoint pass; absent where none is configured.
 	Gateway *Gateway `json:"gateway,omitempty"`
 	// Findings are what many probes of a module show together, sorted by module.
 	Findings []*Module `json:"findings,omitempty"`
 	// Changes are what happened lately: incidents, mutes, findings such as a new answer to
 	// an old question, and restarts of the exporter; the latest first, at most 50.
 	Changes []Change `json:"changes,omitempty"`
-	// Restarts are when the exporter was restarted and went on with what an earlier
-	// process had kept, the latest last.
+	// Restarts are when the exporter was restarted and went on with what an earlier process had kept, the latest last.
 	Restarts []int64 `json:"restarts,omitempty"`
 }
 
@@ -213,9 +203,8 @@ type Series struct {
 	Window       *Window            `json:"ttft_window,omitempty"`
 	SLO          *series.Objectives `json:"slo,omitempty"`
 	Uptime       *series.Uptime     `json:"uptime,omitempty"`
-	// BudgetLeft is the share of the error budget of 30 days that is left, for the
-	// objective that is missed most; below 0 it is missed. Days without probes, as
-	// those before the series was kept, use none of it.
+	// BudgetLeft is the share of the error budget of 30 days that is left, for the objective that is missed most; below
+	// 0 it is missed. Days without probes, as those before the series was kept, use none of it.
 	BudgetLeft *float64 `json:"budget_left,omitempty"`
 	// Fluidity is that of the stream of the latest probe: the share of its token deadlines
 	// that were met. Absent without such an objective.
@@ -224,11 +213,9 @@ type Series struct {
 	// Runs are the latest runs, the latest last, at most 30: '.' is a success, 'o' a
 	// success over an objective, 'x' a failure, '-' a run that did not start.
 	Runs string `json:"runs,omitempty"`
-	// Steps are when the level of a metric changed for good, the latest first: at most
-	// 8.
+	// Steps are when the level of a metric changed for good, the latest first: at most 8.
 	Steps []explain.Step `json:"steps,omitempty"`
-	// Probes are the latest ones with all that is known, the latest first, in the
-	// form of the command `probe -o json`.
+	// Probes are the latest ones with all that is known, the latest first, in the form of the command `probe -o json`.
 	Probes []*result.Document `json:"probes"`
 }
 
@@ -238,8 +225,7 @@ type Module struct {
 	Findings *workload.Findings `json:"-"`
 }
 
-// MarshalJSON writes the name of the module, what people see of its findings, and the
-// findings as one object.
+// MarshalJSON writes the name of the module, what people see of its findings, and the findings as one object.
 func (m *Module) MarshalJSON() ([]byte, error) {
 	head := struct {
 		Module  string            `json:"module"`
@@ -261,8 +247,7 @@ func (m *Module) MarshalJSON() ([]byte, error) {
 	return append(out, findings[1:]...), nil
 }
 
-// History are columns of the kept probes, the oldest first. A null is a value
-// that was not measured.
+// History are columns of the kept probes, the oldest first. A null is a value that was not measured.
 type History struct {
 	// From is since when probes of the series are kept, by this process or an earlier
 	// one; the oldest point may be later, as their number is bounded.

@@ -18,8 +18,7 @@ const (
 	// maxSteps is how many steps of a series are kept, maxEvents how many events of an
 	// endpoint, and maxBeside how many of them a step names.
 	maxSteps, maxEvents, maxBeside = 8, 32, 8
-	// A step is dated to besideProbes probes or besideLeast, whichever is longer, and so
-	// are the events beside it.
+	// A step is dated to besideProbes probes or besideLeast, whichever is longer, and so are the events beside it.
 	besideProbes, besideLeast = 10, 2 * time.Minute
 )
 
@@ -102,8 +101,7 @@ func (s *events) add(at time.Time, text string) {
 	s.all = stats.AppendLatest(s.all, event{at, text}, maxEvents)
 }
 
-// near returns the texts of the events about a time, each once; restarts are those of the
-// exporter, as Unix times.
+// near returns the texts of the events about a time, each once; restarts are those of the exporter, as Unix times.
 func (s *events) near(at time.Time, within time.Duration, restarts []int64) []string {
 	all := slices.Clone(s.all)
 	for _, restart := range restarts {

@@ -42,8 +42,7 @@ type BurstFinding struct {
 	// requests had their first token later, or failed. The first burst misses it only by
 	// being slow or turned away; other failures are no matter of load. nil is none.
 	Knee *Burst
-	// MaxGood is the largest burst below the knee that met the objective and of which no
-	// request failed; nil is none.
+	// MaxGood is the largest burst below the knee that met the objective and of which no request failed; nil is none.
 	MaxGood  *Burst
 	Arrivals *config.Arrivals // how the requests of the bursts arrive; nil is all at once
 }
@@ -185,13 +184,11 @@ type Burst struct {
 	// TokensPerSecond is the output of those that succeeded, by the server's own
 	// count, over the time from the first start to the last end; 0 is not known.
 	TokensPerSecond float64 `json:"output_tokens_per_second,omitempty"`
-	// StartSpread is the time from the first start to the last one; negative is
-	// not known.
+	// StartSpread is the time from the first start to the last one; negative is not known.
 	StartSpread time.Duration `json:"-"`
 }
 
-// MeasureBurst returns what a burst came to, given the results of its requests; false where it
-// was canceled.
+// MeasureBurst returns what a burst came to, given the results of its requests; false where it was canceled.
 func MeasureBurst(level []*result.Result) (b Burst, ok bool) {
 	b = Burst{Concurrency: level[0].Concurrency, StartSpread: -1}
 	var firstSent, lastSent, lastEnd time.Time
@@ -266,8 +263,7 @@ func underLoad(level []*result.Result) bool {
 	return true
 }
 
-// arrivals returns at which time from the first each of n requests is to start; nil
-// is all at once.
+// arrivals returns at which time from the first each of n requests is to start; nil is all at once.
 func arrivals(a *config.Arrivals, n int, most time.Duration, rng *rand.Rand) []time.Duration {
 	if a == nil {
 		return nil

@@ -45,8 +45,7 @@ type conversations struct {
 	byAffinity map[result.Affinity][]conversation
 }
 
-// observe adds the results of a run, if they are a conversation. Of one that failed the
-// turns before the failure count.
+// observe adds the results of a run, if they are a conversation. Of one that failed the turns before the failure count.
 func (c *conversations) observe(results []*result.Result, now time.Time) {
 	v := conversation{at: now}
 	for _, r := range results {
@@ -98,8 +97,7 @@ func (c *conversations) turns(now time.Time) []Turn {
 	return turns
 }
 
-// turnOf returns what conversations show of one of their turns; false where too few
-// had it.
+// turnOf returns what conversations show of one of their turns; false where too few had it.
 func turnOf(all []conversation, number int) (Turn, bool) {
 	var ttft []float64
 	n, prompt, cached, counted, named, same := 0, 0, 0, 0, 0, 0
@@ -178,8 +176,7 @@ const (
 	cacheBenefit = 0.25
 )
 
-// pair is the TTFT of the cold half of a pair, and by how much the warm half had
-// its first token earlier, in seconds.
+// pair is the TTFT of the cold half of a pair, and by how much the warm half had its first token earlier, in seconds.
 type pair struct {
 	at            time.Time
 	cold, benefit float64
@@ -187,8 +184,7 @@ type pair struct {
 
 type pairs struct{ all []pair }
 
-// observe adds the results of a run, if they are a pair of which both halves
-// were measured.
+// observe adds the results of a run, if they are a pair of which both halves were measured.
 func (p *pairs) observe(results []*result.Result, now time.Time) {
 	if len(results) != 2 {
 		return
@@ -264,8 +260,7 @@ func (c *cache) observe(r *result.Result, now time.Time) {
 	}
 }
 
-// reportsNoHits reports whether replies report the cache, and all that nothing came
-// from it.
+// reportsNoHits reports whether replies report the cache, and all that nothing came from it.
 func (c *cache) reportsNoHits() bool {
 	hit := slices.ContainsFunc(c.warm, func(v reply) bool { return v.cached > 0 })
 	return len(c.warm) > 0 && !hit && c.coldCached == 0
@@ -285,8 +280,7 @@ func (c *cache) hitRatio(now time.Time) *float64 {
 	return new(float64(cached) / float64(prompt))
 }
 
-// cold reports whether a prompt began as no other did. One that was not made to
-// length is asked again and again.
+// cold reports whether a prompt began as no other did. One that was not made to length is asked again and again.
 func cold(r *result.Result) bool {
 	return r.Prefix == string(config.PrefixCold) && r.Length > 0
 }

@@ -1,6 +1,5 @@
-// Package load is what requests cost by their length and by how many there are at a time: the
-// workload of prompts that are made to a length (single ones, ladders, mixes, pairs,
-// conversations, and lengths of users), and that of bursts.
+// Package load is what requests cost by their length and by how many there are at a time: the workload of prompts that
+// are made to a length (single ones, ladders, mixes, pairs, conversations, and lengths of users), and that of bursts.
 package load
 
 import (
@@ -35,19 +34,16 @@ func Lengths() workload.Workload {
 // Finding is what prompts of some lengths show together; nil is not known.
 type Finding struct {
 	*Prefill
-	// HitRatio is the share of the prompt that came from the prefix cache in the
-	// warm half of pairs or in warm probes, as the replies report. A ratio of 0 that
-	// the pairs' own TTFT contradicts, or cannot confirm yet, is not known.
+	// HitRatio is the share of the prompt that came from the prefix cache in the warm half of pairs or in warm probes,
+	// as the replies report. A ratio of 0 that the pairs' own TTFT contradicts, or cannot confirm yet, is not known.
 	HitRatio *float64 `json:"prefix_cache_hit_ratio,omitempty"`
-	// Benefit is by how many seconds the second of a pair has its first token
-	// earlier than the first.
+	// Benefit is by how many seconds the second of a pair has its first token earlier than the first.
 	Benefit *workload.Interval `json:"prefix_benefit_seconds,omitempty"`
 	// Likeness compares what a module asks with what users ask.
 	Likeness *Likeness `json:"traffic,omitempty"`
 	Turns    []Turn    `json:"turns,omitempty"` // those of conversations, by affinity and number
-	// ColdCached counts cold probes of whose prompt more was cached than the server's own template: a fault of
-	// the prober or of the server's count. It is known only with ColdReported: a reply to a cold probe reported
-	// the cache.
+	// ColdCached counts cold probes of whose prompt more was cached than the server's own template: a fault of the
+	// prober or of the server's count. It is known only with ColdReported: a reply to a cold probe reported the cache.
 	ColdCached   uint64 `json:"-"`
 	ColdReported bool   `json:"-"`
 }
@@ -207,16 +203,14 @@ func metrics() []workload.Metric {
 	}
 }
 
-// SetMix sets what a module with traffic draws from; nil is not known. It is safe beside a
-// run.
+// SetMix sets what a module with traffic draws from; nil is not known. It is safe beside a run.
 func (a *source) SetMix(m *Mix) {
 	if a.traffic != nil {
 		a.traffic.latest.Store(m)
 	}
 }
 
-// source asks prompts made to length, each for an answer as long as its cap
-// where the server can be made to.
+// source asks prompts made to length, each for an answer as long as its cap where the server can be made to.
 type source struct {
 	module  *config.Module
 	prompts *Prompts
@@ -300,8 +294,7 @@ func newTrafficDraw(m *config.Module, rng *rand.Rand) *trafficDraw {
 	return &trafficDraw{module: m, u: rng.Float64(), v: rng.Float64()}
 }
 
-// next returns a prompt of a mix, which it makes one of the latest lengths, and the length
-// of its answer.
+// next returns a prompt of a mix, which it makes one of the latest lengths, and the length of its answer.
 func (t *trafficDraw) next(prompts *Prompts) (Prompt, int) {
 	latest := t.latest.Load()
 	if latest != t.drawn {

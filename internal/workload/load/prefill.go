@@ -48,8 +48,7 @@ type Prefill struct {
 	FixedSeconds workload.Interval `json:"ttft_fixed_seconds"`
 }
 
-// prefillSample is one probe: how many tokens it had the server compute, and its
-// TTFT in seconds.
+// prefillSample is one probe: how many tokens it had the server compute, and its TTFT in seconds.
 type prefillSample struct {
 	at              time.Time
 	tokens, seconds float64
@@ -62,8 +61,7 @@ type prefill struct {
 	samples []prefillSample // in the order of time
 }
 
-// observe adds a result, if it shows how long a prefill took that nothing else
-// of this run was in the way of.
+// observe adds a result, if it shows how long a prefill took that nothing else of this run was in the way of.
 func (p *prefill) observe(r *result.Result, now time.Time) {
 	tokens, ok := uncached(r)
 	if !ok || !timed(r) || r.Concurrency > 0 {
@@ -191,14 +189,12 @@ const (
 	tuning = 4.685
 	// maxRounds bounds the iteration, which settles within about ten.
 	maxRounds = 30
-	// settled is the change of the coefficients, relative to the size of what is
-	// fitted, at which it ends.
+	// settled is the change of the coefficients, relative to the size of what is fitted, at which it ends.
 	settled    = 1e-5
 	leastNoise = 1e-4 // the least noise that is assumed: a clock has a resolution
 )
 
-// polynomial is a fit of y by a polynomial of t, whose noise is proportional to
-// y.
+// polynomial is a fit of y by a polynomial of t, whose noise is proportional to y.
 type polynomial struct {
 	coef [maxTerms]float64
 	cov  matrix // of coef

@@ -23,8 +23,7 @@ const TemplateTokens = 1024
 
 const (
 	firstSlope = 1.2 // the tokens per word before the server has counted any
-	// fullSlope is more tokens per word than usual tokenizers make of prose: a prompt
-	// by it is not longer than wanted.
+	// fullSlope is more tokens per word than usual tokenizers make of prose: a prompt by it is not longer than wanted.
 	fullSlope = 1.5 * firstSlope
 	// minSlope is fewer tokens per word than any tokenizer needs: those in use split at spaces, and those with
 	// tokens of several words (SuperBPE) save up to a third. A count below that is not of the whole prompt.
@@ -34,14 +33,12 @@ const (
 	// minContext is fewer tokens than any model has room for: CLIP has 77. A server that counts fewer does not
 	// count the prompt, or not what it had cached of it.
 	minContext = 64
-	// noise is by how many tokens prompts of the same number of words differ at
-	// most.
+	// noise is by how many tokens prompts of the same number of words differ at most.
 	noise = 8
 	// settleWithin is how near to the target the length settles, and unsettleBeyond how far from it the search
 	// goes on, as with another tokenizer. In between lies noise.
 	settleWithin, unsettleBeyond = 0.02, 0.05
-	// minSpread is how many words two counts must be apart for their
-	// difference to say more than that noise.
+	// minSpread is how many words two counts must be apart for their difference to say more than that noise.
 	minSpread   = 8
 	clearSpread = 64 // how many words more must bring more tokens than the noise
 	// tryAgain is how long a length is not asked that the server truncates, and its counts are not believed
@@ -115,9 +112,8 @@ func (b *builder) next() Prompt {
 	return Prompt{Text: compose(b.words, nonce), Words: b.words}
 }
 
-// learn takes the server's count of a prompt, and says what it means; a count that cannot be is
-// not taken. The next prompt comes nearer to the target: by proportion after the first count,
-// by the line through the last two after that.
+// learn takes the server's count of a prompt, and says what it means; a count that cannot be is not taken. The next
+// prompt comes nearer to the target: by proportion after the first count, by the line through the last two after that.
 func (b *builder) learn(c Count, now time.Time) (v Verdict, taken bool) {
 	least := minSlope*float64(c.Words) - noise
 	tokens := float64(c.Tokens)
@@ -181,8 +177,7 @@ func (b *builder) judge(c Count, least float64) Verdict {
 	return Short
 }
 
-// startFrom makes the last count of another length the first of this one: both
-// lie on one line.
+// startFrom makes the last count of another length the first of this one: both lie on one line.
 func (b *builder) startFrom(other *builder) {
 	b.last, b.slope = other.last, other.slope
 	b.extrapolate()
@@ -260,8 +255,7 @@ func (m *Prompts) Use(lengths []workload.Length) {
 	m.lengths, m.builders = lengths, builders
 }
 
-// Like returns another prompt of the same length as one that Next returned, for
-// requests with several texts.
+// Like returns another prompt of the same length as one that Next returned, for requests with several texts.
 func (m *Prompts) Like(p Prompt) Prompt { return m.next(p.Target) }
 
 func (m *Prompts) next(target int) Prompt {

@@ -10,8 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// begin returns the first question of a run, as the one of a pair or of a conversation if the module
-// asks for these.
+// begin returns the first question of a run, as the one of a pair or of a conversation if the module asks for these.
 func (a *source) begin(q workload.Question) workload.Question {
 	switch a.module.Prefix {
 	case config.PrefixPaired:
@@ -63,16 +62,14 @@ func (a *source) goingOn(q workload.Question) workload.Question {
 	return q
 }
 
-// newSession returns a value of the header by which a balancer keeps requests
-// together.
+// newSession returns a value of the header by which a balancer keeps requests together.
 func newSession() string {
 	var id [16]byte
 	_, _ = cryptorand.Read(id[:]) // never fails
 	return hex.EncodeToString(id[:])
 }
 
-// goOn is what the user says in each turn after the first, which makes the model
-// write on until it is cut.
+// goOn is what the user says in each turn after the first, which makes the model write on until it is cut.
 const goOn = "Go on counting from there in words, without any remark and without an end."
 
 // nextTurn returns the turn after one that was answered. An answer without text, such

@@ -25,8 +25,7 @@ const (
 	spareBytes = 256
 )
 
-// compose writes a prompt of exactly so many words, nonce included; a nil rng
-// leaves out the nonce.
+// compose writes a prompt of exactly so many words, nonce included; a nil rng leaves out the nonce.
 func compose(words int, rng *rand.Rand) string {
 	var text strings.Builder
 	text.Grow(int(float64(words)*meanBytes) + spareBytes)
@@ -44,8 +43,7 @@ func compose(words int, rng *rand.Rand) string {
 	return text.String()
 }
 
-// writeNonce writes random words: some 60 bits, half of them in the first
-// sixteen characters.
+// writeNonce writes random words: some 60 bits, half of them in the first sixteen characters.
 func writeNonce(text *strings.Builder, rng *rand.Rand) {
 	all := words()[openers]
 	for i := range nonceWords {

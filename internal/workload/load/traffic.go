@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// trafficSlot is how finely the past of the traffic is kept, and trafficReach how
-	// far.
+	// trafficSlot is how finely the past of the traffic is kept, and trafficReach how far.
 	trafficSlot  = 10 * time.Minute
 	trafficReach = 24 * time.Hour
 	// minTraffic is the fewest requests of users that make a mix, and
@@ -41,9 +40,8 @@ type Cumulative struct {
 	Count  uint64
 }
 
-// Mix is what users ask: the lengths of prompts and of answers in tokens, short ones
-// first, with the number of requests as their weights. Which prompt had which answer is
-// not known. It is never changed once made.
+// Mix is what users ask: the lengths of prompts and of answers in tokens, short ones first, with the number of requests
+// as their weights. Which prompt had which answer is not known. It is never changed once made.
 type Mix struct {
 	Inputs, Outputs []workload.Length
 	// Requests is how many requests of users it is from, and Span from how long ago on.
@@ -51,10 +49,9 @@ type Mix struct {
 	Span     time.Duration
 }
 
-// Traffic knows what users ask of the servers of one endpoint: what the servers count, less the
-// probes of this exporter. Servers with other bounds than the first are left out, until all
-// have them: then what was known is forgotten. Read and Keep are for one goroutine at a time,
-// all else for several, which wait for no reading.
+// Traffic knows what users ask of the servers of one endpoint: what the servers count, less the probes of this
+// exporter. Servers with other bounds than the first are left out, until all have them: then what was known is
+// forgotten. Read and Keep are for one goroutine at a time, all else for several, which wait for no reading.
 type Traffic struct {
 	now   func() time.Time
 	last  map[string]*reading // by server
@@ -84,8 +81,7 @@ func NewTraffic(now func() time.Time) *Traffic {
 	return &Traffic{now: now, last: map[string]*reading{}}
 }
 
-// Read takes in what a server counts. The first reading of a server is where its count
-// begins.
+// Read takes in what a server counts. The first reading of a server is where its count begins.
 func (t *Traffic) Read(server string, inputs, outputs Cumulative) {
 	now := t.now()
 	next := &reading{inputs, outputs}
@@ -251,9 +247,8 @@ func (r *reading) since(before *reading) (counts lengthCounts) {
 	return counts
 }
 
-// pointsOf returns lengths that stand for the requests that were counted up to bounds.
-// Between two bounds as many requests are assumed in each ratio of lengths, as lengths spread
-// over orders of magnitude.
+// pointsOf returns lengths that stand for the requests that were counted up to bounds. Between two bounds as many
+// requests are assumed in each ratio of lengths, as lengths spread over orders of magnitude.
 func pointsOf(bounds, counts []float64) []workload.Length {
 	var all []workload.Length
 	above := 0.0 // the bound before

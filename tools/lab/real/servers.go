@@ -40,7 +40,7 @@ type server struct {
 	page       string              // path of the page of metrics
 	cached     bool                // replies count the cached tokens of a prompt
 	quantities map[string][]string // inference_server_NAME: the series that add up to it
-	users      bool                // its page has histograms of requests that are compared with a load tool
+	users      bool                // it is fast enough for a load tool, with which its histograms are compared
 	slots      int                 // requests that it runs at once, where its page also shows those that wait
 	limits     []string            // known limits, for the document
 }
@@ -162,7 +162,7 @@ py-modules = ["sgl_kernel"]
 			env:    []string{"SGLANG_USE_CPU_ENGINE=1"},
 			ready:  "/health",
 			apis:   []string{"openai-chat", "openai-completions", "openai-responses", "sglang", "anthropic", "ollama"},
-			engine: "sglang", page: "/metrics", cached: true, quantities: sglangPage(), slots: 4, users: true,
+			engine: "sglang", page: "/metrics", cached: true, quantities: sglangPage(), slots: 4,
 			limits: []string{
 				"Without its kernels, whose package needs CUDA: PyTorch's own operations compute. The server around them is the real one.",
 				"Its page shows running and waiting requests as of every 40th decode step, unless `--decode-log-interval` is less: 1 here.",

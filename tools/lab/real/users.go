@@ -24,7 +24,7 @@ const (
 	userOutput   = 16 // tokens
 )
 
-// The objectives of users. Of vLLM's histograms the first is a bound, of SGLang's none is.
+// The objectives of users. The first is a bound of vLLM's histogram, and the second is between two of them.
 const (
 	ttftObjective = 250 * time.Millisecond
 	e2eObjective  = 1200 * time.Millisecond
@@ -34,8 +34,8 @@ const (
 // connection, the decoding, and the client's own work for the requests beside it.
 const clientAdds = 50 * time.Millisecond
 
-// users compares what the exporter shows of users' requests with the figures of a load tool: that of vLLM's package,
-// whatever the server. The exporter's own few probes are among the requests.
+// users compares what the exporter shows of users' requests with the figures of the load tool that is part of
+// vLLM's package. The exporter's own few probes are among the requests.
 func users(ctx context.Context, b *bench) (string, error) {
 	bin, err := b.environment(ctx, find("vllm"))
 	if err != nil {
@@ -167,7 +167,7 @@ func (b *bench) load(ctx context.Context, bin string) (*load, error) {
 		ctx, filepath.Join(bin, "vllm"), "bench", "serve", "--backend", "openai-chat", "--endpoint", "/v1/chat/completions",
 		"--base-url", "http://127.0.0.1:"+b.front.port, "--model", b.model, "--tokenizer", filepath.Join(models, "hf"),
 		"--dataset-name", "custom", "--dataset-path", prompts, "--custom-output-len", "-1", "--skip-chat-template",
-		"--num-prompts", strconv.Itoa(userRequests), "--request-rate", strconv.Itoa(userRate), "--ignore-eos", "--ready-check-timeout-sec", "0",
+		"--num-prompts", strconv.Itoa(userRequests), "--request-rate", strconv.Itoa(userRate), "--ignore-eos", "--disable-tqdm",
 		"--percentile-metrics", "ttft", "--metric-percentiles", "50,99",
 		"--save-result", "--save-detailed", "--result-dir", b.work, "--result-filename", result,
 	)
