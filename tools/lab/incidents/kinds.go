@@ -81,10 +81,11 @@ func kinds() []*incident {
 		// What users alone meet pages once it is bad for the hour.
 		{name: "users: long prompts of a tenant", servers: of("users/tenant"), fault: fault{tenant: true}, lasts: lastingOfUsers, alert: "TTFTHigh", witness: "users", within: 14 * time.Minute},
 		{name: "users are well, the path of the probes is slow", servers: of("users/path"), fault: fault{delay: 7 * time.Second}, alert: "TTFTHigh", witness: "probes_only", within: 5 * time.Minute},
-		{name: "users: six times as many", servers: of("users/crowded"), fault: fault{crowded: 40}, alert: "TTFTHigh", witness: "both", within: 5 * time.Minute},
+		// Answers take 15 s, so that a probe comes every 30.
+		{name: "users: many at once", servers: of("users/crowded"), fault: fault{crowded: 40}, alert: "TTFTHigh", witness: "both", within: 9 * time.Minute},
 		{name: "users: 80 % errors", servers: of("users/refused"), fault: fault{refused: 0.8}, alert: "EndpointFailing", witness: "users", within: 10 * time.Minute},
 		{name: "the scheduler admits nothing", servers: of("users/admits-none"), fault: fault{hangs: true, admitsNone: true}, alert: "EndpointDown", cause: "hung", within: prompt + time.Minute},
-		{name: "one rank of two is starved", servers: of("users/rank"), fault: fault{crowded: 12}, quiet: true, ticket: "RankBehind"},
+		{name: "one rank of two is starved", servers: of("users/rank"), fault: fault{crowded: 10}, quiet: true, ticket: "RankBehind"},
 		{name: "the queue of the gateway is full", servers: of("users/queue"), fault: fault{queued: 40}, quiet: true, ticket: "GatewayQueueSaturated"},
 		{name: "the model sleeps", servers: of("users/sleeps"), fault: fault{asleep: true}, quiet: true, unasked: true},
 		{name: "a slow start, which is left out", servers: of("users/starts"), fault: fault{started: true, delay: 7 * time.Second}, lasts: 3 * time.Minute, quiet: true},
