@@ -11,7 +11,7 @@ import (
 
 // TestFalseUsers counts pages by users of endpoints that meet their objectives, as TestFalsePages does by probes.
 func TestFalseUsers(t *testing.T) {
-	endpoints := 20
+	endpoints := 5
 	if testing.Short() {
 		endpoints = 1
 	}
@@ -31,7 +31,8 @@ func TestFalseUsers(t *testing.T) {
 
 // TestTimeToPageByUsers is about nine of ten incidents: an outage for users pages within 10 minutes, at night too, and 30 % within 30.
 func TestTimeToPageByUsers(t *testing.T) {
-	const endpoints = 51
+	t.Parallel()
+	const endpoints = 31
 	limits := map[string]time.Duration{
 		"users: all requests fail": 10 * time.Minute, "users: all requests fail at night, and a tenth of them come": 10*time.Minute + scrapeInterval,
 		"users: all are late": 10*time.Minute + scrapeInterval, "users: 30 % fail": 30 * time.Minute, "users: 30 % are late": 30*time.Minute + scrapeInterval,
@@ -57,6 +58,7 @@ func TestTimeToPageByUsers(t *testing.T) {
 // TestShareOfUsers checks that a hundredth of the requests of a day are late in each state. Noise with a memory of 5 min has some 150
 // independent values a day, and bursts come every five days.
 func TestShareOfUsers(t *testing.T) {
+	t.Parallel()
 	for _, s := range usersStates() {
 		u := &usersOf{random: random(1, s.name)}
 		u.noise.random = u.random

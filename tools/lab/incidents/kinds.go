@@ -86,7 +86,7 @@ func kinds() []*incident {
 		{name: "users: 80 % errors", servers: of("users/refused"), fault: fault{refused: 0.8}, alert: "EndpointFailing", witness: "users", within: 10 * time.Minute},
 		{name: "the scheduler admits nothing", servers: of("users/admits-none"), fault: fault{hangs: true, admitsNone: true}, alert: "EndpointDown", cause: "hung", within: prompt + time.Minute},
 		{name: "one rank of two is starved", servers: of("users/rank"), fault: fault{crowded: 10}, quiet: true, ticket: "RankBehind"},
-		{name: "the queue of the gateway is full", servers: of("users/queue"), fault: fault{queued: 40}, quiet: true, ticket: "GatewayQueueSaturated"},
+		{name: "the queue of the gateway is full", servers: of("users/queue"), fault: fault{queued: 40}, lasts: lastingOfUsers, quiet: true, ticket: "GatewayQueueSaturated"},
 		{name: "the model sleeps", servers: of("users/sleeps"), fault: fault{asleep: true}, quiet: true, unasked: true},
 		{name: "a slow start, which is left out", servers: of("users/starts"), fault: fault{started: true, delay: 7 * time.Second}, lasts: 3 * time.Minute, quiet: true},
 		{name: "two exporters, one sees no answer", servers: of("pair/one@far"), fault: gone, quiet: true, ticket: "ProbersDisagree"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -99,7 +100,7 @@ func readNote(body io.Reader) (note, error) {
 			continue
 		}
 		read := alert{name: strings.TrimPrefix(a.Labels["alertname"], "Inference"), scope: a.Labels["scope"]}
-		if e := a.Labels["endpoint"]; e != "" {
+		if e := cmp.Or(a.Labels["endpoint"], a.Labels["gateway"]); e != "" { // that has the name of its only endpoint
 			read.endpoint = target{cluster: a.Labels["cluster"], endpoint: e}.name()
 		}
 		for _, name := range slices.Sorted(maps.Keys(a.Annotations)) {

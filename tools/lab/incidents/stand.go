@@ -149,11 +149,11 @@ modules: {interactive: {input_tokens: 64, output_tokens: 64, slo: {objective: 0.
 endpoints:
 `, limit.Milliseconds())
 	for _, t := range watched(w) {
-		more := map[string]string{"users/queue": ", gateway: pool", "users/starts": ", warm_up: 5m"}[t.name()]
+		more := map[string]string{"users/queue": ", gateway: queue", "users/starts": ", warm_up: 5m"}[t.name()]
 		fmt.Fprintf(&b, "  - {name: %s, url: \"http://%s\", api: openai-chat, modules: [interactive]%s}\n", t.endpoint, s.servers[t.key()].address, more)
 	}
 	if queue := s.servers["users/queue"]; w.cluster == "users" {
-		fmt.Fprintf(&b, "gateways: {pool: {urls: [\"http://%s/gateway\"]}}\n", queue.address)
+		fmt.Fprintf(&b, "gateways: {queue: {urls: [\"http://%s/gateway\"]}}\n", queue.address)
 	}
 	return b.String()
 }
