@@ -50,18 +50,19 @@ function ttftParts(p) {
 // ofUsers is the TTFT of users' requests, which lies between bounds of the servers' histograms, and how many of them
 // missed an objective since the exporter started.
 function ofUsers({ slo = {}, ttft_window: { samples, seconds: s = {} } = {} } = {}, { ttft_seconds: limit } = {}) {
-  const quantile = (q) => {
+  const quantile = (q, ...notes) => {
     const [lower, upper] = [s[`${q}_lower`], s[`${q}_upper`]];
-    if (lower === undefined) return undefined;
-    const text = upper === undefined ? `over ${seconds(lower)}` : `${seconds(lower)} – ${seconds(upper)}`;
-    return h('span', { class: limit > 0 && lower >= limit ? 'value over' : 'value' }, text);
+    if (lower === undefined) return tile(`${q} of users, last hour`, unknown, small(...notes));
+    const most = upper === undefined ? `> ${seconds(lower)}` : `≤ ${seconds(upper)}`;
+    return tile(`${q} of users, last hour`, h('span', { class: limit > 0 && lower >= limit ? 'value over' : 'value' }, most),
+      small([upper !== undefined && lower > 0 && `> ${seconds(lower)}`, ...notes].filter(Boolean).join(', ')));
   };
   const missed = ({ eligible, bad, possibly_bad: possible }) => `${bad === possible ? number(bad) : `${number(bad)} – ${number(possible)}`} of ${number(eligible)}`;
   const counts = Object.entries(slo).filter(([, c]) => c.eligible > 0);
   return [
-    samples > 0 && tile('p50 of users, last hour', quantile('p50') ?? unknown, small(plural(samples, 'request'))),
-    samples > 0 && tile('p99 of users, last hour', quantile('p99') ?? unknown, small('from bound to bound of the histogram')),
-    counts.length > 0 && tile('Users missed', ...counts.map(([name, c]) => small(`${name} ${missed(c)}`))),
+    samples > 0 && quantile('p50', plural(samples, 'request')),
+    samples > 0 && quantile('p99'),
+    counts.length > 0 && tile('Users missed', ...counts.map(([name, c]) => small(`${name === 'availability' ? name : name.toUpperCase()} ${missed(c)}`))),
   ];
 }
 

@@ -490,3 +490,17 @@ func TestNoBannerWhileUp(t *testing.T) {
 		t.Errorf("%d banners of an endpoint that is up", n)
 	}
 }
+
+// Percentiles of users lie between bounds, of which the last may be missing, and so do those that missed an objective.
+func TestUsersTiles(t *testing.T) {
+	p := open(t, serve(t, fake.NewBoard(fake.Fleet()...)).URL, "/endpoint/judge", laptop)
+	p.await("document.querySelector('.tiles')")
+	tiles := strings.Join(p.texts(".tiles > div"), "|")
+	for _, want := range []string{
+		"p50 of users, last hour≤ 500 ms> 250 ms, 41,873 requests", "p99 of users, last hour> 2.50 s", "Users missedavailability 0 of 41,873TTFT 1,204 – 2,310 of 41,873",
+	} {
+		if !strings.Contains(tiles, want) {
+			t.Errorf("tiles %q, want %q among them", tiles, want)
+		}
+	}
+}

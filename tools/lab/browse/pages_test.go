@@ -67,6 +67,9 @@ func TestPictures(t *testing.T) {
 			if wide := eval[int64](p, "document.documentElement.scrollWidth"); wide > c.view.width {
 				t.Errorf("the page is %d pixels wide on a screen of %d", wide, c.view.width)
 			}
+			if cut := eval[string](p, "[...document.querySelectorAll('.tiles dd')].filter(d => d.scrollWidth > d.clientWidth).map(d => d.textContent).join('; ')"); cut != "" {
+				t.Errorf("wider than their tiles: %s", cut)
+			}
 			p.picture(c.name, true)
 		})
 	}

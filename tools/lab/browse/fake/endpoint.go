@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
@@ -66,6 +67,9 @@ func Endpoint(k Kind) *status.Detail {
 	if k.Engine != "" {
 		d.Pages = pages(k)
 		d.Servers = &status.Load{Known: 2, Up: 2, Running: &k.Running, Waiting: &k.Waiting, KVUsage: &k.KV, Hits: new(0.62)}
+	}
+	if k.Name == "judge" {
+		d.Users = ofUsers()
 	}
 	if k.Bursts {
 		d.Findings = findings()
@@ -146,6 +150,14 @@ func oneSeries(k Kind, r *rand.Rand, slo *series.Objectives, id result.SeriesID,
 		s.Probes = append(s.Probes, probe(k, r, h, points-1-i, id))
 	}
 	return s
+}
+
+// ofUsers is what users met of whom some were late for certain, and others perhaps.
+func ofUsers() *users.View {
+	return &users.View{
+		Counts: map[string]users.Count{"availability": {Eligible: 41873}, "ttft": {Eligible: 41873, Bad: 1204, Possible: 2310}},
+		TTFT:   users.Window{Samples: 41873, Seconds: map[string]float64{"p50_lower": 0.25, "p50_upper": 0.5, "p99_lower": 2.5}},
+	}
 }
 
 // findings are those of the modules of an endpoint with bursts.
