@@ -387,7 +387,7 @@ func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 func (e *Endpoint) whyBad(s *Status, last *Series, now time.Time) (why []string) {
 	switch {
 	case s.Unmuted == Slow && e.slow != nil:
-		why = append(why, e.whySlow(s, now))
+		why = append(why, e.whySlow(now))
 	case e.failing == nil:
 	case e.failing.recurs():
 		why = append(why, e.whyFailed(s, last)+", again and again")
@@ -437,7 +437,7 @@ func (e *Endpoint) whyFailed(s *Status, last *Series) string {
 
 // whySlow is as in "interactive: TTFT 1.2s, objective 500ms; 12 of 14 answers over an
 // objective since 06:15 UTC".
-func (e *Endpoint) whySlow(s *Status, now time.Time) string {
+func (e *Endpoint) whySlow(now time.Time) string {
 	counts := "; " + e.slow.overs() + " since " + clock(e.slow.Begin, now)
 	for _, p := range e.series {
 		if p.isValid() && !p.failed && p.pace.isSlow() {

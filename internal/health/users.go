@@ -171,33 +171,45 @@ func (c *crowd) latest() time.Time {
 	return c.Well.At
 }
 
-// isIncident reports whether the bad readings of the last hour are one.
-func (c *crowd) isIncident(i series.Objective, allowed float64, now time.Time) bool {
-	var hour tally
+// hour adds up the readings of the last hour.
+func (c *crowd) hour() (all tally) {
 	for _, s := range c.Spans {
-		hour.add(s)
+		all.add(s)
 	}
-	share, of := float64(hour.Worth)/float64(window), boundsOf(i)
-	need := of.severe(allowed)
-	if i != series.Availability { // failures that come together are an outage, whatever came before
-		need = max(need, min(mostBad, peakFactor*c.usual(now.Unix()/int64(day/time.Second), share)))
-	}
-	return share*exactly >= need && hour.BadTime >= of.least && hour.BadOnes >= fewestBad && stats.AtLeast(hour.Readings, hour.BadOnes, allowed) <= badChance
+	return all
 }
 
-// usual returns the share of an hour that is bad at the worst time of the days before one, and remembers that of the last hour.
-func (c *crowd) usual(today int64, share float64) float64 {
+// share returns the share of the last hour, of which the tally is, that was bad.
+func (t *tally) share() float64 { return float64(t.Worth) / float64(window) }
+
+// isIncident reports whether the bad readings of the last hour are one. Today is the day since 1970.
+func (c *crowd) isIncident(hour *tally, i series.Objective, allowed float64, today int64) bool {
+	of := boundsOf(i)
+	need := max(of.severe(allowed), min(mostBad, peakFactor*c.usual(today)))
+	return hour.share()*exactly >= need && hour.BadTime >= of.least && hour.BadOnes >= fewestBad && stats.AtLeast(hour.Readings, hour.BadOnes, allowed) <= badChance
+}
+
+// rememberPeak keeps the share of an hour that was bad, if it is the largest of the day.
+func (c *crowd) rememberPeak(today int64, share float64) {
 	if c.Peaks == nil {
 		c.Peaks = map[int64]float64{}
 	}
 	maps.DeleteFunc(c.Peaks, func(at int64, _ float64) bool { return at < today-peakDays })
-	of := max(share, c.Peaks[today])
-	delete(c.Peaks, today)
-	before := slices.Sorted(maps.Values(c.Peaks))
-	c.Peaks[today] = of
+	c.Peaks[today] = max(share, c.Peaks[today])
+}
+
+// usual returns the share of an hour that is bad at the worst time of the days before one; 0 where too few are known.
+func (c *crowd) usual(today int64) float64 {
+	var before []float64
+	for at, share := range c.Peaks {
+		if at != today {
+			before = append(before, share)
+		}
+	}
 	if len(before) < usualPeak {
 		return 0
 	}
+	slices.Sort(before)
 	return before[len(before)-usualPeak]
 }
 
@@ -261,7 +273,11 @@ func (e *Endpoint) takeUsers(c *crowd, r *users.Reading, o series.Objective) {
 		c.Since = tally{}
 	}
 	bad := c.observe(r, o, e.promise)
-	switch certain := c.isIncident(o, 1-e.promise.Share, r.At); {
+	hour, today := c.hour(), r.At.Unix()/int64(day/time.Second)
+	if o != series.Availability { // failures that come together are an outage, whatever came before
+		c.rememberPeak(today, hour.share())
+	}
+	switch certain := c.isIncident(&hour, o, 1-e.promise.Share, today); {
 	case !c.Raised && bad && certain:
 		c.Raised = true
 		e.logger().Warn("users' requests miss an objective", "slo", series.ObjectiveNames()[o], "since", c.Spell.Begin.UTC(),
