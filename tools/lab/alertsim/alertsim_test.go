@@ -20,16 +20,21 @@ func TestFalsePages(t *testing.T) {
 		endpoints = 2
 	}
 	for _, s := range states() {
-		for _, interval := range intervals() {
-			t.Run(fmt.Sprint(s.name, " ", interval), func(t *testing.T) {
-				t.Parallel()
-				pages := falsePages(s, interval, 90*day, endpoints, 1)
-				t.Log(falseCell(pages, 90*day, endpoints).text)
-				if n := float64(endpoints); float64(len(pages)) > n+2*math.Sqrt(n) {
-					t.Errorf("%d pages of %d endpoints in 90 days: %s", len(pages), endpoints, falseCell(pages, 90*day, endpoints).detail)
-				}
-			})
-		}
+		falseInAllIntervals(t, s.name, endpoints, func(interval time.Duration) []page { return falsePages(s, interval, 90*day, endpoints, 1) })
+	}
+}
+
+// falseInAllIntervals counts the false pages of a state.
+func falseInAllIntervals(t *testing.T, name string, endpoints int, pages func(interval time.Duration) []page) {
+	for _, interval := range intervals() {
+		t.Run(fmt.Sprint(name, " ", interval), func(t *testing.T) {
+			t.Parallel()
+			all := pages(interval)
+			t.Log(falseCell(all, 90*day, endpoints).text)
+			if n := float64(endpoints); float64(len(all)) > n+2*math.Sqrt(n) {
+				t.Errorf("%d pages of %d endpoints in 90 days: %s", len(all), endpoints, falseCell(all, 90*day, endpoints).detail)
+			}
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -16,16 +15,7 @@ func TestFalseUsers(t *testing.T) {
 		endpoints = 1
 	}
 	for _, s := range usersStates() {
-		for _, interval := range intervals() {
-			t.Run(fmt.Sprint(s.name, " ", interval), func(t *testing.T) {
-				t.Parallel()
-				pages := falseUsers(s, interval, 90*day, endpoints, 1)
-				t.Log(falseCell(pages, 90*day, endpoints).text)
-				if n := float64(endpoints); float64(len(pages)) > n+2*math.Sqrt(n) {
-					t.Errorf("%d pages of %d endpoints in 90 days: %s", len(pages), endpoints, falseCell(pages, 90*day, endpoints).detail)
-				}
-			})
-		}
+		falseInAllIntervals(t, s.name, endpoints, func(interval time.Duration) []page { return falseUsers(s, interval, 90*day, endpoints, 1) })
 	}
 }
 
