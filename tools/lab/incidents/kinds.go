@@ -33,7 +33,7 @@ func targets() []target {
 	add("a", "same", "well")
 	add("b", "same", "restarts", "well")
 	add("pair", "both", "well")
-	add("users", "tenant", "path", "crowded", "refused", "admits-none", "rank", "queue", "sleeps", "starts", "well")
+	add("users", "tenant", "path", "crowded", "refused", "admits-none", "rank", "queue", "sleeps", "starts", "counts", "well")
 	return append(all, target{"pair", "one", "127.0.2.1", "near"}, target{"pair", "one", "127.0.2.2", "far"})
 }
 
@@ -88,7 +88,9 @@ func kinds() []*incident {
 		{name: "one rank of two is starved", servers: of("users/rank"), fault: fault{crowded: 10}, quiet: true, ticket: "RankBehind"},
 		{name: "the queue of the gateway is full", servers: of("users/queue"), fault: fault{queued: 40}, lasts: lastingOfUsers, quiet: true, ticket: "GatewayQueueSaturated"},
 		{name: "the model sleeps", servers: of("users/sleeps"), fault: fault{asleep: true}, quiet: true, unasked: true},
-		{name: "a slow start, which is left out", servers: of("users/starts"), fault: fault{started: true, delay: 7 * time.Second}, lasts: 3 * time.Minute, quiet: true},
+		// Long enough for a page, if warm_up did not leave it out.
+		{name: "a slow start, which is left out", servers: of("users/starts"), fault: fault{started: true, delay: 7 * time.Second}, lasts: 280 * time.Second, quiet: true},
+		{name: "a slow start, which counts", servers: of("users/counts"), fault: fault{started: true, delay: 7 * time.Second}, lasts: 280 * time.Second, alert: "TTFTHigh", witness: "probes_only", within: 6 * time.Minute},
 		{name: "two exporters, one sees no answer", servers: of("pair/one@far"), fault: gone, quiet: true, ticket: "ProbersDisagree"},
 	}
 	for i, in := range all {
