@@ -235,7 +235,7 @@ func (e *Endpoint) makeRow() *Row {
 	}
 	if p := e.state.Shown(); p != nil {
 		row.Incident, row.Scope, row.IncidentStart = p.Kind, p.Scope, stats.UnixSeconds(p.Start)
-		row.Witness, row.Points = p.Witness, harmless(p.Means())
+		row.Witness, row.SeenBy = p.Witness, harmless(p.Means())
 	}
 	if p := e.first(); p != nil {
 		p.fill(row)

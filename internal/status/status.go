@@ -74,10 +74,10 @@ type Row struct {
 	Incident      health.Kind `json:"incident,omitempty"`
 	Scope         string      `json:"scope,omitempty"`
 	IncidentStart float64     `json:"incident_start,omitempty"`
-	// Witness is who saw it, and Points where that points to, in words; Points is absent where that is not known. It may quote what
+	// Witness is who saw it, and SeenBy the same in words, with where to look; absent where that is not known. It may quote what
 	// servers' pages show: bounded.
 	Witness health.Witness `json:"witness,omitempty"`
-	Points  string         `json:"points,omitempty"`
+	SeenBy  string         `json:"seen_by,omitempty"`
 	// ModelChanged is in what another model than usual answers; absent while the usual one does.
 	ModelChanged *ModelChange `json:"model_changed,omitempty"`
 	// Muted is the mute that is in force.

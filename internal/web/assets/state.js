@@ -16,9 +16,9 @@ export function counts({ probes_since: probes, failed_since: bad, over_since: la
 }
 
 // pages says as what an endpoint pages, what it shares with others that do, and where to look by who saw it; null where it does not.
-export function pages({ name, incident, scope, points }) {
+export function pages({ name, incident, scope, seen_by: seenBy }) {
   if (!incident) return null;
-  return `Pages as ${incident.replace(/^(ttft|tpot)$/, (slo) => `high ${slo.toUpperCase()}`)}${scope === `endpoint ${name}` ? '' : `, shared: ${scope}`}${points ? `; seen by ${points}` : ''}`;
+  return `Pages as ${incident.replace(/^(ttft|tpot)$/, (slo) => `high ${slo.toUpperCase()}`)}${scope === `endpoint ${name}` ? '' : `, shared: ${scope}`}${seenBy ? `; seen by ${seenBy}` : ''}`;
 }
 
 // otherModel says in what another model than usual answers; null while the usual one does.
