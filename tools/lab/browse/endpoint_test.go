@@ -467,13 +467,14 @@ func TestBannerOfASlowEndpoint(t *testing.T) {
 // An incident that pages is named with what it shares with others, and so is another model, in the fleet and in the banner.
 func TestBannerOfWhatPages(t *testing.T) {
 	alone, shared, changed := fake.Fleet()[1], fake.Fleet()[2], fake.Fleet()[0]
-	alone.Incident, alone.Scope = health.KindFailing, "endpoint "+alone.Name
+	alone.Incident, alone.Scope = health.KindTTFT, "endpoint "+alone.Name
+	alone.SeenBy = "users' requests only: a workload or tenant"
 	shared.Incident, shared.Scope = health.KindDown, "host gpu-3"
 	changed.ModelChanged = &status.ModelChange{Since: float64(time.Now().Unix()), Source: "model", From: "llama-3.1-8b", To: "llama-3.1-70b"}
 	p := open(t, serve(t, fake.NewBoard(alone, shared, changed)).URL, "/", laptop)
 	p.await("document.querySelectorAll('.fleet tbody tr').length === 3")
 	text := strings.Join(p.texts(".fleet td.c-state, .fleet td.c-name"), "\n")
-	for _, want := range []string{"Pages as failing", "Pages as down, shared: host gpu-3", "llama-3.1-70b answers instead of llama-3.1-8b since "} {
+	for _, want := range []string{"Pages as high TTFT; seen by users' requests only: a workload or tenant", "Pages as down, shared: host gpu-3", "llama-3.1-70b answers instead of llama-3.1-8b since "} {
 		if !strings.Contains(text, want) || strings.Contains(text, "shared: endpoint") {
 			t.Errorf("no %q in the fleet: %q", want, text)
 		}
