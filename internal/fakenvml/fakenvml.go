@@ -21,6 +21,8 @@ const (
 	EnvState = "FAKENVML_STATE"
 	// EnvCalls, where set, names a file to which the name of every function called is added.
 	EnvCalls = "FAKENVML_CALLS"
+	// EnvHeap, where set, names a file to which the end of the library's use writes how many bytes of C's heap the process has.
+	EnvHeap = "FAKENVML_HEAP"
 )
 
 // Variant is what a library has.

@@ -14,7 +14,8 @@
 //
 // A property that is not there is one that the device does not support. If the
 // environment names a file in FAKENVML_CALLS, the name of every function called
-// is added to it.
+// is added to it. nvmlShutdown writes the bytes that the process has of malloc
+// to the file in FAKENVML_HEAP.
 //
 // Builds: with -DOLD a driver without the newer functions, with -DBARE one with
 // hardly any, with -DEMPTY a library that is not a driver's.
