@@ -73,6 +73,7 @@ engines:
   e:
     sentinels: [a]
     progress: [{series: a}]
+    info: {precision: [{series: a}]}
     histograms: {ttft: [{series: a}]}
     prefix_cache: [{hits: {series: a}, queries: {series: b}, unit: tokens}]
     requests: [{series: a}]

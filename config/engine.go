@@ -35,6 +35,9 @@ type Mapping struct {
 	// RoleLabel is the label that says what part of a request the server does, with one
 	// of the values `unified`, `prefill` and `decode`. Any other value is no role.
 	RoleLabel string `yaml:"role_label,omitempty" form:"label" of:"server"`
+	// Info are the sources of each setting that the server was started with, the better one
+	// first; the first that a page has is used. Replicas are compared by it.
+	Info map[Setting][]MappingInfo `yaml:"info,omitempty" of:"server"`
 	// Backend are the labels with the name of a backend; the first that a sample has
 	// counts. Without one nothing is known by backend.
 	Backend []string `yaml:"backend,omitempty" form:"label" items:"some" of:"gateway"`
@@ -287,6 +290,7 @@ func (m *Mapping) checkSoftware(d *decoder, p path, of Software) {
 				map[Software]string{ServerSoftware: "engines.md", GatewaySoftware: "gateways.md"}[of])
 		}
 	}
+	m.checkInfo(d, p.key("info"))
 	for i, q := range m.Expected {
 		checkQuantity(p.key("expected").index(i), q, isAny)
 	}

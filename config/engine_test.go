@@ -97,7 +97,7 @@ func TestParseMapping(t *testing.T) {
 	f("[]", "dir/a.yml:1: expected a mapping, got a list")
 	f("a: b: c", "dir/a.yml:1: not valid YAML: mapping values are not allowed in this context")
 	f("sentinels: [a]\n---\n{}", "dir/a.yml:3: a second YAML document; want one")
-	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: backend, backend_requests, copies, expected, expected_after_work, fallback, histograms, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, ready, requests, role_label, sentinels, setup, values`)
+	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: backend, backend_requests, copies, expected, expected_after_work, fallback, histograms, info, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, ready, requests, role_label, sentinels, setup, values`)
 	f("values:\n  requests_running:\n    - series: a\n    - series: b-c\nfallback: maybe\n",
 		"dir/a.yml:4: values.requests_running[1].series: must be of the form [a-zA-Z_:][a-zA-Z0-9_:]*, got \"b-c\"\ndir/a.yml:5: fallback: expected true or false, got \"maybe\"")
 }

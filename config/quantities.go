@@ -30,6 +30,8 @@ const (
 	QueueTime        Quantity = "queue"
 	PrefillTime      Quantity = "prefill"
 	RequestDuration  Quantity = "request_duration"
+	KVTransferTime   Quantity = "kv_transfer"
+	KVTransferBytes  Quantity = "kv_transfer_bytes"
 	Saturation       Quantity = "saturation_ratio"
 	Backends         Quantity = "backends"
 	BackendsReady    Quantity = "backends_ready"

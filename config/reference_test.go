@@ -324,8 +324,11 @@ func typeName(key string, t reflect.Type) string {
 		if t.Elem().Kind() == reflect.Interface {
 			return "mapping"
 		}
-		if t.Key() == reflect.TypeFor[Quantity]() {
+		switch t.Key() {
+		case reflect.TypeFor[Quantity]():
 			return typeName(key, t.Elem()) + " by quantity"
+		case reflect.TypeFor[Setting]():
+			return typeName(key, t.Elem()) + " by setting"
 		}
 		return typeName(key, t.Elem()) + " by name"
 	case reflect.Pointer:

@@ -37,6 +37,7 @@ type source struct {
 	without   []string // labels that tell no series of it apart: with one value, of copies, and le of a histogram; sorted
 	fromLabel string   // the label with the number; "" for the sample's value
 	itemsOf   string   // the label with a list whose items are counted; "" is none
+	textOf    string   // the label with the text of a setting; "" is none
 	max       bool     // the largest of several samples counts, not the sum
 	requests  *config.MappingRequests
 	device    *deviceSource // of accelerators
@@ -107,6 +108,7 @@ type mapping struct {
 
 	inputLengths, outputLengths []*distribution // nil where they are not read
 
+	info        map[config.Setting][]*number // those with the texts have no numbers
 	prefixCache []cacheHits
 	progress    []*number
 	finishes    []string
@@ -128,8 +130,8 @@ func compile(one *software, lengths bool) *mapping {
 		software: one, targets: map[string][]target{}, families: map[string][]family{}, start: -1,
 		labels:     sortedLabels(e.Labels),
 		values:     map[config.Quantity][]*number{},
-		histograms: map[config.Quantity][]*distribution{},
-		finishes:   config.MappedFinishes(), roles: config.Roles(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
+		histograms: map[config.Quantity][]*distribution{}, info: map[config.Setting][]*number{},
+		finishes: config.MappedFinishes(), roles: config.Roles(), expected: readable(e, e.Expected), afterWork: readable(e, e.ExpectedAfterWork),
 	}
 	if c.exporter != nil {
 		c.compileExporter()
@@ -148,6 +150,9 @@ func compile(one *software, lengths bool) *mapping {
 	}
 	if lengths {
 		c.inputLengths, c.outputLengths = each(e.InputLengths, c.addDistribution), each(e.OutputLengths, c.addDistribution)
+	}
+	for name, sources := range e.Info {
+		c.info[name] = c.addInfo(sources)
 	}
 	c.prefixCache = each(e.PrefixCache, func(p *config.MappingPrefixCache) cacheHits {
 		return cacheHits{p, c.addNumber(&p.Hits, counter), c.addNumber(&p.Queries, counter), !isValue(e, p.Queries.Series)}

@@ -36,6 +36,7 @@ type goldenSnapshot struct {
 	Engine          string                               `yaml:"engine"`
 	Model           string                               `yaml:"model"` // of the endpoint, given to the reader
 	Progress        bool                                 `yaml:"progress"`
+	Settings        map[config.Setting]string            `yaml:"settings"`
 	Values          map[config.Quantity]float64          `yaml:"values"`
 	Requests        map[string]float64                   `yaml:"requests"`
 	PrefixCacheUnit string                               `yaml:"prefix_cache_unit"`
@@ -148,7 +149,7 @@ func compareGolden(t *testing.T, want *goldenSnapshot, got *Snapshot) {
 	}
 	same := cmp.Options{cmpopts.EquateApprox(1e-12, 0), cmpopts.EquateEmpty()}
 	read := &goldenSnapshot{
-		Engine: got.Engine, Model: want.Model, Progress: want.Progress, Values: got.Values, Requests: got.Requests,
+		Engine: got.Engine, Model: want.Model, Progress: want.Progress, Settings: got.Settings, Values: got.Values, Requests: got.Requests,
 		PrefixCacheUnit: got.PrefixCacheUnit, Role: got.Role, Histograms: histograms, Missing: got.Missing,
 	}
 	if d := cmp.Diff(want, read, same); d != "" {

@@ -39,6 +39,7 @@ func TestReference(t *testing.T) {
 		"tables": func() []string {
 			return sourceTables(engines, enginesInTable, config.Quantities(config.ServerSoftware))
 		},
+		"settings": func() string { return settingsTable(engines) },
 		"protocol": func() string { return protocolTable(engines) },
 		"file": func(name string) (string, error) {
 			text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -218,6 +219,30 @@ func sourceTables(all []documentedEngine, columns int, quantities []config.Quant
 		tables = append(tables, b.String())
 	}
 	return tables
+}
+
+// settingsTable renders which setting is read from which series.
+func settingsTable(all []documentedEngine) string {
+	var b strings.Builder
+	b.WriteString("| setting | what it is | compared | read from |\n| --- | --- | --- | --- |\n")
+	for _, row := range config.Settings() {
+		var sources []string
+		for _, e := range all {
+			for _, s := range e.config.Info[row.Setting] {
+				source := "`" + s.Series + "`"
+				if s.Label != "" {
+					source = "label `" + s.Label + "` of " + source
+				}
+				sources = append(sources, e.Title+": "+source)
+			}
+		}
+		if row.Quantity {
+			sources = append(sources, "the quantity")
+		}
+		compared := map[bool]string{true: "within a role", false: "all"}[row.ByRole]
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", row.Setting, row.Help, compared, cmp.Or(strings.Join(sources, "; "), "–"))
+	}
+	return b.String()
 }
 
 // cell renders the sources of one quantity.

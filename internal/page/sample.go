@@ -261,6 +261,9 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 	}
 	var err error
 	switch {
+	case src.textOf != "":
+		s.keepText(t.source, src.textOf, ls, sm.model)
+		return sm, false
 	case src.itemsOf != "":
 		if !ls.Has(src.itemsOf) {
 			return sm, false
@@ -371,6 +374,7 @@ type scratch struct {
 	bad      []bool    // by source, cannot be read from this page
 	models   models    // of the samples
 	role     string    // of the server, as in a snapshot
+	texts    []text    // of settings
 	results  []series  // by source
 	rank     []series  // of a rank by source
 	cells    []cell
@@ -415,7 +419,7 @@ const maxKept = 16 << 10
 // reset makes the scratch ready for a page.
 func (s *scratch) reset(c *mapping) {
 	s.again(c, nil)
-	s.wrong, s.models, s.role, s.bucket = s.wrong[:0], models{}, "", bucket{}
+	s.wrong, s.models, s.role, s.texts, s.bucket = s.wrong[:0], models{}, "", s.texts[:0], bucket{}
 	clear(s.owners)
 	clear(s.devices)
 	clear(s.parts)

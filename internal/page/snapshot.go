@@ -37,6 +37,9 @@ type Snapshot struct {
 	PrefixCacheUnit string
 	// Role is what part of a request the server does, one of config.Roles; "" where the page does not show it.
 	Role string
+	// Settings are what the server was started with, as text: bounded, and not yet without secrets when a Reader returns
+	// it. Those that are quantities are among Values.
+	Settings map[config.Setting]string
 	// PrefixCacheRatio is hits over queries of the last RatioWindow, or of the time since the first reading
 	// where that is less; negative while nothing was asked of the cache.
 	PrefixCacheRatio float64
