@@ -115,6 +115,11 @@ func lastRows() []row {
 			Help:  "Output tokens per second of the latest probe, as a single user sees it: 1 / TPOT. Absent if inference_probe_last_tpot_seconds is.",
 			Gauge: ofLatest(func(p *probe) float64 { return p.perSecond(1, p.Timing.TPOT) }),
 		},
+		{
+			Name: "probe_last_output_characters_per_second", Unit: "characters_per_second",
+			Help:  "Unicode characters per second of the latest probe, over the same part of the answer as inference_probe_last_output_tokens_per_second: compares models with different tokenizers. Absent if that is.",
+			Gauge: ofLatest(func(p *probe) float64 { return p.perSecond(1, p.Timing.PerCharacter) }),
+		},
 	}
 }
 

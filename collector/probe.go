@@ -206,6 +206,12 @@ func tokenRows() []row {
 			},
 		},
 		{
+			Name: "probe_output_characters_total", Unit: "characters", On: onProbe | onCancel | onSpend,
+			Help:  "Unicode characters of the answers of probes with any outcome: text, refusals and tool calls, without reasoning.",
+			Notes: "Tokens of two tokenizers are not alike: divided by inference_probe_output_tokens_total with kind answer, it is how long the tokens of a model are. That is too little for servers that do not report reasoning tokens, whose reasoning the divisor includes.",
+			Count: func(p *probe, _ int) int { return p.Characters },
+		},
+		{
 			Name: "probe_token_source_total", Label: "source", Values: config.Texts(sources), On: onProbe | onCancel | onSpend, Flaw: true,
 			Help:  "Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
 			Count: func(p *probe, i int) int { return one(p.tokens.Output >= 0 && p.tokens.Source == sources[i]) },

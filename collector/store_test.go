@@ -26,11 +26,11 @@ func success() *result.Result {
 	return &result.Result{
 		Start: epoch, Outcome: result.Success, Status: 200, Kind: api.Generation, Model: "m", Clock: result.ClockKernel,
 		Timing: result.Timing{
-			TTFT: 200 * time.Millisecond, TTFO: 300 * time.Millisecond, TPOT: 20 * time.Millisecond,
+			TTFT: 200 * time.Millisecond, TTFO: 300 * time.Millisecond, TPOT: 20 * time.Millisecond, PerCharacter: 5 * time.Millisecond,
 			MaxGap: 50 * time.Millisecond, Duration: time.Second,
 			Phases: [result.NumPhases]time.Duration{result.PhaseTLS: result.Absent, result.PhaseDecode: 700 * time.Millisecond},
 		},
-		Tokens:    result.Tokens{Prompt: 100, Cached: -1, Output: 36, Reasoning: -1, Source: result.TokensFromUsage},
+		Tokens: result.Tokens{Prompt: 100, Cached: -1, Output: 36, Reasoning: -1, Source: result.TokensFromUsage}, Characters: 150,
 		Server:    api.ServerTimes{Queue: -1, Prefill: -1, Decode: -1},
 		RateLimit: api.RateLimit{Requests: -1, Tokens: -1},
 	}
@@ -116,6 +116,7 @@ func failure() *result.Result {
 	r := success()
 	r.Outcome, r.Status, r.Start = result.ConnectError, 0, epoch.Add(time.Minute)
 	r.Tokens = result.Tokens{Prompt: -1, Cached: -1, Output: -1, Reasoning: -1}
+	r.Characters = 0
 	return r
 }
 
@@ -207,6 +208,8 @@ func TestSuccess(t *testing.T) {
 		"probe_last_ttft_seconds":                        "0.2",
 		"probe_last_tpot_seconds":                        "0.02",
 		"probe_last_output_tokens_per_second":            "50",
+		"probe_last_output_characters_per_second":        "200",
+		"probe_output_characters_total":                  "150",
 		`probe_phase_seconds_sum phase="decode"`:         "0.7",
 		`probe_phase_seconds_count phase="tls"`:          "0",
 		`probe_server_time_seconds_sum phase="prefill"`:  "0.15",
@@ -279,13 +282,14 @@ func TestAbsence(t *testing.T) {
 	has(t, p, map[string]string{
 		"probe_success": "0", "probe_last_success_timestamp_seconds": "1.7e+09",
 		"probe_last_ttft_seconds": "", "probe_last_tpot_seconds": "", "probe_last_output_tokens_per_second": "",
+		"probe_last_output_characters_per_second": "", "probe_output_characters_total": "150",
 		"probe_ttft_seconds_count": "1", `probe_phase_seconds_count phase="decode"`: "1",
 		"probe_tls_cert_not_after_timestamp_seconds":     "1.7e+09", // an outage does not hide the expiry
 		`probe_rate_limit_remaining resource="requests"`: "",
 	})
 
 	plain := success()
-	plain.Timing.TPOT = result.Absent
+	plain.Timing.TPOT, plain.Timing.PerCharacter = result.Absent, result.Absent
 	s.Observe(plain)
 	has(t, p, map[string]string{
 		"probe_last_ttft_seconds": "0.2", "probe_last_tpot_seconds": "", "probe_last_output_tokens_per_second": "",

@@ -67,6 +67,19 @@ func (t *timeline) perToken(c result.Clock, s result.TokenSpan) time.Duration {
 	return took / time.Duration(rest)
 }
 
+// perCharacter is perToken for the characters of a stretch, which two tokenizers have in common.
+func (t *timeline) perCharacter(c result.Clock, s result.TokenSpan) time.Duration {
+	rest := 0
+	for _, e := range t.events[s.First+1 : s.Last+1] {
+		rest += e.size
+	}
+	took := t.took(c, s)
+	if rest == 0 || took <= 0 {
+		return result.Absent
+	}
+	return took / time.Duration(rest)
+}
+
 // decoded returns the stretch of the stream whose tokens are known: those that a model decoded before its first event,
 // or beside a summary of them, would make it look too fast. That is the whole stream where all tokens left events, the
 // answer where the reasoning did not, and nothing where it is not known what did.

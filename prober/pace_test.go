@@ -181,6 +181,49 @@ func recordedTokens(t *testing.T) (sizes, tokens []int) {
 	}
 }
 
+// recordedStream returns a recorded stream with an event each 20 ms.
+func recordedStream(t *testing.T, file string) timeline {
+	t.Helper()
+	f, err := os.Open("api/testdata/" + file + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, _ := api.Lookup("openai-chat")
+	frames, decoder, line := stream.New(stream.SSE, f, stream.DefaultLimits()), p.NewDecoder(), newTimeline()
+	for {
+		frame, err := frames.Next()
+		if err != nil {
+			return line
+		}
+		var d api.Delta
+		if err := decoder.Decode(frame.Event, frame.Data, &d); err != nil {
+			t.Fatal(err)
+		}
+		if d.HasToken() {
+			at := time.Duration(1+len(line.events)) * 20 * ms
+			line.events = append(line.events, rawEvent{instant: both(at), size: characters(d.Text), visible: true})
+		}
+	}
+}
+
+// Real servers with two tokenizers: the toy model of llama.cpp has a word in each token, that of vLLM pieces of words
+// and of characters. By its tokens the second is faster, by its text the first. The characters were counted in the
+// recordings: 268, of which 5 come first, and 295 with 16.
+func TestCharactersOfTwoTokenizers(t *testing.T) {
+	words, pieces := recordedStream(t, "llamacpp_v1_chat_stream_usage"), recordedStream(t, "vllm_v1_chat_stream_usage")
+	a, b := words.result(count(45)).Timing, pieces.result(count(64)).Timing
+	if a.TPOT != 42*20*ms/44 || b.TPOT != 57*20*ms/63 {
+		t.Errorf("TPOT %s and %s", a.TPOT, b.TPOT)
+	}
+	if a.PerCharacter != 42*20*ms/263 || b.PerCharacter != 57*20*ms/279 {
+		t.Errorf("per character %s and %s", a.PerCharacter, b.PerCharacter)
+	}
+	if a.TPOT < b.TPOT || a.PerCharacter > b.PerCharacter {
+		t.Error("the text says what the tokens say")
+	}
+}
+
 // Without a running count, the tokens of the first event are those of its share of the text:
 // each piece of a recorded stream is once the first, in events of several pieces. That one
 // token came with it, as is assumed where no text is known, makes TPOT too small.

@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -199,12 +200,13 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 		tokens = d.Tokens - r.count
 		r.count = d.Tokens
 	}
+	r.result.Characters += characters(d.Text, d.Refusal, d.Tool)
 	if d.HasToken() || tokens > 0 {
 		if r.line.events == nil {
 			r.line.events = make([]rawEvent, 0, min(r.question.Output+1, usualEvents))
 		}
 		r.line.events = append(r.line.events, rawEvent{
-			instant: at, tokens: tokens, size: len(d.Text) + len(d.Reasoning) + len(d.Refusal) + len(d.Tool), read: read, more: more,
+			instant: at, tokens: tokens, size: characters(d.Text, d.Reasoning, d.Refusal, d.Tool), read: read, more: more,
 			visible: d.Visible(), reasoning: len(d.Reasoning) > 0 && !d.Visible(),
 			summary: d.Summary && len(d.Reasoning) > 0, tool: len(d.Tool) > 0,
 			arguments: hasArguments(d.Calls),
@@ -241,6 +243,14 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 		r.finish = d.Finish
 		r.watchdog.expect(time.Now().Add(finishGrace), errFinished)
 	}
+}
+
+// characters counts the Unicode characters of texts, each of which ends with a whole one.
+func characters(texts ...[]byte) (n int) {
+	for _, text := range texts {
+		n += utf8.RuneCount(text)
+	}
+	return n
 }
 
 // firstAfter returns the earliest that the first token can have arrived; Absent

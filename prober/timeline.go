@@ -52,7 +52,7 @@ func (i instant) best() result.Clock {
 type rawEvent struct {
 	instant
 	tokens    int  // by the running count; 0 is not known
-	size      int  // of its text in bytes
+	size      int  // of its text in Unicode characters
 	read      int  // which read of the body completed it
 	more      bool // that read brought more after it
 	visible   bool
@@ -101,7 +101,7 @@ func (t *timeline) measure(r *result.Result) {
 	r.Clock, r.MoreEvents = c, t.moreEvents(c, n)
 	doubtful := r.MoreEvents && t.doubtful(c, n)
 	*d = result.Timing{
-		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent,
+		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, PerCharacter: result.Absent, MaxGap: result.Absent,
 		Duration: t.end.on(c), Phases: t.phases(c, !doubtful),
 	}
 	if i := slices.IndexFunc(t.events, func(e rawEvent) bool { return e.visible }); i >= 0 {
@@ -118,7 +118,7 @@ func (t *timeline) measure(r *result.Result) {
 	if ok {
 		answer.FirstTokens = t.firstTokens(answer)
 		r.Decoded = answer
-		d.TPOT = t.perToken(c, answer)
+		d.TPOT, d.PerCharacter = t.perToken(c, answer), t.perCharacter(c, answer)
 	}
 	for i := 1; i < len(t.events); i++ {
 		d.MaxGap = max(d.MaxGap, t.events[i].on(c)-t.events[i-1].on(c))

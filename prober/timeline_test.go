@@ -62,24 +62,32 @@ func TestTimeline(t *testing.T) {
 	full := phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 90*ms, 2*ms)
 
 	f("plain", sample(), 4, result.Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, PerCharacter: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
 	}, result.ClockKernel, false)
 
 	f("tokens unknown", sample(), api.Unknown, result.Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, PerCharacter: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
 	}, result.ClockKernel, false)
 
-	line := sample() // 3 tokens in the first event, 2 in each of the others
+	line := sample() // 5 characters in the first event, 9 in the others
+	for i, size := range []int{5, 4, 0, 5} {
+		line.events[i].size = size
+	}
+	f("characters", line, 4, result.Timing{
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, PerCharacter: 10 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+	}, result.ClockKernel, false)
+
+	line = sample() // 3 tokens in the first event, 2 in each of the others
 	line.events[0].tokens = 3
 	f("tokens of the first event take no decode time", line, 9, result.Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 15 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 15 * ms, PerCharacter: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
 	}, result.ClockKernel, false)
 
 	line = sample()
 	line.events = line.events[:1]
 	line.end = both(121 * ms)
 	f("one token", line, 1, result.Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, MaxGap: result.Absent, Duration: 121 * ms,
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, PerCharacter: result.Absent, MaxGap: result.Absent, Duration: 121 * ms,
 		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 0, 1*ms),
 	}, result.ClockKernel, false)
 
@@ -88,7 +96,7 @@ func TestTimeline(t *testing.T) {
 		line.events[i].visible, line.events[i].reasoning = false, true
 	}
 	f("reasoning first", line, 4, result.Timing{
-		TTFT: 100 * ms, TTFO: 160 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+		TTFT: 100 * ms, TTFO: 160 * ms, TPOT: 30 * ms, PerCharacter: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
 	}, result.ClockKernel, false)
 
 	line = sample()
@@ -97,21 +105,21 @@ func TestTimeline(t *testing.T) {
 	}
 	line.end = both(121 * ms)
 	f("buffered", line, 8, result.Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, MaxGap: result.Absent, Duration: 121 * ms,
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: result.Absent, PerCharacter: result.Absent, MaxGap: result.Absent, Duration: 121 * ms,
 		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, 20*ms, 30*time.Microsecond, 970*time.Microsecond),
 	}, result.ClockKernel, true)
 
 	line = sample() // answered while the request is sent, or the end of the write is seen late
 	line.requestEnd = 170 * ms
 	f("early answer", line, 4, result.Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms,
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, PerCharacter: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms,
 		Phases: phases(2*ms, 5*ms, 13*ms, 80*ms, 0, 20*ms, 90*ms, 2*ms),
 	}, result.ClockKernel, false)
 
 	line = sample() // a kept connection: no set-up
 	line.dnsDone, line.tlsStart, line.requestStart = result.Absent, result.Absent, 1*ms
 	f("reused", line, 4, result.Timing{
-		TTFT: 119 * ms, TTFO: 119 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms,
+		TTFT: 119 * ms, TTFO: 119 * ms, TPOT: 30 * ms, PerCharacter: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms,
 		Phases: phases(result.Absent, 1*ms, result.Absent, 20*ms, 79*ms, 20*ms, 90*ms, 2*ms),
 	}, result.ClockKernel, false)
 
@@ -119,7 +127,7 @@ func TestTimeline(t *testing.T) {
 	line.events[1].kernel = result.Absent
 	line.events[1].process = 155 * ms
 	f("missing stamp", line, 4, result.Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 35 * ms, Duration: 212 * ms, Phases: full,
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, PerCharacter: result.Absent, MaxGap: 35 * ms, Duration: 212 * ms, Phases: full,
 	}, result.ClockProcess, false)
 
 	line = sample()
@@ -128,20 +136,20 @@ func TestTimeline(t *testing.T) {
 		line.events[i].kernel += time.Second
 	}
 	f("clock set during the probe", line, 4, result.Timing{
-		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
+		TTFT: 100 * ms, TTFO: 100 * ms, TPOT: 30 * ms, PerCharacter: result.Absent, MaxGap: 30 * ms, Duration: 212 * ms, Phases: full,
 	}, result.ClockProcess, false)
 
 	line = sample() // an embedding: nothing between first byte and end
 	line.events, line.whole = nil, true
 	f("whole", line, api.Unknown, result.Timing{
-		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent, Duration: 212 * ms,
+		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, PerCharacter: result.Absent, MaxGap: result.Absent, Duration: 212 * ms,
 		Phases: phases(2*ms, 5*ms, 13*ms, 1*ms, 79*ms, result.Absent, result.Absent, 112*ms),
 	}, result.ClockKernel, false)
 
 	line = newTimeline() // failed at the connection
 	line.dnsDone, line.end = 2*ms, both(9*ms)
 	f("no connection", line, api.Unknown, result.Timing{
-		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, MaxGap: result.Absent, Duration: 9 * ms,
+		TTFT: result.Absent, TTFO: result.Absent, TPOT: result.Absent, PerCharacter: result.Absent, MaxGap: result.Absent, Duration: 9 * ms,
 		Phases: phases(2*ms, result.Absent, result.Absent, result.Absent, result.Absent, result.Absent, result.Absent, result.Absent),
 	}, result.ClockProcess, false)
 }

@@ -117,7 +117,7 @@ type side struct {
 }
 
 func newSide(p *fleet.Prober, t result.Target) *side {
-	s := &side{report: probereport.NewSide(t.Endpoint, t.URL)}
+	s := &side{report: probereport.NewSide(t.Endpoint, t.URL, t.Price)}
 	s.measure = func(ctx context.Context) (compare.Figures, error) {
 		run := p.Run(ctx, 0)
 		results := run.All()
@@ -274,7 +274,7 @@ func (c *probeCommand) gate(ctx context.Context, env environment, p *fleet.Probe
 		}
 		most = c.count
 	}
-	before := &side{report: probereport.NewSide(stored.Endpoint, stored.URL), measure: func(context.Context) (compare.Figures, error) {
+	before := &side{report: probereport.NewSide(stored.Endpoint, stored.URL, nil), measure: func(context.Context) (compare.Figures, error) {
 		next := runs[0]
 		runs = runs[1:]
 		return next, nil

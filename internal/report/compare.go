@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/compare"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
@@ -34,6 +35,9 @@ type Comparison struct {
 // End sets what the comparison came to.
 func (c *Comparison) End(of *compare.Comparison) {
 	c.Verdict, c.Findings, c.Pairs, c.Took = of.Verdict(), of.Findings(), of.Pairs(), time.Since(c.Start).Seconds()
+	for _, s := range []*Side{&c.Baseline, &c.Candidate} {
+		s.Fair = s.fair.of(s.price)
+	}
 }
 
 // Side is one of the two that are compared, with the results of its probes.
@@ -41,13 +45,16 @@ type Side struct {
 	Endpoint string                 `json:"endpoint"`
 	URL      string                 `json:"url"`
 	Outcomes map[result.Outcome]int `json:"outcomes"`
+	Fair     *Fair                  `json:"compared,omitempty"`
 	*Summary `json:"-"`
+
+	price *config.Price
 }
 
-// NewSide returns a side without results.
-func NewSide(endpoint, url string) Side {
+// NewSide returns a side without results; price may be nil.
+func NewSide(endpoint, url string, price *config.Price) Side {
 	s := NewSummary()
-	return Side{endpoint, url, s.outcomes, s}
+	return Side{endpoint, url, s.outcomes, nil, s, price}
 }
 
 func quantityTitle(q compare.Quantity) string {
@@ -79,6 +86,7 @@ func (c *Comparison) Text(w io.Writer, o Options) error {
 	p.line("")
 	p.note(fmt.Sprintf("A regression is a change above its margin. A verdict of regression is wrong with a probability of at most %s, "+
 		"and so is one of pass, whenever the comparison stops.", percent(c.Alpha)))
+	c.fairly(p)
 	for _, s := range []struct {
 		name string
 		side Side
@@ -89,6 +97,23 @@ func (c *Comparison) Text(w io.Writer, o Options) error {
 		}
 	}
 	return p.writeTo(w)
+}
+
+// fairly writes what two models whose tokens are not alike have in common.
+func (c *Comparison) fairly(p *page) {
+	var rows []row
+	for _, s := range []struct {
+		name string
+		fair *Fair
+	}{{"baseline", c.Baseline.Fair}, {"candidate", c.Candidate.Fair}} {
+		if s.fair != nil {
+			rows = append(rows, row{s.name, s.fair.String()}, row{"  at", loadOf(s.fair.Concurrency)})
+		}
+	}
+	p.section("Text and cost", rows)
+	if areUnlike(c.Baseline.Fair, c.Candidate.Fair) {
+		p.note("The tokens of the two are not alike: compare characters/s, and not TPOT.")
+	}
 }
 
 func (c *Comparison) measured() []compare.Finding {

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -11,13 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/compare"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // compared is a comparison that found a longer TPOT.
 func compared() *Comparison {
-	stable, canary := NewSide("stable", "http://a:8000"), NewSide("canary<\x1b", "http://b:8000")
+	stable, canary := NewSide("stable", "http://a:8000", nil), NewSide("canary<\x1b", "http://b:8000", nil)
 	stable.Add(&result.Result{Outcome: result.Success})
 	canary.Add(&result.Result{Outcome: result.Success}, &result.Result{Outcome: result.Overloaded})
 	nan := compare.Amount(math.NaN())
@@ -58,6 +60,38 @@ func TestComparisonText(t *testing.T) {
 	}
 	if strings.Contains(b.String(), "duration") || strings.Contains(b.String(), "of the baseline did not") {
 		t.Errorf("too much:\n%s", &b)
+	}
+}
+
+// Two recorded streams of real servers, an event each 20 ms: by their tokens the candidate is faster, by its text slower.
+func TestComparisonOfTwoTokenizers(t *testing.T) {
+	stream := func(tpot, character time.Duration, output int) *result.Result {
+		return &result.Result{
+			Outcome: result.Success, Timing: result.Timing{TPOT: tpot, PerCharacter: character},
+			Tokens: result.Tokens{Prompt: 20, Output: output},
+		}
+	}
+	price := &config.Price{InputUSD: 1, OutputUSD: 4}
+	c := &Comparison{Module: "interactive", Baseline: NewSide("words", "http://a", price), Candidate: NewSide("pieces", "http://b", nil)}
+	c.Baseline.Add(stream(840*ms/44, 840*ms/263, 45))
+	c.Candidate.Add(stream(1140*ms/63, 1140*ms/279, 64))
+	c.End(compare.New(compare.Defaults()))
+	var text, document bytes.Buffer
+	if err := errors.Join(c.Text(&text, Options{}), c.JSON(&document)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{ // 20 * $1 + 45 * $4 for a million
+		"\nText and cost\n  baseline     313 characters/s, 5.98 to a token, $0.000200 a request, $4.44 for\n               a million output tokens with their prompts\n",
+		"    at         a single request at a time, beside what others ask\n",
+		"  candidate    245 characters/s, 4.43 to a token\n",
+		"\n  The tokens of the two are not alike: compare characters/s, and not TPOT.\n",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &text)
+		}
+	}
+	if want := `"compared":{"concurrency":1,"output_characters_per_second":313.09`; !strings.Contains(document.String(), want) {
+		t.Errorf("%q is not in\n%s", want, &document)
 	}
 }
 

@@ -129,10 +129,17 @@ func (p *page) latency(r *result.Result) {
 	add("TTFT", t.TTFT, "to the first token of any kind")
 	add("TTFO", t.TTFO, "to the first token that a user sees")
 	if t.TPOT > 0 {
-		add("TPOT", t.TPOT, "per output token, "+result.ThreeDigits(1/t.TPOT.Seconds())+" tokens/s")
+		what := "per output token, " + result.ThreeDigits(1/t.TPOT.Seconds()) + " tokens/s"
+		if t.PerCharacter > 0 {
+			what += ", " + result.ThreeDigits(1/t.PerCharacter.Seconds()) + " characters/s"
+		}
+		add("TPOT", t.TPOT, what)
 	}
 	add("longest gap", t.MaxGap, "between two token events")
 	add("end to end", t.Duration, "connection set-up included")
+	if t.TPOT > 0 {
+		rows = append(rows, row{"load", loadOf(r.Concurrency)})
+	}
 	p.section(title, rows)
 }
 
@@ -274,6 +281,9 @@ func (p *page) cost(price *config.Price, results []*result.Result) {
 		return
 	}
 	text := fmt.Sprintf("$%.6f by the configured prices", total)
+	if counted > 1 {
+		text += fmt.Sprintf(", $%.6f a request", total/float64(counted))
+	}
 	if counted < len(results) {
 		text += fmt.Sprintf(", for the %d of %d requests whose tokens the server counted", counted, len(results))
 	}

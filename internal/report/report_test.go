@@ -90,7 +90,7 @@ func whole() *result.Result {
 		}
 	}
 	setPhases(r, 2*ms, 18*ms, 30*ms, 150*time.Microsecond, 99_850*time.Microsecond, 50*ms, 680*ms, 500*time.Microsecond)
-	r.Timing.TTFT, r.Timing.TTFO, r.Timing.TPOT, r.Timing.MaxGap = 150*ms, 270*ms, 34*ms, 300*ms
+	r.Timing.TTFT, r.Timing.TTFO, r.Timing.TPOT, r.Timing.MaxGap, r.Timing.PerCharacter = 150*ms, 270*ms, 34*ms, 300*ms, 8*ms
 	r.Tokens = result.Tokens{Prompt: 256, Cached: 192, Output: 21, Reasoning: 6, Source: result.TokensFromUsage}
 	r.Server = api.ServerTimes{Queue: 12 * ms, Prefill: 80 * ms, Decode: 670 * ms}
 	r.RateLimit = api.RateLimit{Requests: 99, Tokens: 12345}

@@ -34,9 +34,10 @@ type Summary struct {
 	failures map[result.Outcome]*result.Result // the first with a reason
 	samples  map[string][]time.Duration        // of successes, by the name of a metric
 	verdicts map[result.Verdict]int            // on the answers that were checked
-	together *workload.Findings                // nil is nothing
-	skipped  int                               // runs without a request
-	skip     *result.Skip                      // of the first of them
+	fair     fairness
+	together *workload.Findings // nil is nothing
+	skipped  int                // runs without a request
+	skip     *result.Skip       // of the first of them
 }
 
 // NewSummary returns that of no probes.
@@ -72,6 +73,7 @@ func (s *Summary) Add(results ...*result.Result) {
 }
 
 func (s *Summary) add(r *result.Result) {
+	s.fair.add(r)
 	s.outcomes[r.Outcome]++
 	if v := r.Answer.Verdict; v != "" {
 		s.verdicts[v]++
@@ -118,6 +120,7 @@ func (s *Summary) Text(w io.Writer, t result.Target, o Options) error {
 	s.listFailures(p)
 	s.listVerdicts(p)
 	s.table(p)
+	p.section("Compared with others", s.fair.rows(t.Price))
 	p.findings(s.together)
 	return p.writeTo(w)
 }
@@ -208,6 +211,7 @@ type summaryDocument struct {
 	Verdicts map[result.Verdict]int  `json:"verdicts,omitempty"`
 	Skipped  int                     `json:"skipped,omitempty"`
 	Latency  map[string]distribution `json:"latency,omitempty"`
+	Fair     *Fair                   `json:"compared,omitempty"`
 	Together *workload.Findings      `json:"together,omitempty"`
 }
 
@@ -229,7 +233,7 @@ type distribution struct {
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: s.outcomes, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Together: s.together,
+		Outcomes: s.outcomes, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Fair: s.fair.of(t.Price), Together: s.together,
 	}
 	for name, samples := range s.samples {
 		d.Latency[name] = describe(samples)

@@ -56,6 +56,7 @@ type Document struct {
 	TTFO     *float64            `json:"ttfo_seconds,omitempty"`
 	TPOT     *float64            `json:"tpot_seconds,omitempty"`
 	Speed    *float64            `json:"output_tokens_per_second,omitempty"`
+	TextRate *float64            `json:"output_characters_per_second,omitempty"`
 	MaxGap   *float64            `json:"max_gap_seconds,omitempty"`
 	Duration *float64            `json:"duration_seconds,omitempty"`
 	Phases   map[string]*float64 `json:"phase_seconds,omitempty"`
@@ -159,6 +160,9 @@ func (d *Document) setTiming(t *Timing) {
 	d.MaxGap, d.Duration = Seconds(t.MaxGap), Seconds(t.Duration)
 	if t.TPOT > 0 {
 		d.Speed = new(1 / inSeconds(t.TPOT))
+	}
+	if t.PerCharacter > 0 {
+		d.TextRate = new(1 / inSeconds(t.PerCharacter))
 	}
 	phases := map[string]*float64{}
 	for i, p := range t.Phases {

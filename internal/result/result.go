@@ -106,6 +106,9 @@ type Timing struct {
 	// TokenSpan.FirstTokens. Where reasoning tokens left no events, or a summary instead, it is over
 	// the answer alone, and Absent where that is not known.
 	TPOT time.Duration
+	// PerCharacter is the time per Unicode character, of any channel, over the same events as TPOT. Tokens of two
+	// tokenizers are not alike, and characters are.
+	PerCharacter time.Duration
 	// MaxGap is the longest silence between two token events.
 	MaxGap time.Duration
 	// Duration is from issuing the request to the end of the reply (tE - t1), set-up of the connection
@@ -179,6 +182,8 @@ type Result struct {
 	// after reasoning that left none; nothing of a stream that was buffered.
 	Decoded TokenSpan
 	Tokens  Tokens
+	// Characters is how many Unicode characters the answer had by then: text, refusal and calls, without reasoning.
+	Characters int
 	// Vectors is what an embedding or rerank endpoint answered; the zero value of others. Values are
 	// those for the reference texts: a vector for each text, or one vector of their scores; nil elsewhere,
 	// and where the reply does not show which text each belongs to.

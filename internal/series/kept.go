@@ -61,7 +61,7 @@ type keptProbe struct {
 	status    int16
 	startLag  keptTime
 	sent      keptTime // after the start
-	timing    [5]keptTime
+	timing    [6]keptTime
 	phases    [result.NumPhases]keptTime
 	server    [3]keptTime
 	timed     bool // its latencies count
@@ -279,8 +279,8 @@ func keptEvents(kept string) []result.Event {
 }
 
 // timesOf returns the durations but for the phases.
-func timesOf(t *result.Timing) [5]*time.Duration {
-	return [5]*time.Duration{&t.TTFT, &t.TTFO, &t.TPOT, &t.MaxGap, &t.Duration}
+func timesOf(t *result.Timing) [6]*time.Duration {
+	return [6]*time.Duration{&t.TTFT, &t.TTFO, &t.TPOT, &t.PerCharacter, &t.MaxGap, &t.Duration}
 }
 
 // Document returns the probe in the form of the command `probe -o json`.

@@ -11,11 +11,13 @@ func capacityProviders() []Panel {
 	failed := func(window string) string {
 		return each(ofRecorded.of("module:inference_probe_slo_bad:ratio_rate"+window, `slo="availability"`))
 	}
+	ofEach := "(" + failed("1d") + " >= bool 0) * on (endpoint, model) group_left () "
+	beside := func(rule string) Query { return Query{Expr: ofEach + recorded(rule)} }
 	const legend = "{{endpoint}} {{model}} {{module}}"
 	return []Panel{
 		{
 			Title: "Providers of a model, side by side", Viz: Table, Width: 24, Height: 10,
-			What: "Each endpoint of the chosen models, for each module: the share of probes that failed in 24 hours, the median and the 99th percentile of TTFT and TPOT over the last hour, the share of right answers of 24 hours where the module checks them, and what a million output tokens cost, by the price list or else by the load. Choose one model; only rows of the same module are comparable.", By: ByBoth,
+			What: "Each endpoint of the chosen models, for each module: the share of probes that failed in 24 hours, the median and the 99th percentile of TTFT and TPOT over the last hour, the characters a second of one answer, the share of right answers of 24 hours where the module checks them, what a million output tokens and a request cost, by the price list or else by the load, and how many requests ran at the servers meanwhile, where their pages are read. Choose one model; only rows of the same module are comparable, and those of different models by characters and requests, as their tokens are not alike. Each probe is one request at a time, beside the load of others.", By: ByBoth,
 			Worry: "the provider in use fails more, is slower or has fewer right answers than another one of the same model and price.", Alerts: []string{"InferenceQualityDrop"},
 			Queries: []Query{
 				{Expr: failed("1d")},
@@ -24,7 +26,10 @@ func capacityProviders() []Panel {
 				latency(0.5, "inference_probe_tpot_seconds"),
 				latency(0.99, "inference_probe_tpot_seconds"),
 				{Expr: each(ofRecorded.of("module:inference_probe_checks_right:ratio1d"))},
-				{Expr: "(" + failed("1d") + " >= bool 0) * on (endpoint, model) group_left () " + recorded("endpoint:inference_usd_per_million_output_tokens:offered")},
+				beside("endpoint:inference_usd_per_million_output_tokens:offered"),
+				{Expr: each("avg_over_time(" + ofProbes.of("inference_probe_last_output_characters_per_second") + "[1h])")},
+				beside("endpoint:inference_usd_per_request:offered"),
+				{Expr: ofEach + "sum by (endpoint, model) (max by (endpoint, model, server) (avg_over_time(" + ofEndpoint.of("inference_server_requests_running") + "[1h])))"},
 			},
 			Columns: []Column{
 				{Label: "model", Title: "Model"},
@@ -35,8 +40,11 @@ func capacityProviders() []Panel {
 				{Query: 2, Title: "TTFT p99", Unit: "s"},
 				{Query: 3, Title: "TPOT p50", Unit: "s"},
 				{Query: 4, Title: "TPOT p99", Unit: "s"},
+				{Query: 7, Title: "Characters/s"},
 				{Query: 5, Title: "Right", Unit: "percentunit"},
 				{Query: 6, Title: "$/M output", Unit: "suffix: $"},
+				{Query: 8, Title: "$/request", Unit: "suffix: $"},
+				{Query: 9, Title: "Running"},
 			},
 			Sort: []Order{{Title: "Model"}, {Title: "Module"}, {Title: "Failed", Desc: true}}, NoValue: noProber,
 		},

@@ -312,7 +312,7 @@ func endpointTokens() []Panel {
 		quantiles("TPOT, chosen range", "inference_probe_tpot_seconds", 8),
 		{
 			Title: "Output speed", Viz: TimeSeries, Unit: "suffix: tok/s", Width: 8, Height: 8,
-			What: "Tokens per second that one user sees after the first token.", By: ByProbe,
+			What: "Tokens per second that one user sees after the first token. Models with different tokenizers compare by characters per second: the board Capacity has both.", By: ByProbe,
 			Worry: "it halves: the batch has grown, or clocks are down. The board Capacity has the most that the memory bandwidth of the GPUs allows.", Alerts: []string{"InferenceDecodeSpeedCollapse"},
 			Queries: []Query{{Expr: "min by (" + byModule + ") (" + ofProbes.of("inference_probe_last_output_tokens_per_second") + ")", Legend: module}},
 			Min:     ptr(0.0), NoValue: noProber,
