@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/gpu/xid"
 )
 
 // files are the rows that rules are made of. The head of shared.yml describes them.
@@ -91,6 +93,9 @@ func readRows(o Options, set string) *source {
 		same, these = append(same, name+"=%q"), append(these, "$labels."+name)
 	}
 	s.Let["same"], s.Let["these"] = strings.Join(same, ","), strings.Join(these, " ")
+	for _, class := range xid.Classes() {
+		s.Let["xids_"+string(class)] = xid.Pattern(class)
+	}
 	s.Let["fewest_for_median"] = strconv.Itoa(fewestForMedian)
 	s.Let["skip_window"] = duration(o.skipWindow())
 	s.Lists["median_windows"] = o.medianWindows()

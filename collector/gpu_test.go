@@ -21,6 +21,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/xid"
 )
 
 // gpuSamples returns the samples of a snapshot, in the order of a page.
@@ -403,6 +404,14 @@ func TestReferenceGPU(t *testing.T) {
 			name += " †"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, i.Unit, codes(i.DCGM), codes(i.NvidiaSMI), codes(i.AMDGPU), i.Hardware)
+	}
+	b.WriteString("\n## XIDs\n\n")
+	b.WriteString("What alerts and pages say of the XIDs of `xid_errors_total` and `xid_last_timestamp_seconds`. The name and the immediate action are those of NVIDIA's catalogue. " +
+		"Those of the class `fatal` page; those of `depends` are fatal or harmless by a sub-code, which only the kernel log has: they page together with a recovery action or an endpoint that fails. " +
+		"`contained` is a ticket, `program` nothing.\n\n")
+	b.WriteString("| XID | class | meaning | name | action |\n| --- | --- | --- | --- | --- |\n")
+	for _, x := range xid.All() {
+		fmt.Fprintf(&b, "| %d | %s | %s | `%s` | `%s` |\n", x.Number, x.Class, x.Meaning, x.Name, x.Action)
 	}
 	b.WriteString("\n## Products whose bandwidth is known\n\n")
 	b.WriteString("By the data sheets. `hardware.gpu` takes these names, with or without the vendor's, in any case; also those that the driver uses.\n\n")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/gpu/xid"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
@@ -188,11 +189,10 @@ func newGPU(d *gpu.DeviceSnapshot) *GPU {
 	return g
 }
 
-// ofXID adds what an XID mostly is where that is not the hardware.
+// ofXID adds what an XID means.
 func ofXID(number uint64) string {
-	switch number {
-	case 13, 31, 43:
-		return "; mostly a fault of a program"
+	if meaning := xid.Meaning(number); meaning != "" {
+		return "; " + meaning
 	}
 	return ""
 }
@@ -242,7 +242,7 @@ func (g *GPU) judge(r gpu.Reading) {
 func recovery(action float64) string {
 	text := map[float64]string{
 		1: "a reset of the GPU", 2: "a reboot", 3: "a drain of peer-to-peer traffic",
-		4: "a drain and a reset of the GPU", 5: "a recovery of the IMEX domain",
+		4: "a drain and a reset of the GPU", 5: "a recovery of the IMEX domain", 6: "a reset of the PCIe bus", 7: "a reboot of the system",
 	}[action]
 	return cmp.Or(text, fmt.Sprintf("recovery action %.0f", action))
 }

@@ -93,7 +93,7 @@ func TestGPUProblems(t *testing.T) {
 		"NVLinks that could not be recovered: 1",
 		"the driver asks for a reboot",
 		"the NVLink fabric has a fault",
-		"XID 79: once, last at 2026-01-02T03:04:05Z",
+		"XID 79: once, last at 2026-01-02T03:04:05Z; the GPU fell off the bus",
 		"XID 31: 3 times, last at 2026-01-02T03:04:06Z; mostly a fault of a program"]`)
 	for action, want := range map[float64]string{
 		1: "a reset of the GPU", 3: "a drain of peer-to-peer traffic", 4: "a drain and a reset of the GPU",

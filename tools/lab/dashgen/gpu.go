@@ -64,7 +64,7 @@ func gpuNow() []Panel {
 		{
 			Title: "Cards", Viz: Table, Width: 24, Height: 9,
 			What: "Each GPU as it is now: whether it answers, its product and driver, temperature, power and memory in use, when its latest critical error (XID) was, and what the driver asks for.", By: ByDriver,
-			Worry: "one does not answer, has an XID of today, or the driver asks for anything.", Alerts: []string{"InferenceGPULost", "InferenceGPUXID"},
+			Worry: "one does not answer, has an XID of today, or the driver asks for anything.", Alerts: []string{"InferenceGPULost", "InferenceGPUXID", "InferenceGPURecoveryAction"},
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_device_up") + " == bool 0"},
 				{Expr: gpuGauge("inference_gpu_temperature_celsius", `sensor="gpu"`)},
@@ -127,6 +127,8 @@ var recoveryStates = []State{
 	{"3", "drain P2P", "yellow"},
 	{"4", "drain and reset", "red"},
 	{"5", "recover IMEX", "red"},
+	{"6", "bus reset", "red"},
+	{"7", "reboot", "red"},
 }
 
 // eventStates are those of a query that is 1 while something is the case.
@@ -139,14 +141,14 @@ func gpuErrors() []Panel {
 		{
 			Title: "Critical errors (XID)", Viz: StateTimeline, Width: 8, Height: 8, MaxRows: rows,
 			What: "XIDs that the driver reported, each for 10 minutes after its latest error; the ten latest.", By: ByDriver,
-			Worry: "48, 62, 64, 74, 79, 95, 119 or 120 appear; 13, 31 and 43 are mostly faults of a program.", Alerts: []string{"InferenceGPUXID"},
+			Worry: "one appears; 13, 31 and 43 are mostly faults of a program, and 144 to 150 are harmless or fatal by their sub-code.", Alerts: []string{"InferenceGPUXID"},
 			Queries: []Query{{Expr: gpuWorst(rows, "xid", "((time() - max by ("+byCard+", xid) ("+xids+")) < bool 600)", "last_over_time("+xids+"[$__range] @ end())"), Legend: card + " XID {{xid}}"}},
 			States:  eventStates, NoValue: "no XID since the exporter started",
 		},
 		{
 			Title: "Memory errors an hour", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8,
 			What: "Errors of the memory that ECC corrected, and those that it could not. Cards without any are left out.", By: ByDriver,
-			Worry: "any is uncorrected: it ended the program that met it.", Alerts: []string{"InferenceGPUECCUncorrectable"},
+			Worry: "any is uncorrected: it ended the program that met it. Corrected ones rise.", Alerts: []string{"InferenceGPUECCUncorrectable", "InferenceGPUECCCorrected"},
 			Queries: []Query{{Expr: inMachine("sum by (" + byCard + ", severity) (increase(" + ofGPU.of("inference_gpu_ecc_errors_total") + "[1h])) > 0"), Legend: card + " {{severity}}"}},
 			Min:     ptr(0.0), NoValue: "none, if the cards have ECC",
 		},
@@ -316,7 +318,7 @@ func gpuLinks() []Panel {
 		{
 			Title: "Errors of the links", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8,
 			What: "Packets a minute that PCIe sent again, and errors a minute on the NVLinks, by kind.", By: ByDriver,
-			Worry: "either rises steadily: a bad slot, riser, bridge or contact.",
+			Worry: "either rises steadily: a bad slot, riser, bridge or contact.", Alerts: []string{"InferenceGPUNVLinkErrors"},
 			Queries: []Query{
 				{Expr: "60 * " + gpuRate("inference_gpu_pcie_replays_total") + " > 0", Legend: "PCIe " + card},
 				{Expr: inMachine("60 * sum by (" + byCard + ", kind) (rate(" + ofGPU.of("inference_gpu_nvlink_errors_total") + "[5m])) > 0"), Legend: "NVLink {{kind}} " + card},
@@ -326,7 +328,7 @@ func gpuLinks() []Panel {
 		{
 			Title: "Width and generation of PCIe", Viz: Table, Width: 12, Height: 7,
 			What: "Lanes and generation of each link now, the most that are possible, and how many lanes are missing. The generation falls when there is nothing to do.", By: ByDriver,
-			Worry: "lanes are missing.",
+			Worry: "lanes are missing that were there, or that other cards have.", Alerts: []string{"InferenceGPUPCIeDegraded"},
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_pcie_link_width")},
 				{Expr: gpuGauge("inference_gpu_pcie_link_width_max") + " - " + gpuGauge("inference_gpu_pcie_link_width")},
@@ -347,7 +349,7 @@ func gpuLinks() []Panel {
 		{
 			Title: "NVLink fabric and links that are up", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
 			What: "NVLinks of each GPU that are active; the state of the fabric: 1 not started, 2 in progress, 3 completed; and, once completed, whether it is healthy: 1, else 0.", By: ByDriver,
-			Worry: "a link is gone, the fabric is not at 3, or it is not healthy.", Alerts: []string{"InferenceGPUFabricUnhealthy"},
+			Worry: "a link is gone, the fabric is not at 3, or it is not healthy.", Alerts: []string{"InferenceGPUFabricUnhealthy", "InferenceGPUNVLinkDown"},
 			Queries: []Query{
 				{Expr: inMachine("sum by (" + byCard + ") (max by (" + byCard + ", link) (" + ofGPU.of("inference_gpu_nvlink_up") + "))"), Legend: "links " + card},
 				{Expr: gpuGauge("inference_gpu_fabric_state"), Legend: "fabric " + card},

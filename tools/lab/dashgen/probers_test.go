@@ -15,7 +15,7 @@ import (
 
 const ruleTests = "../../../alerts/tests"
 
-// The tests of servers' metrics, with every series a second time, as of a second
+// The tests of servers' metrics and of the faults of GPUs, with every series a second time, as of a second
 // exporter that reads the same pages: nothing changes. PROMTOOL names the
 // program of Prometheus that runs them.
 func TestSecondReader(t *testing.T) {
@@ -27,6 +27,7 @@ func TestSecondReader(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files: %v", err)
 	}
+	files = append(files, filepath.Join(ruleTests, "gpu_faults.yml"))
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			doubled := filepath.Join(t.TempDir(), "doubled.yml")

@@ -154,6 +154,9 @@ func TestStackInhibitions(t *testing.T) {
 		}
 		return set
 	}
+	ofGPU := func(kind, uuid string) map[string]string {
+		return alert(kind, "job", "j", "instance", "i", "uuid", uuid)
+	}
 	for name, c := range map[string]struct {
 		source, target map[string]string
 		want           bool
@@ -182,6 +185,15 @@ func TestStackInhibitions(t *testing.T) {
 		"exporter, watchdog":      {alert("ExporterDown/critical", "job", "j", "instance", "i"), alert("Watchdog/none"), false},
 		"driver, throttled":       {alert("GPUDriverStuck/critical", "job", "j", "instance", "i"), alert("GPUThrottled/warning", "job", "j", "instance", "i"), true},
 		"driver, XID":             {alert("GPUDriverStuck/critical", "job", "j", "instance", "i"), alert("GPUXID/critical", "job", "j", "instance", "i"), false},
+		"verdict, XID":            {ofGPU("GPURecoveryAction/critical", "a"), ofGPU("GPUXID/critical", "a"), true},
+		"verdict, uncorrected":    {ofGPU("GPURecoveryAction/critical", "a"), ofGPU("GPUECCUncorrectable/critical", "a"), true},
+		"verdict, other GPU":      {ofGPU("GPURecoveryAction/critical", "a"), ofGPU("GPUXID/critical", "b"), false},
+		"drain, XID of a page":    {ofGPU("GPURecoveryAction/warning", "a"), ofGPU("GPUXID/critical", "a"), false},
+		"drain, row waits":        {ofGPU("GPURecoveryAction/warning", "a"), ofGPU("GPURowRemapPending/warning", "a"), true},
+		"XID, verdict":            {ofGPU("GPUXID/critical", "a"), ofGPU("GPURecoveryAction/critical", "a"), false},
+		"fabric, link":            {ofGPU("GPUFabricUnhealthy/critical", "a"), ofGPU("GPUNVLinkDown/warning", "a"), true},
+		"link, its errors":        {ofGPU("GPUNVLinkDown/warning", "a"), ofGPU("GPUNVLinkErrors/warning", "a"), true},
+		"link, lanes":             {ofGPU("GPUNVLinkDown/warning", "a"), ofGPU("GPUPCIeDegraded/warning", "a"), false},
 	} {
 		got := slices.ContainsFunc(rules, func(r inhibition) bool { return r.mutes(t, c.source, c.target) })
 		if got != c.want {
