@@ -14,5 +14,5 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(25) // until the number of endpoints is known
 	}
-	os.Exit(app.Main(app.Options{Stdout: os.Stdout, Stderr: os.Stderr}))
+	os.Exit(app.Main(app.Options{Stdout: os.Stdout, Stderr: os.Stderr, OwnProcess: true}))
 }

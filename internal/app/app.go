@@ -34,6 +34,8 @@ type Options struct {
 	// of the program before anything is logged; nil is not called.
 	OnListen func(net.Addr)
 	OnLogger func(*slog.Logger)
+	// OwnProcess is true where nothing else runs in the process, so that a daemon may set how Go's runtime works in it.
+	OwnProcess bool
 }
 
 type command func(ctx context.Context, env environment) error

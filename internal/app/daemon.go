@@ -73,7 +73,7 @@ type daemon struct {
 	pushes    *otlp.Metrics
 	web       *web.Server
 	reloads   chan chan error // requests to reload, each with where the error goes
-	gcPercent int             // by how much the heap grows before garbage is collected; 0 is not set
+	paced     *bool           // as a small fleet or not; nil is not yet
 }
 
 // exports gives the results of probes to what is exported of them.

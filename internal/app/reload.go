@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"runtime/debug"
 	"time"
 
@@ -137,7 +136,7 @@ func (d *daemon) applyEndpoints(cfg *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("apply the endpoints: %w", err)
 	}
-	d.paceCollector()
+	d.paceRuntime()
 	kept := make(map[string]bool, len(found.Endpoints))
 	for _, e := range found.Endpoints {
 		kept[e.Name] = true
@@ -148,24 +147,6 @@ func (d *daemon) applyEndpoints(cfg *config.Config) error {
 	d.self.SetSilent(found.Waiting)
 	d.self.SetRejected(rejected)
 	return nil
-}
-
-// The heap of fewer endpoints than smallFleet is so small that it may grow by half before garbage is
-// collected: 50 of them take 1 MB more for it, and a tenth less processor time.
-const smallFleet = 100
-
-// paceCollector sets by how much the heap grows before garbage is collected, unless the environment does.
-// The memory in use of many endpoints changes little: collecting garbage more often costs less than the
-// memory that it would otherwise take.
-func (d *daemon) paceCollector() {
-	percent := 25
-	if d.fleet.Size() < smallFleet {
-		percent = 50
-	}
-	if percent != d.gcPercent && os.Getenv("GOGC") == "" {
-		d.gcPercent = percent
-		debug.SetGCPercent(percent)
-	}
 }
 
 // settled is for how long a file that looks half written must be the same.
