@@ -38,13 +38,22 @@ const (
 	RoutingDecisions Quantity = "routing_decisions"
 	Cooldowns        Quantity = "cooldowns"
 	RoutingTime      Quantity = "routing"
+	ModelsReady      Quantity = "models_ready"
+	BackendsStale    Quantity = "backends_stale"
+	Retries          Quantity = "retries"
+	Fallbacks        Quantity = "fallbacks"
+	FallbackFailures Quantity = "fallback_failures"
+	DataLayerErrors  Quantity = "data_layer_errors"
+	CachedTokens     Quantity = "cached_prompt_tokens"
+	Overhead         Quantity = "overhead"
 )
 
 // QuantityRow is what is known of a quantity; quantities.yml says what the fields are.
 type QuantityRow struct {
 	Quantity                  Quantity
 	Kind, Unit, Section, Help string
-	Largest, Backends         bool
+	Largest, Smallest         bool
+	Backends                  bool
 	Own                       string
 }
 
@@ -108,9 +117,14 @@ func IsRatio(q Quantity) bool { return strings.HasSuffix(string(q), "_ratio") &&
 // isLargest reports whether of several numbers of a quantity the largest counts and not the sum.
 func isLargest(q Quantity) bool { return rows()[q].Largest || IsRatio(q) }
 
+// IsSmallest reports whether of several numbers of a quantity the smallest counts and not the sum.
+func IsSmallest(q Quantity) bool { return rows()[q].Smallest }
+
 // AddsUp reports whether of several servers of an endpoint, or replicas of a gateway, the
-// sum of a quantity counts, and not the largest number: replicas see the same backends.
-func AddsUp(q Quantity) bool { return !isLargest(q) && q != Backends && q != BackendsReady }
+// sum of a quantity counts, and not the largest or smallest number: replicas see the same backends.
+func AddsUp(q Quantity) bool {
+	return !isLargest(q) && !IsSmallest(q) && q != Backends && q != BackendsReady && q != ModelsReady
+}
 
 // sectionOf returns the key of a mapping that a quantity has its sources under.
 func sectionOf(q Quantity) string {

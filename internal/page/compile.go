@@ -39,6 +39,7 @@ type source struct {
 	itemsOf   string   // the label with a list whose items are counted; "" is none
 	textOf    string   // the label with the text of a setting; "" is none
 	max       bool     // the largest of several samples counts, not the sum
+	min       bool     // the smallest of several samples of a gauge counts
 	requests  *config.MappingRequests
 	device    *deviceSource // of accelerators
 	// spelled is the source whose samples decide in which way the name is spelled on this page: the source
@@ -144,6 +145,9 @@ func compile(one *software, lengths bool) *mapping {
 			kind = counter
 		}
 		c.values[q] = each(sources, func(s *config.MappingSource) *number { return c.addNumber(s, kind) })
+		for _, n := range c.values[q] {
+			c.sources[n.source].min = config.IsSmallest(q)
+		}
 	}
 	for q, sources := range e.Histograms {
 		c.histograms[q] = each(sources, c.addDistribution)

@@ -22,13 +22,13 @@ type readiness struct {
 	values []float64
 }
 
-// noBackend is what Python's programs write for a name that is missing.
-const noBackend = "None"
+// isNoBackend reports whether a name is what programs write for one that is missing: those in Python, and agentgateway.
+func isNoBackend(name string) bool { return name == "" || name == "None" || name == "unknown" }
 
 // backendOf returns the name of the backend of a sample; "" without one.
 func (c *mapping) backendOf(ls labels.Labels) string {
 	for _, name := range c.config.Backend {
-		if v := ls.Get(name); v != "" && v != noBackend && len(v) <= maxBackendName {
+		if v := ls.Get(name); !isNoBackend(v) && len(v) <= maxBackendName {
 			return v
 		}
 	}
@@ -145,13 +145,25 @@ type GatewayUse struct {
 	Rejections *float64 `json:"rejections,omitempty"`
 	Decisions  *float64 `json:"routing_decisions,omitempty"`
 	Cooldowns  *float64 `json:"cooldowns,omitempty"`
+	// Retries, Fallbacks, those of them that failed, and DataLayerErrors are counts as well.
+	Retries          *float64 `json:"retries,omitempty"`
+	Fallbacks        *float64 `json:"fallbacks,omitempty"`
+	FallbackFailures *float64 `json:"fallback_failures,omitempty"`
+	DataLayerErrors  *float64 `json:"data_layer_errors,omitempty"`
+	// PromptTokens and GenerationTokens are those of the requests, and CachedRatio is the part of PromptTokens that
+	// servers or providers read from their cache.
+	PromptTokens     *float64 `json:"prompt_tokens,omitempty"`
+	GenerationTokens *float64 `json:"generation_tokens,omitempty"`
+	CachedRatio      *float64 `json:"cached_prompt_tokens_ratio,omitempty"`
 	// HitRatio is the part of what was looked up in the index of prefixes that was expected in the cache of
 	// the chosen backend.
 	HitRatio *float64 `json:"prefix_cache_hit_ratio,omitempty"`
-	// Queue, Routing and TTFT are means in seconds.
-	Queue   *float64 `json:"queue_seconds,omitempty"`
-	Routing *float64 `json:"routing_seconds,omitempty"`
-	TTFT    *float64 `json:"ttft_seconds,omitempty"`
+	// Queue, Routing, Overhead, TTFT and TPOT are means in seconds.
+	Queue    *float64 `json:"queue_seconds,omitempty"`
+	Routing  *float64 `json:"routing_seconds,omitempty"`
+	Overhead *float64 `json:"overhead_seconds,omitempty"`
+	TTFT     *float64 `json:"ttft_seconds,omitempty"`
+	TPOT     *float64 `json:"tpot_seconds,omitempty"`
 }
 
 // A backend is failing from so many failed requests on, if they are more than such a share of all.
@@ -210,19 +222,32 @@ func (u *GatewayUses) Backend(name string) *GatewayUse {
 func useBetween(before, now *Total) *GatewayUse {
 	use := &GatewayUse{
 		Rejections: now.Counted(before, config.Rejections), Decisions: now.Counted(before, config.RoutingDecisions),
-		Cooldowns: now.Counted(before, config.Cooldowns),
-		Queue:     now.Mean(before, config.QueueTime), Routing: now.Mean(before, config.RoutingTime), TTFT: now.Mean(before, config.TTFT),
+		Cooldowns: now.Counted(before, config.Cooldowns), Retries: now.Counted(before, config.Retries),
+		Fallbacks: now.Counted(before, config.Fallbacks), FallbackFailures: now.Counted(before, config.FallbackFailures),
+		DataLayerErrors: now.Counted(before, config.DataLayerErrors),
+		PromptTokens:    now.Counted(before, config.PromptTokens), GenerationTokens: now.Counted(before, config.GenerationTokens),
+		CachedRatio: now.part(before, config.CachedTokens, config.PromptTokens),
+		HitRatio:    now.part(before, config.PrefixCacheHits, config.PrefixCacheAsked),
+		Queue:       now.Mean(before, config.QueueTime), Routing: now.Mean(before, config.RoutingTime), Overhead: now.Mean(before, config.Overhead),
+		TTFT: now.Mean(before, config.TTFT), TPOT: now.Mean(before, config.TPOT),
 	}
 	if ended := now.Ended(before); ended != nil {
-		use.Requests, use.Failed = new(sumOf(ended)), new(ended["error"])
-	}
-	if asked := now.Counted(before, config.PrefixCacheAsked); asked != nil && *asked > 0 {
-		if hits := now.Counted(before, config.PrefixCacheHits); hits != nil {
-			use.HitRatio = new(min(1, *hits / *asked))
+		use.Requests = new(sumOf(ended))
+		if _, vague := ended[config.FinishUnknown]; !vague || len(ended) > 1 {
+			use.Failed = new(ended[config.FinishError])
 		}
 	}
 	if *use == (GatewayUse{}) {
 		return nil
 	}
 	return use
+}
+
+// part returns what part of a count another count was since an earlier reading; nil where one is not known, or of nothing.
+func (t *Total) part(before *Total, of, all config.Quantity) *float64 {
+	n, whole := t.Counted(before, of), t.Counted(before, all)
+	if n == nil || whole == nil || *whole == 0 {
+		return nil
+	}
+	return new(min(1, *n / *whole))
 }

@@ -227,6 +227,8 @@ func (s *scratch) gauges(c *mapping) {
 			res.values, res.rank = s.list(now.values...), now.rank
 		case src.device != nil && len(src.device.Bits) > 0:
 			res.values[0] = float64(uint64(res.values[0]) | uint64(now.values[0]))
+		case src.min:
+			res.values[0] = min(res.values[0], now.values[0])
 		case src.itemsOf == "":
 			combine(res.values, now.values, src.max)
 		}

@@ -5,6 +5,7 @@ package page
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -259,6 +260,9 @@ func (t *Total) sum() {
 
 // value returns a number of all pages.
 func (t *Total) value(q config.Quantity) (sum float64, ok bool) {
+	if config.IsSmallest(q) {
+		sum = math.Inf(1)
+	}
 	for _, s := range t.pages {
 		v, shown := s.Values[q]
 		shown = shown || config.IsCounter(q) && slices.ContainsFunc(t.pages, func(other *Snapshot) bool {
@@ -266,6 +270,10 @@ func (t *Total) value(q config.Quantity) (sum float64, ok bool) {
 			return shown && other.Engine == s.Engine
 		})
 		switch {
+		case config.IsSmallest(q):
+			if shown {
+				sum = min(sum, v)
+			}
 		case !config.AddsUp(q):
 			sum = max(sum, v)
 		case !shown:

@@ -155,6 +155,42 @@ func TestTotalLacks(t *testing.T) {
 		map[config.Quantity]float64{config.KVCacheUsage: 0.5, config.GenerationTokens: 111})
 }
 
+// Of what remains of a rate limit the smallest of all replicas counts, without those that do not show it.
+func TestTotalOfWhatRemains(t *testing.T) {
+	const left config.Quantity = "rate_limit_remaining_tokens"
+	of := func(values ...float64) *Total {
+		all := []Status{{Server: "idle", Snapshot: &Snapshot{}}}
+		for i, v := range values {
+			all = append(all, Status{Server: string(rune('a' + i)), Snapshot: &Snapshot{Values: map[config.Quantity]float64{left: v}}})
+		}
+		return NewTotal(all)
+	}
+	if got := of(9000, 300, 4000).Values[left]; got != 300 {
+		t.Errorf("got %v, want 300", got)
+	}
+	if v, ok := of().Values[left]; ok {
+		t.Errorf("got %v where no page has it", v)
+	}
+}
+
+// The part of the prompt tokens that was cached is of those since the earlier reading, and the failures are not known of
+// a gateway that does not say how requests ended.
+func TestGatewayUseOfTokens(t *testing.T) {
+	of := func(prompt, cached, ended float64) *Total {
+		return NewTotal([]Status{{Server: "a", Snapshot: &Snapshot{
+			Values:   map[config.Quantity]float64{config.PromptTokens: prompt, config.CachedTokens: cached},
+			Requests: map[string]float64{config.FinishUnknown: ended},
+		}}})
+	}
+	want := &GatewayUse{Requests: new(4.0), PromptTokens: new(800.0), CachedRatio: new(0.25)}
+	if d := gocmp.Diff(want, useBetween(of(1000, 900, 1), of(1800, 1100, 5))); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if got := useBetween(of(1000, 900, 1), of(1000, 900, 2)).CachedRatio; got != nil {
+		t.Errorf("%v of no tokens were cached", *got)
+	}
+}
+
 // Only totals of the same servers compare, and only where no server was restarted, even if
 // the sum has grown.
 func TestTotalFollows(t *testing.T) {
