@@ -170,6 +170,12 @@ func (s *sender) gpu(of *gpu.Snapshot, d *gpu.DeviceSnapshot) {
 	base := []string{string(d.Vendor), d.Host, d.UUID, indexText(d.Index)}
 	s.send("gpu_device_up", number(d.Up), append(base, of.Source)...)
 	s.send("gpu_info", 1, append(base, of.Source, d.Name, d.PCIBusID, of.Driver, of.CUDA, d.ComputeCapability)...)
+	if p := d.Place; p.Module != "" {
+		s.send("gpu_platform_info", 1, append(base, p.ChassisSerial, p.Slot, p.Tray, p.Host, p.Module)...)
+	}
+	if p := d.Place; p.FabricCluster != "" {
+		s.send("gpu_fabric_info", 1, append(base, p.FabricCluster, p.FabricClique)...)
+	}
 	s.readings("gpu_", d.Readings, base)
 	for _, m := range d.MIG {
 		instance := strconv.Itoa(m.GPUInstance)

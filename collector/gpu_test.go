@@ -99,6 +99,29 @@ func gpuUp(devices ...gpu.DeviceSnapshot) *gpu.Snapshot {
 	}
 }
 
+// A GPU that is lost keeps its place, so that the right tray is pulled; outside of a rack the module alone is known.
+func TestGPUPlace(t *testing.T) {
+	rack := gpu.DeviceSnapshot{Vendor: gpu.NVIDIA, UUID: "GPU-r", Place: gpu.Place{
+		ChassisSerial: "1823825185529", Slot: "5", Tray: "4", Host: "1", Module: "2", FabricCluster: "c", FabricClique: "32766",
+	}}
+	board := gpu.DeviceSnapshot{Vendor: gpu.NVIDIA, UUID: "GPU-b", Index: 1, Up: true, Place: gpu.Place{Module: "7"}}
+	bare := gpu.DeviceSnapshot{Vendor: gpu.NVIDIA, UUID: "GPU-x", Index: 2, Up: true}
+	var got []string
+	for _, line := range gpuSamples(t, gpuUp(rack, board, bare)) {
+		if strings.HasPrefix(line, "inference_gpu_platform_info") || strings.HasPrefix(line, "inference_gpu_fabric_info") {
+			got = append(got, line)
+		}
+	}
+	want := []string{
+		`inference_gpu_fabric_info{clique_id="32766",cluster_uuid="c",gpu="0",host="",uuid="GPU-r",vendor="nvidia"} 1`,
+		`inference_gpu_platform_info{chassis_serial_number="",gpu="1",host="",host_id="",module_id="7",slot_number="",tray_index="",uuid="GPU-b",vendor="nvidia"} 1`,
+		`inference_gpu_platform_info{chassis_serial_number="1823825185529",gpu="0",host="",host_id="1",module_id="2",slot_number="5",tray_index="4",uuid="GPU-r",vendor="nvidia"} 1`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // The page of each GPU, with what its driver and hardware give and nothing else.
 func TestGPUPages(t *testing.T) {
 	h100 := readDevice(t, "h100-sxm.txt", "GPU-h100", "NVIDIA H100 80GB HBM3")
@@ -339,7 +362,7 @@ func everyReading() gpu.DeviceSnapshot {
 	d := gpu.DeviceSnapshot{
 		Vendor: gpu.NVIDIA, UUID: "GPU-a", Up: true, XIDs: []gpu.XIDCount{{Number: 79, Count: 1, Last: epoch}},
 		Processes: []gpu.ProcessReading{{PID: 1}}, MIG: []gpu.MIGSnapshot{{UUID: "MIG-b"}},
-		VGPUs: []gpu.VGPUSnapshot{{UUID: "vgpu-c"}},
+		VGPUs: []gpu.VGPUSnapshot{{UUID: "vgpu-c"}}, Place: gpu.Place{Module: "1", FabricCluster: "d"},
 	}
 	for _, i := range gpu.Readings() {
 		r := gpu.Reading{Kind: i.Kind, Value: 1}

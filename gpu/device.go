@@ -32,6 +32,7 @@ type device struct {
 	// linkVersion is the version of its NVLinks, 0 if it has none or that is unknown.
 	linkVersion float64
 	linked      [maxLinks]bool // those that returned their state
+	c2cLinks    int            // how many links to the CPU it has
 	slow        slowReadings
 	watched     bool // its critical errors are reported
 	down        bool // it no longer answers
@@ -182,7 +183,9 @@ func (d *device) identify(now time.Time) error {
 		d.number("highest clock memory", &d.memoryClock),
 		d.number("memory bus width", &d.memoryWidth),
 		d.learnLinks(),
+		d.countLinks("number of C2C links", 170, maxC2CLinks, &d.c2cLinks),
 		d.learnPlatform(),
+		d.learnPlace(),
 	)
 	if err != nil {
 		return err
@@ -235,16 +238,9 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 	if d.linkVersion > 0 && !d.split {
 		out.add(NVLinkVersion, "", d.linkVersion)
 	}
-	for _, q := range d.settings.questions {
-		if q.unsplit && d.split {
-			continue
-		}
-		if err := d.readQuestion(q.name, q, d, &out); err != nil {
-			return DeviceSnapshot{}, err
-		}
-	}
 	var parts []MIGDevice
 	for _, read := range []func() error{
+		func() error { return d.readQuestions(false, &out) },
 		func() error { return d.readFields("fields", d.settings.fields, &out) },
 		func() error { return d.readSlow(now, &out) },
 		func() (err error) { parts, err = d.listParts(); return err },

@@ -37,11 +37,13 @@ func h100(uuid string) *fakeDevice {
 		"PCIe generation": {5}, "PCIe width": {16}, "highest PCIe generation": {5}, "highest PCIe width": {16}, "PCIe replays": {3},
 		"ECC errors, corrected": {2}, "ECC errors, uncorrected": {0}, "ECC errors, corrected, lifetime": {17}, "ECC errors, uncorrected, lifetime": {1},
 		"remapped rows": {1, 0, 1, 0}, "clock event reasons": {0x4}, "fabric state": {3, 1}, "MIG mode": {0}, "unit counters": {1},
+		"default power limit": {700000}, "requested power limit": {650000}, "temperature margin": {26}, "row remapper": {640, 0, 0, 0, 0},
+		"SRAM ECC errors": {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, "repair": {0, 0}, "unrepairable memory": {0},
 	})
 	d.gpm = shares
 	d.fields = map[Field]float64{
 		{82, 0}: 71, {74, 0}: 5e9, {76, 0}: 0, {269, 0}: 1500000, {270, 0}: 0, {271, 0}: 0,
-		{197, 0}: 1000, {198, 0}: 2000, {230, 0}: 0,
+		{197, 0}: 1000, {198, 0}: 2000, {230, 0}: 0, {173, 0}: 3, {194, 0}: -2,
 		{91, 0}: 18, {138, allLinks}: 10, {139, allLinks}: 20, {38, 0}: 0, {45, 0}: 0, {52, 0}: 4, {59, 0}: 0,
 	}
 	for link := range uint32(18) {
@@ -72,7 +74,8 @@ func a100(uuid string) *fakeDevice {
 		"power": {250000}, "power limit": {400000}, "energy": {1000}, "temperature": {40},
 		"PCIe generation": {4}, "PCIe width": {16}, "highest PCIe generation": {4}, "highest PCIe width": {16},
 		"ECC errors, corrected": {0}, "ECC errors, uncorrected": {0}, "ECC errors, corrected, lifetime": {0}, "ECC errors, uncorrected, lifetime": {0},
-		"remapped rows": {0, 0, 0, 0}, "MIG mode": {1},
+		"remapped rows": {0, 0, 0, 0}, "MIG mode": {1}, "row remapper": {640, 0, 0, 0, 0},
+		"temperature of shutdown": {92}, "temperature of slowdown": {89}, "temperature of memory maximum": {95}, "temperature of GPU maximum": {85},
 	})
 	d.fields = map[Field]float64{{82, 0}: 50, {138, allLinks}: 1, {165, 0}: 1}
 	d.parts = []MIGDevice{
@@ -156,6 +159,9 @@ func wantReadings(t *testing.T, file string, got DeviceSnapshot) {
 // show returns the readings of a device as lines.
 func show(d DeviceSnapshot) []string {
 	lines := showReadings("", d.Readings)
+	if d.Place != (Place{}) {
+		lines = append(lines, fmt.Sprintf("place %+v", d.Place))
+	}
 	for _, m := range d.MIG {
 		head := m.UUID + " " + m.Profile + " " + strconv.Itoa(m.GPUInstance) + "/" + strconv.Itoa(m.ComputeInstance)
 		lines = append(append(lines, head), showReadings(m.UUID+" ", m.Readings)...)

@@ -66,7 +66,7 @@ func TestFieldsAsked(t *testing.T) {
 	s := newTestSession(t, newFake(device), Options{})
 	delete(device.fields, Field{82, 0})
 	s.must(t)
-	if !slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 36 {
+	if !slices.Contains(device.asked, Field{82, 0}) || len(device.asked) != 39 {
 		t.Errorf("the first poll asked for %d fields: %v", len(device.asked), device.asked)
 	}
 	s.must(t) // this one tries what the links of NVLink 5 count
@@ -76,7 +76,7 @@ func TestFieldsAsked(t *testing.T) {
 	}
 	device.numbers["MIG mode"] = []float64{1}
 	s.must(t)
-	want := []Field{{74, 0}, {76, 0}, {269, 0}, {270, 0}, {271, 0}, {185, 2}, {185, 1}, {190, 1}, {82, 0}, {197, 0}, {198, 0}, {230, 0}}
+	want := []Field{{297, 0}, {74, 0}, {76, 0}, {269, 0}, {270, 0}, {271, 0}, {77, 0}, {79, 0}, {185, 2}, {185, 1}, {190, 1}, {82, 0}, {197, 0}, {198, 0}, {230, 0}}
 	if diff := cmp.Diff(want, device.asked); diff != "" {
 		t.Errorf("fields under MIG (-want +got):\n%s", diff)
 	}
@@ -105,7 +105,7 @@ func TestQuestionsUnderMIG(t *testing.T) {
 	library := newFake(device)
 	s := newTestSession(t, library, Options{Processes: true})
 	s.must(t)
-	for _, call := range []string{"utilization", "encoder utilization", "decoder utilization", "remapped rows", "ProcessUtilization", "Processes", "GPMSample"} {
+	for _, call := range []string{"utilization", "encoder utilization", "decoder utilization", "remapped rows", "row remapper", "ProcessUtilization", "Processes", "GPMSample"} {
 		if n := library.called(call); n != 0 {
 			t.Errorf("%s was asked under MIG", call)
 		}

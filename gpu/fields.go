@@ -24,33 +24,36 @@ func (t *tables) addField(a answer, better Field) {
 	if a.Slow {
 		to = &t.slow
 	}
-	if a.Links == "" {
+	links := uint32(maxLinks)
+	switch {
+	case a.Links == "":
 		*to = append(*to, fieldReading{a, Field{a.Field, a.Scope}, better})
 		return
+	case a.C2C:
+		links = maxC2CLinks
 	}
-	for link := range uint32(maxLinks) {
+	for link := range links {
 		*to = append(*to, fieldReading{a, Field{a.Field, link}, better})
 	}
 }
 
-// slowFor is the time from one reading of the slow fields to the next: there are many of them, and they show what
-// develops over hours.
+// slowFor is the time from one reading of the slow fields and questions to the next: there are many of them, and they
+// show what is set or what develops over hours.
 const slowFor = time.Minute
 
-// slowReadings are those of the slow fields, which are shown until the next.
+// slowReadings are those of the slow fields and questions, which are shown until the next.
 type slowReadings struct {
 	at   time.Time // zero before the first
 	list []Reading
 }
 
-// readSlow adds the readings of the slow fields, which it reads when it is time. It comes after readFields, which finds
-// the links. Links before NVLink 5 do not have these fields and are not asked.
+// readSlow adds the slow readings, which it reads when it is time. It comes after readFields, which finds the links.
 func (d *device) readSlow(now time.Time, out *readings) error {
-	if d.linkVersion > 0 && d.linkVersion < 5 {
-		return nil
-	}
 	if d.slow.at.IsZero() || now.Sub(d.slow.at) >= slowFor {
 		var fresh readings
+		if err := d.readQuestions(true, &fresh); err != nil {
+			return err
+		}
 		if err := d.readFields("slow fields", d.settings.slow, &fresh); err != nil {
 			return err
 		}
@@ -85,8 +88,7 @@ func (d *device) wantedFields(all []fieldReading) []*fieldReading {
 		f := &all[i]
 		switch {
 		case f.Unsplit && d.split:
-		case f.Links != "" && int(f.field.Scope) >= d.links:
-		case f.Links == sumOfLinks && !d.linked[f.field.Scope]:
+		case !d.hasLink(f):
 		case f.better != Field{} && !d.fields[f.better]:
 		case d.fields[f.field]:
 		default:
@@ -94,6 +96,21 @@ func (d *device) wantedFields(all []fieldReading) []*fieldReading {
 		}
 	}
 	return wanted
+}
+
+// hasLink reports whether the device has the link of a field; true for a field of no link. Sums are of the NVLinks that
+// returned their state. Links before NVLink 5 do not have the slow fields.
+func (d *device) hasLink(f *fieldReading) bool {
+	link := int(f.field.Scope)
+	switch {
+	case f.Links == "":
+		return true
+	case f.C2C:
+		return link < d.c2cLinks
+	case link >= d.links, f.Slow && d.linkVersion > 0 && d.linkVersion < 5:
+		return false
+	}
+	return f.Links == eachLink || d.linked[link]
 }
 
 func (d *device) takeFields(asked []*fieldReading, results []FieldResult, out *readings) error {
@@ -110,7 +127,7 @@ func (d *device) takeFields(asked []*fieldReading, results []FieldResult, out *r
 		case f.Links == sumOfLinks:
 			sums = addLink(sums, f, r)
 		case f.Links == eachLink && r.Err == nil:
-			d.linked[f.field.Scope] = true
+			d.linked[f.field.Scope] = d.linked[f.field.Scope] || !f.C2C
 			out.add(f.kind, strconv.Itoa(int(f.field.Scope)), f.in(r.Value))
 		case r.Err == nil:
 			out.add(f.kind, f.As, f.in(r.Value))
@@ -130,12 +147,14 @@ const (
 	// usualLinks is how many are looked for where the driver does not count them: those of Hopper. It may return a
 	// value for a link that does not exist.
 	usualLinks = 18
+	// maxC2CLinks is how many links to the CPU a GPU has at most, by the driver's header.
+	maxC2CLinks = 14
 )
 
-// learnLinks reads how many NVLinks there are; where the driver does not count them, it is the usual number.
-func (d *device) learnLinks() error {
-	err := d.ask("number of NVLinks", func() error {
-		results, err := d.Fields([]Field{{ID: 91}})
+// countLinks reads how many links there are by a field of the driver. Where it does not count them, the old number stays.
+func (d *device) countLinks(name string, field int, most float64, to *int) error {
+	return d.ask(name, func() error {
+		results, err := d.Fields([]Field{{ID: field}})
 		if err != nil {
 			return err
 		}
@@ -143,10 +162,15 @@ func (d *device) learnLinks() error {
 			if r.Err != nil {
 				return r.Err
 			}
-			d.links = int(min(max(r.Value, 0), maxLinks))
+			*to = int(min(max(r.Value, 0), most))
 		}
 		return nil
 	})
+}
+
+// learnLinks reads how many NVLinks there are, the usual number where the driver does not count them, and their version.
+func (d *device) learnLinks() error {
+	err := d.countLinks("number of NVLinks", 91, maxLinks, &d.links)
 	if err != nil || d.links == 0 {
 		return err
 	}

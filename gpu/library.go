@@ -28,7 +28,7 @@ type Library interface {
 // question that it does not know is CodeNotSupported.
 type Device interface {
 	// Text returns the "UUID", the "name", the "PCI bus id" as in 00000000:3B:00.0, the "compute capability" as in 9.0,
-	// the "addressing mode" and the "virtualization mode".
+	// the "addressing mode", the "virtualization mode", the "confidential computing mode", and what Place has.
 	Text(question string) (string, error)
 	// Numbers returns one number at least, in the unit of the driver; NaN is unknown. Besides the questions of
 	// readings.yml there are "minor number", N of /dev/nvidiaN; "memory bus width" in bits; "MIG mode" and "unit

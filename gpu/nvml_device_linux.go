@@ -44,6 +44,12 @@ func (d *nvmlDevice) Text(question string) (string, error) {
 			nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU:   virtualizationHost,
 			nvml.GPU_VIRTUALIZATION_MODE_HOST_VSGA:   "host_vsga",
 		}, mode, r)
+	case "confidential computing mode":
+		return d.confidentialMode()
+	case "chassis serial number", "slot number", "tray index", "host id", "module id":
+		return d.platformText(question)
+	case "fabric cluster", "fabric clique":
+		return d.fabricText(question)
 	}
 	return "", call(question).unsupported()
 }
@@ -118,9 +124,12 @@ func nvmlNumbers() map[string]nvmlQuestion {
 			percent, _, r := d.GetDecoderUtilization()
 			return number("nvmlDeviceGetDecoderUtilization", percent, r)
 		},
-		"power":       one("nvmlDeviceGetPowerUsage", nvml.Device.GetPowerUsage),
-		"power limit": one("nvmlDeviceGetEnforcedPowerLimit", nvml.Device.GetEnforcedPowerLimit),
-		"energy":      one("nvmlDeviceGetTotalEnergyConsumption", nvml.Device.GetTotalEnergyConsumption),
+		"power":                   one("nvmlDeviceGetPowerUsage", nvml.Device.GetPowerUsage),
+		"power limit":             one("nvmlDeviceGetEnforcedPowerLimit", nvml.Device.GetEnforcedPowerLimit),
+		"default power limit":     one("nvmlDeviceGetPowerManagementDefaultLimit", nvml.Device.GetPowerManagementDefaultLimit),
+		"requested power limit":   one("nvmlDeviceGetPowerManagementLimit", nvml.Device.GetPowerManagementLimit),
+		"workload power profiles": powerProfiles,
+		"energy":                  one("nvmlDeviceGetTotalEnergyConsumption", nvml.Device.GetTotalEnergyConsumption),
 		// The older call knows no negative temperatures.
 		"temperature": either(func(d nvml.Device) ([]float64, error) {
 			t, r := d.GetTemperatureV().V1()
@@ -151,13 +160,7 @@ func nvmlNumbers() map[string]nvmlQuestion {
 			one("nvmlDeviceGetCurrentClocksEventReasons", nvml.Device.GetCurrentClocksEventReasons),
 			one("nvmlDeviceGetCurrentClocksThrottleReasons", nvml.Device.GetCurrentClocksThrottleReasons),
 		),
-		"fabric state": either(func(d nvml.Device) ([]float64, error) {
-			info, r := d.GetGpuFabricInfoV().V3()
-			return fabric(info, r)
-		}, func(d nvml.Device) ([]float64, error) {
-			info, r := d.GetGpuFabricInfoV().V2()
-			return fabric(newerFabric(info), r)
-		}),
+		"fabric state": fabricState,
 		"MIG mode": func(d nvml.Device) ([]float64, error) {
 			current, _, r := d.GetMigMode()
 			return []float64{flag(current == nvml.DEVICE_MIG_ENABLE)}, call("nvmlDeviceGetMigMode").result(r)
@@ -174,6 +177,7 @@ func nvmlNumbers() map[string]nvmlQuestion {
 	}
 	addClocks(all)
 	addECCErrors(all)
+	addHealth(all)
 	return all
 }
 
@@ -265,46 +269,4 @@ func licenseExpiry(e nvml.GridLicenseExpiry) float64 {
 	}
 	at := time.Date(int(e.Year), time.Month(e.Month), int(e.Day), int(e.Hour), int(e.Min), int(e.Sec), 0, time.UTC)
 	return float64(at.Unix())
-}
-
-// newerFabric converts the older form; what only the newer one has is 0.
-func newerFabric(older nvml.GpuFabricInfo_v2) nvml.GpuFabricInfo_v3 {
-	return nvml.GpuFabricInfo_v3{State: older.State, Status: older.Status, HealthMask: older.HealthMask}
-}
-
-// fabric returns the state of a device in the NVLink fabric and, once it was registered, whether that went without an
-// error and the driver knows of no fault.
-func fabric(info nvml.GpuFabricInfo_v3, r nvml.Return) ([]float64, error) {
-	const name = call("nvmlDeviceGetGpuFabricInfoV")
-	switch err := name.result(r); {
-	case err != nil:
-		return nil, err
-	case info.State == nvml.GPU_FABRIC_STATE_NOT_SUPPORTED:
-		return nil, name.unsupported()
-	case info.State != nvml.GPU_FABRIC_STATE_COMPLETED:
-		return []float64{float64(info.State)}, nil
-	}
-	return []float64{float64(info.State), flag(nvml.Return(info.Status) == nvml.SUCCESS && !fabricFault(info))}, nil
-}
-
-// fabricFault reports whether the driver knows of a fault of the fabric. What it does not know is 0. Whether the GPU
-// was given a partition of the fabric is the choice of who runs it.
-func fabricFault(info nvml.GpuFabricInfo_v3) bool {
-	switch info.HealthSummary {
-	case nvml.GPU_FABRIC_HEALTH_SUMMARY_UNHEALTHY, nvml.GPU_FABRIC_HEALTH_SUMMARY_LIMITED_CAPACITY:
-		return true
-	}
-	part := func(shift, width uint32) uint32 { return info.HealthMask >> shift & width }
-	for _, p := range []struct{ shift, width, fault uint32 }{
-		{nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_DEGRADED_BW, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_DEGRADED_BW, nvml.GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_TRUE},
-		{nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ROUTE_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_ROUTE_RECOVERY_TRUE},
-		{nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_UNHEALTHY, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ROUTE_UNHEALTHY, nvml.GPU_FABRIC_HEALTH_MASK_ROUTE_UNHEALTHY_TRUE},
-		{nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_ACCESS_TIMEOUT_RECOVERY, nvml.GPU_FABRIC_HEALTH_MASK_ACCESS_TIMEOUT_RECOVERY_TRUE},
-	} {
-		if part(p.shift, p.width) == p.fault {
-			return true
-		}
-	}
-	return part(nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_INCORRECT_CONFIGURATION, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_INCORRECT_CONFIGURATION) >
-		nvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_NONE
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -41,6 +42,8 @@ func testValues(t *testing.T, p fakenvml.Process) {
 	check(t, "DeviceCount", reader(l.DeviceCount), 2)
 	for question, want := range map[string]string{
 		"UUID": "GPU-00000000-0000-0000-0000-000000000001", "name": "Other", "PCI bus id": "00000000:3C:00.0", "compute capability": "9.0",
+		"chassis serial number": "1823825185529", "slot number": "5", "tray index": "4", "host id": "1", "module id": "2",
+		"fabric cluster": "01020304-0506-0708-090a-0b0c0d0e0f10", "fabric clique": "32766", "confidential computing mode": "on",
 	} {
 		checkText(t, d, question, want)
 	}
@@ -53,9 +56,26 @@ func testValues(t *testing.T, p fakenvml.Process) {
 		"PCIe generation": {4}, "PCIe width": {8}, "highest PCIe generation": {5}, "highest PCIe width": {16}, "PCIe replays": {7},
 		"ECC errors, corrected": {11}, "ECC errors, uncorrected": {12}, "ECC errors, corrected, lifetime": {13}, "ECC errors, uncorrected, lifetime": {14},
 		"remapped rows": {1, 2, 1, 0}, "clock event reasons": {0x24}, // software power cap and thermal
-		"fabric state": {3, 1}, "MIG mode": {0}, "unit counters": {1},
+		"MIG mode": {0}, "unit counters": {1}, "default power limit": {750000}, "requested power limit": {720000},
+		"SRAM ECC errors": {21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 1}, "repair": {1, 0}, "unrepairable memory": {1}, "row remapper": {640, 5, 4, 3, 2},
+		"temperature margin": {-3}, "temperature of shutdown": {95}, "temperature of slowdown": {92}, "temperature of memory maximum": {94}, "temperature of GPU maximum": {87},
 	} {
 		checkNumbers(t, d, question, want...)
+	}
+	checkFabric(t, d, 3, 1)
+	// Of the 15 profiles of the header this GPU has the first and LLM inference, which is in force.
+	profiles, err := d.Numbers("workload power profiles")
+	if err != nil || len(profiles) != 15 || profiles[0] != 0 || profiles[6] != 1 || !math.IsNaN(profiles[1]) || !math.IsNaN(profiles[14]) {
+		t.Errorf("workload power profiles = %v, %v", profiles, err)
+	}
+}
+
+// checkFabric looks at the state of the fabric and its health alone.
+func checkFabric(t *testing.T, d Device, state, healthy float64) {
+	t.Helper()
+	got, err := d.Numbers("fabric state")
+	if err != nil || len(got) != 15 || got[0] != state || got[1] != healthy {
+		t.Errorf("fabric state = %v, %v, want %v, %v and 13 faults", got, err, state, healthy)
 	}
 }
 
@@ -78,7 +98,7 @@ func testNotAvailable(t *testing.T, p fakenvml.Process) {
 		"minor":          "4294967295",
 		"energy":         "18446744073709551615",
 		"temperature":    "-5",
-		"fabric_version": "3",
+		"fabric_version": "3", "fabric_summary": "3", // limited capacity
 	} {
 		machine["device0."+key] = value
 	}
@@ -88,16 +108,40 @@ func testNotAvailable(t *testing.T, p fakenvml.Process) {
 	}
 	wantCode(t, "serial", only(d.Text("serial")), CodeNotSupported)
 	checkNumbers(t, d, "temperature", -5)
-	checkNumbers(t, d, "fabric state", 3, 1) // in the newest form only
+	checkFabric(t, d, 3, 0) // in the newest form only, which has the summary
 
 	machine["device0.fabric_version"] = "2"
 	machine["device0.nvmlDeviceGetMemoryInfo_v2.return"] = "25"
 	machine["device0.nvmlDeviceGetTemperatureV.return"] = "3"
 	machine["device0.temperature"] = "61"
 	machine.Write(t, p.State)
-	checkNumbers(t, d, "fabric state", 3, 1) // in the older form only, as what follows
+	checkFabric(t, d, 3, 1) // in the older form only, as what follows
 	checkNumbers(t, d, "memory", 85520809984, 60536871680, 24983938304)
 	checkNumbers(t, d, "temperature", 61)
+
+	// Where a GPU is, and in which mode: no rack, a fabric of this host alone, and tools that may look in.
+	machine["device0.platform"] = "- 255 255 1 7"
+	delete(machine, "device0.fabric_cluster")
+	machine["confidential"] = "1 1 0"
+	machine.Write(t, p.State)
+	for question, want := range map[string]string{
+		"chassis serial number": "", "slot number": "", "host id": "", "module id": "7", "fabric cluster": "", "fabric clique": "",
+		"confidential computing mode": "devtools",
+	} {
+		checkText(t, d, question, want)
+	}
+	for settings, want := range map[string]string{"0 0 0": "none", "0 0 1": "protected_pcie", "1 0 2": "nvle"} {
+		machine["confidential"] = settings
+		machine.Write(t, p.State)
+		checkText(t, d, "confidential computing mode", want)
+	}
+	delete(machine, "confidential")
+	delete(machine, "device0.platform")
+	machine["device0.fabric_cluster"], machine["device0.fabric_state"] = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "2"
+	machine.Write(t, p.State)
+	wantCode(t, "confidential computing mode", only(d.Text("confidential computing mode")), CodeNotSupported)
+	wantCode(t, "module id", only(d.Text("module id")), CodeNotSupported)
+	checkText(t, d, "fabric cluster", "") // it is not registered yet
 }
 
 // TestNVMLOld: a driver without the newer functions gives what it has.
@@ -187,32 +231,49 @@ func testFields(t *testing.T, p fakenvml.Process) {
 func TestFabricHealth(t *testing.T) {
 	const allGood = 2 | 2<<2 | 2<<4 | 2<<6 | 1<<8 | 1<<12
 	for _, tt := range []struct {
-		name string
-		info nvml.GpuFabricInfo_v3
-		want bool
+		name  string
+		info  nvml.GpuFabricInfo_v3
+		want  bool
+		fault string // of fabric_fault
 	}{
-		{"nothing is reported", nvml.GpuFabricInfo_v3{}, true},
-		{"all is good", nvml.GpuFabricInfo_v3{HealthMask: allGood, HealthSummary: 1}, true},
-		{"unknown error", nvml.GpuFabricInfo_v3{Status: 999}, false},
-		{"error of all that is good", nvml.GpuFabricInfo_v3{Status: 3, HealthMask: allGood, HealthSummary: 1}, false},
-		{"bandwidth", nvml.GpuFabricInfo_v3{HealthMask: 1}, false},
-		{"route recovery", nvml.GpuFabricInfo_v3{HealthMask: 1 << 2}, false},
-		{"route", nvml.GpuFabricInfo_v3{HealthMask: 1 << 4}, false},
-		{"time-outs", nvml.GpuFabricInfo_v3{HealthMask: 1 << 6}, false},
-		{"good configuration", nvml.GpuFabricInfo_v3{HealthMask: 1 << 8}, true},
-		{"wrong system", nvml.GpuFabricInfo_v3{HealthMask: 2 << 8}, false},
-		{"invalid state", nvml.GpuFabricInfo_v3{HealthMask: 8 << 8}, false},
-		{"one fault of all that is good", nvml.GpuFabricInfo_v3{HealthMask: allGood - 1}, false},
-		{"no partition", nvml.GpuFabricInfo_v3{HealthMask: 2 << 12}, true},
-		{"summary: unhealthy", nvml.GpuFabricInfo_v3{HealthSummary: 2}, false},
-		{"summary: limited", nvml.GpuFabricInfo_v3{HealthSummary: 3}, false},
+		{"nothing is reported", nvml.GpuFabricInfo_v3{}, true, ""},
+		{"all is good", nvml.GpuFabricInfo_v3{HealthMask: allGood, HealthSummary: 1}, true, ""},
+		{"unknown error", nvml.GpuFabricInfo_v3{Status: 999}, false, "registration_failed"},
+		{"error of all that is good", nvml.GpuFabricInfo_v3{Status: 3, HealthMask: allGood, HealthSummary: 1}, false, "registration_failed"},
+		{"bandwidth", nvml.GpuFabricInfo_v3{HealthMask: 1}, false, "degraded_bandwidth"},
+		{"route recovery", nvml.GpuFabricInfo_v3{HealthMask: 1 << 2}, false, "route_recovery"},
+		{"route", nvml.GpuFabricInfo_v3{HealthMask: 1 << 4}, false, "route_unhealthy"},
+		{"time-outs", nvml.GpuFabricInfo_v3{HealthMask: 1 << 6}, false, "access_timeout_recovery"},
+		{"good configuration", nvml.GpuFabricInfo_v3{HealthMask: 1 << 8}, true, ""},
+		{"wrong system", nvml.GpuFabricInfo_v3{HealthMask: 2 << 8}, false, "incorrect_system_guid"},
+		{"invalid state", nvml.GpuFabricInfo_v3{HealthMask: 8 << 8}, false, "gpu_state_invalid"},
+		{"too few links", nvml.GpuFabricInfo_v3{HealthMask: 5 << 8}, false, "insufficient_nvlinks"},
+		{"a reason that is newer", nvml.GpuFabricInfo_v3{HealthMask: 9 << 8}, false, ""},
+		{"one fault of all that is good", nvml.GpuFabricInfo_v3{HealthMask: allGood - 1}, false, "degraded_bandwidth"},
+		{"no partition", nvml.GpuFabricInfo_v3{HealthMask: 2 << 12}, true, ""},
+		{"summary: unhealthy", nvml.GpuFabricInfo_v3{HealthSummary: 2}, false, ""},
+		{"summary: limited", nvml.GpuFabricInfo_v3{HealthSummary: 3}, false, "limited_capacity"},
 	} {
 		tt.info.State = 3
-		if got, err := fabric(tt.info, nvml.SUCCESS); err != nil || !slices.Equal(got, []float64{3, flag(tt.want)}) {
+		got, err := fabric(tt.info, nvml.SUCCESS)
+		if err != nil || !slices.Equal(got[:2], []float64{3, flag(tt.want)}) {
 			t.Errorf("%s: %v, %v, want %t", tt.name, got, err, tt.want)
 		}
-		older := nvml.GpuFabricInfo_v2{State: tt.info.State, Status: tt.info.Status, HealthMask: tt.info.HealthMask, CliqueId: 1}
-		tt.info.HealthSummary = 0 // the older form does not have it
+		var out readings
+		for _, a := range newTables().question("fabric state").gives {
+			if a.kind == "fabric_fault" {
+				a.add(got, &out)
+			}
+		}
+		faults := slices.DeleteFunc(out.list, func(r Reading) bool { return r.Value == 0 })
+		if len(faults) != len(strings.Fields(tt.fault)) || len(faults) == 1 && faults[0].Label != tt.fault {
+			t.Errorf("%s: faults %v, want %q", tt.name, faults, tt.fault)
+		}
+		if known := len(out.list); tt.info.HealthMask == allGood && known != 13 || tt.info.HealthMask == 0 && tt.info.HealthSummary == 0 && known != 1 {
+			t.Errorf("%s: %d faults are known, want those that the driver reports", tt.name, known)
+		}
+		older := nvml.GpuFabricInfo_v2{State: tt.info.State, Status: tt.info.Status, HealthMask: tt.info.HealthMask, CliqueId: 7}
+		tt.info.HealthSummary, tt.info.CliqueId = 0, 7 // the older form has no summary
 		if got := newerFabric(older); got != tt.info {
 			t.Errorf("%s, older form: %+v, want %+v", tt.name, got, tt.info)
 		}

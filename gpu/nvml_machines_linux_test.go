@@ -57,18 +57,40 @@ func blackwell() fakenvml.State {
 	s["field269.0"] = "uint64 1"     // ns
 	s["field82.0"] = "uint32 66"     // HBM
 	s["field74.0"] = "uint64 500000" // ns
+	maps.Copy(s, fakenvml.State{
+		"field77.0": "uint64 2000000000", "field79.0": "return 3", // ns
+		"power_limit_default": "1000000", "power_limit_requested": "1000000", "temperature_margin": "28",
+		"field193.0": "int32 -8", "field194.0": "int32 -2", "field195.0": "int32 0", "field196.0": "int32 0",
+		"sram": "4 0 1 5 0 2 1 1 0 0 0 0", "repair": "0 1", "unrepairable": "0", "row_remapper": "2558 1 0 0 1",
+		"field173.0": "uint32 6", "field179.0": "uint32 1", "field180.0": "uint32 0", "field182.0": "uint32 2",
+		"power_profiles": "99 64", // of max_p, max_q, balanced and llm_inference the last one is in force
+		"field251.0":     "uint32 1", "field254.0": "uint32 1000", "field255.0": "uint32 350", "field274.0": "uint32 90", "field297.0": "uint32 12",
+		"platform": "- 0 0 1 5", "fabric_state": "3", "fabric_summary": "1", // a board of eight: one host's fabric
+	})
 	return s
 }
 
 // grace is a GB200: the memory of its own is reported, that of the CPU is
 // addressed by hardware, and the module has a power limit.
 func grace() fakenvml.State {
-	return fakenvml.State{
+	s := fakenvml.State{
 		"uuid": "GPU-gb200", "name": "NVIDIA GB200", "compute_capability": "10.0",
 		"memory_total": "198642237440", "memory_used": "1000", "memory_free": "198105365528", "memory_reserved": "536870912",
 		"power_usage": "901000", "power_limit": "1200000", "addressing_mode": "2", "virtualization_mode": "0", "mig_mode": "0",
 		"field91.0": "uint32 0", "field185.1": "uint32 1650500", "field190.1": "uint32 2700000", "field185.2": "return 25",
+		// Degraded bandwidth, and all else good.
+		"fabric_state": "3", "fabric_summary": "2", "fabric_health": fmt.Sprint(1 | 2<<2 | 2<<4 | 2<<6 | 1<<8 | 1<<12),
+		"fabric_cluster": "18 52 86 120 154 188 64 17 128 1 2 3 4 5 6 7", "fabric_clique": "32766",
+		"platform":   "1823825185529 5 4 1 2", // of a GB300 as NVIDIA/k8s-test-infra#642 recorded it
+		"field170.0": "uint32 2",
 	}
+	for link := range 2 {
+		for id, value := range map[int]string{172: "uint32 44712", 231: "uint64 3", 232: "uint64 4", 233: "uint64 0"} {
+			s[fmt.Sprintf("field%d.%d", id, link)] = value
+		}
+	}
+	s["field171.0"], s["field171.1"] = "uint32 1", "uint32 0"
+	return s
 }
 
 // spark is a GB10 as XuehaiPan/nvitop#208 and rossumai/nvgpu#37 recorded it: memory, its clock
@@ -186,9 +208,14 @@ func TestNVMLCallsOfAPoll(t *testing.T) {
 			if got := count["nvmlDeviceGetFieldValues"]; got != polls+1 {
 				t.Errorf("%d calls for fields in %d polls of a minute, want one each and one for the slow ones", got, polls)
 			}
-			for _, rare := range []string{"nvmlDeviceGetAddressingMode", "nvmlDeviceGetVirtualizationMode", "nvmlDeviceGetName", "nvmlDeviceGetActiveVgpus"} {
+			for _, rare := range []string{"nvmlDeviceGetAddressingMode", "nvmlDeviceGetVirtualizationMode", "nvmlDeviceGetName", "nvmlDeviceGetActiveVgpus", "nvmlDeviceGetPlatformInfo"} {
 				if count[rare] != 0 {
 					t.Errorf("%s was called %d times", rare, count[rare])
+				}
+			}
+			for _, slow := range []string{"nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetPowerManagementDefaultLimit"} {
+				if count[slow] != 1 {
+					t.Errorf("%s was called %d times in a minute, want 1", slow, count[slow])
 				}
 			}
 			if most := 30 * polls; len(calls) > most {

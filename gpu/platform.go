@@ -15,13 +15,32 @@ const maxVGPUs = 64
 type platform struct {
 	addressing     string
 	virtualization string
+	confidential   string
 	license        []float64 // whether it is licensed, and until when; nil where none is needed, or unknown
+}
+
+// learnPlace reads where a GPU is in its rack and in the NVLink fabric.
+func (d *device) learnPlace() error {
+	p := &d.identity.Place
+	return errors.Join(
+		d.text("chassis serial number", d, &p.ChassisSerial),
+		d.text("slot number", d, &p.Slot),
+		d.text("tray index", d, &p.Tray),
+		d.text("host id", d, &p.Host),
+		d.text("module id", d, &p.Module),
+		d.text("fabric cluster", d, &p.FabricCluster),
+		d.text("fabric clique", d, &p.FabricClique),
+	)
 }
 
 // learnPlatform reads the platform of a GPU. Only a vGPU has a license.
 func (d *device) learnPlatform() error {
 	p := &d.platform
-	err := errors.Join(d.text("addressing mode", d, &p.addressing), d.text("virtualization mode", d, &p.virtualization))
+	err := errors.Join(
+		d.text("addressing mode", d, &p.addressing),
+		d.text("virtualization mode", d, &p.virtualization),
+		d.text("confidential computing mode", d, &p.confidential),
+	)
 	p.license = nil
 	if err != nil || p.virtualization != virtualizationGuest {
 		return err
@@ -32,13 +51,16 @@ func (d *device) learnPlatform() error {
 	})
 }
 
-// read adds the readings of the platform. The usual one, memory of its own on bare metal, has none.
+// read adds the readings of the platform. The usual one, memory of its own on bare metal that is not encrypted, has none.
 func (p *platform) read(out *readings) {
 	if p.addressing != "" && p.addressing != "none" {
 		out.add(MemoryAddressing, p.addressing, 1)
 	}
 	if p.virtualization != "" && p.virtualization != "none" {
 		out.add(Virtualization, p.virtualization, 1)
+	}
+	if p.confidential != "" && p.confidential != "none" {
+		out.add(ConfidentialComputing, p.confidential, 1)
 	}
 	if p.license != nil {
 		out.add(VGPULicensed, "", p.license[0])

@@ -30,6 +30,7 @@ type tables struct {
 type question struct {
 	name    string
 	unsplit bool // not to be asked while MIG is on
+	slow    bool // asked once in slowFor
 	gives   []answer
 }
 
@@ -49,7 +50,7 @@ func newTables() *tables {
 			switch {
 			case a.Ask != "":
 				q := t.question(a.Ask)
-				q.unsplit, q.gives = a.Unsplit, append(q.gives, a)
+				q.unsplit, q.slow, q.gives = a.Unsplit, a.Slow, append(q.gives, a)
 			case a.UnitCounter != 0:
 				t.units = append(t.units, a)
 			default:
@@ -75,6 +76,19 @@ func (t *tables) question(name string) *question {
 
 // maxFans bounds the fans of a board.
 const maxFans = 16
+
+// readQuestions asks the questions that are slow, or all others.
+func (d *device) readQuestions(slow bool, out *readings) error {
+	for _, q := range d.settings.questions {
+		if q.slow != slow || q.unsplit && d.split {
+			continue
+		}
+		if err := d.readQuestion(q.name, q, d, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // readQuestion asks a device, or a part of it. name is how the log calls the question.
 func (d *device) readQuestion(name string, q *question, of Device, out *readings) error {

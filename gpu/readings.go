@@ -45,6 +45,7 @@ const (
 	NVLinkVersion            Kind = "nvlink_version"
 	MemoryAddressing         Kind = "memory_addressing_mode"
 	Virtualization           Kind = "virtualization_mode"
+	ConfidentialComputing    Kind = "confidential_computing_mode"
 	VGPULicensed             Kind = "vgpu_licensed"
 	VGPULicenseExpiry        Kind = "vgpu_license_expiry_timestamp_seconds"
 	GraphicsActive           Kind = "graphics_active_ratio"
@@ -95,6 +96,7 @@ type NVMLSource struct {
 	Positive      bool     `yaml:"positive"`
 	BitErrorRatio bool     `yaml:"bit_error_ratio"`
 	Links         string   `yaml:"links"`
+	C2C           bool     `yaml:"c2c"`
 	Slow          bool     `yaml:"slow"`
 	Unsplit       bool     `yaml:"unsplit"`
 }

@@ -29,11 +29,11 @@ func TestReadings(t *testing.T) {
 				t.Errorf("%s is in %q", r.Kind, r.Unit)
 			}
 		}
-		if slices.Contains([]Kind{FanSpeed, "nvlink_up", "nvlink_bit_error_ratio"}, r.Kind) != (r.Label != "" && r.Values == nil) || r.Label == "" && r.Values != nil {
+		if slices.Contains([]Kind{FanSpeed, "nvlink_up", "nvlink_bit_error_ratio", "c2c_link_up", "c2c_link_bandwidth_bytes_per_second"}, r.Kind) != (r.Label != "" && r.Values == nil) || r.Label == "" && r.Values != nil {
 			t.Errorf("%s has the label %q with the values %v", r.Kind, r.Label, r.Values)
 		}
 	}
-	if len(seen) != 58 {
+	if len(seen) != 84 {
 		t.Errorf("%d kinds", len(seen))
 	}
 }
@@ -56,9 +56,19 @@ func TestReadingsOfDevices(t *testing.T) {
 	for _, f := range []Field{{185, 1}, {190, 1}, {185, 2}} {
 		grace.fields[f] = 1000
 	}
+	grace.texts["confidential computing mode"] = "on"
+	grace.numbers["fabric state"] = []float64{3, 1, 0}
+	grace.numbers["workload power profiles"] = []float64{0, 1}
+	grace.fields[Field{ID: 170}] = 1
+	for _, id := range []int{171, 172, 231, 251, 254, 255, 274, 297} {
+		grace.fields[Field{ID: id}] = 1
+	}
+	volta := t4("GPU-6")
+	delete(volta.fail, "Fields")
+	volta.fields = map[Field]float64{{29, 0}: 1, {30, 0}: 1, {31, 0}: 1}
 	guest.texts["virtualization mode"], guest.numbers["vGPU license"] = virtualizationGuest, []float64{1, 1}
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3"), grace, guest), Options{})
+		s := newTestSession(t, newFake(h100("GPU-0"), a100("GPU-1"), rtx4090("GPU-2"), t4("GPU-3"), grace, guest, volta), Options{})
 		s.must(t)
 		time.Sleep(meterShortest) // the shares of the units take two polls
 		for _, d := range s.must(t).Devices {

@@ -82,6 +82,12 @@ func (d *simulatedDevice) Text(question string) (string, error) {
 		return "9.0", nil
 	case "virtualization mode":
 		return "none", nil
+	case "chassis serial number":
+		return "simulated", nil
+	case "slot number", "tray index", "host id":
+		return "1", nil
+	case "module id":
+		return fmt.Sprint(1 + d.index), nil
 	}
 	return "", noSuch()
 }
@@ -99,11 +105,12 @@ func (d *simulatedDevice) Numbers(question string) ([]float64, error) {
 		"clock graphics": {clock}, "clock sm": {clock}, "clock video": {clock}, "clock memory": {2619},
 		"highest clock graphics": {1980}, "highest clock sm": {1980}, "highest clock video": {1980}, "highest clock memory": {2619},
 		"clock event reasons": {reasonPowerCap * flag(d.now(wave{0, 1}) > 0.9)},
-		"power":               {1000 * d.now(simulatedWatts())}, "power limit": {700_000},
-		"energy": {1000 * d.sum(simulatedWatts())}, "temperature": {d.now(wave{58, 9})}, "performance state": {0},
+		"power":               {1000 * d.now(simulatedWatts())}, "power limit": {700_000}, "default power limit": {700_000}, "requested power limit": {700_000},
+		"energy": {1000 * d.sum(simulatedWatts())}, "temperature": {d.now(wave{58, 9})}, "temperature margin": {d.now(wave{29, -9})}, "performance state": {0},
 		"PCIe generation": {5}, "PCIe width": {16}, "highest PCIe generation": {5}, "highest PCIe width": {16}, "PCIe replays": {0},
 		"ECC errors, corrected": {0}, "ECC errors, uncorrected": {0}, "ECC errors, corrected, lifetime": {0}, "ECC errors, uncorrected, lifetime": {0},
-		"remapped rows": {0, 0, 0, 0}, "fabric state": {3, 1},
+		"remapped rows": {0, 0, 0, 0}, "row remapper": {640, 0, 0, 0, 0}, "SRAM ECC errors": make([]float64, 12), "repair": {0, 0}, "unrepairable memory": {0},
+		"fabric state": append([]float64{3, 1}, make([]float64, 13)...),
 	}[question]
 	for i, v := range numbers {
 		numbers[i] = math.Floor(v)
@@ -132,7 +139,7 @@ func (d *simulatedDevice) field(f Field) FieldResult {
 		return FieldResult{Value: d.sum(simulatedLinkKiB())}
 	case 197, 198: // PCIe
 		return FieldResult{Value: d.sum(simulatedPCIeBytes())}
-	case 38, 45, 52, 59, 230: // errors of NVLink, recovery
+	case 38, 45, 52, 59, 77, 79, 173, 179, 180, 230: // errors of NVLink, limits of the board, errors of PCIe, recovery
 		return FieldResult{}
 	case 165: // state of an NVLink
 		return FieldResult{Value: 1}

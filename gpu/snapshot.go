@@ -136,11 +136,23 @@ type DeviceSnapshot struct {
 	Up                                bool
 	Name, PCIBusID, ComputeCapability string           // "" is unknown
 	Minor                             int              // N of /dev/nvidiaN, negative when unknown
+	Place                             Place            // where it is in a rack
 	Readings                          []Reading        // in the order of the table Readings
 	MIG                               []MIGSnapshot    // the parts of a GPU that is split
 	XIDs                              []XIDCount       // critical errors since the exporter began to watch
 	Processes                         []ProcessReading // those that compute, where they were asked for
 	VGPUs                             []VGPUSnapshot   // those that run on it, where this is their host
+}
+
+// Place is where a GPU is in a rack such as NVL72, so that the right tray is pulled: it stays known of a GPU that is
+// lost. "" is unknown, or there is no rack.
+type Place struct {
+	ChassisSerial string // of the rack's chassis
+	Slot, Tray    string // its numbers in the chassis: that of the slot counts the trays of switches too
+	Host, Module  string // numbers of the host in the tray, and of the GPU in the host
+	// FabricCluster is the UUID of the NVLink domain that several hosts share, FabricClique the part of it that the GPU
+	// can reach.
+	FabricCluster, FabricClique string
 }
 
 // VGPUSnapshot is one vGPU on its host.
@@ -297,6 +309,8 @@ func (s *Snapshot) Clean(secrets *safetext.Secrets) {
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		line(&d.Host, &d.UUID, &d.Name, &d.PCIBusID, &d.ComputeCapability)
+		p := &d.Place
+		line(&p.ChassisSerial, &p.Slot, &p.Tray, &p.Host, &p.Module, &p.FabricCluster, &p.FabricClique)
 		d.MIG, d.Processes, d.VGPUs = slices.Clone(d.MIG), slices.Clone(d.Processes), slices.Clone(d.VGPUs)
 		for i := range d.MIG {
 			line(&d.MIG[i].UUID, &d.MIG[i].Profile)

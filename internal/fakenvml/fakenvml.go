@@ -164,6 +164,7 @@ func Machine(gpus int) State {
 		"driver_version": "550.54.15",
 		"cuda_version":   "12040",
 		"devices":        fmt.Sprint(gpus),
+		"confidential":   "1 0 0",
 	}
 	for n := range gpus {
 		device := fmt.Sprintf("device%d.", n)
@@ -191,6 +192,10 @@ var gpu = map[string]string{
 	"pcie_generation": "4", "pcie_width": "8", "pcie_generation_max": "5", "pcie_width_max": "16", "pcie_replays": "7",
 	"ecc_corrected": "11", "ecc_uncorrected": "12", "ecc_corrected_lifetime": "13", "ecc_uncorrected_lifetime": "14",
 	"remapped_rows": "1 2 1 0", "clock_event_reasons": "36", "fabric_state": "3",
+	"fabric_cluster": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "fabric_clique": "32766", "platform": "1823825185529 5 4 1 2",
+	"power_limit_default": "750000", "power_limit_requested": "720000", "power_profiles": "65 64",
+	"temperature_margin": "-3", "threshold_shutdown": "95", "threshold_slowdown": "92", "threshold_memory_max": "94", "threshold_gpu_max": "87",
+	"sram": "21 22 23 24 25 26 27 28 29 30 31 1", "repair": "1 0", "unrepairable": "1", "row_remapper": "640 5 4 3 2",
 	"mig_mode": "0", "mig_slots": "7", "event_types": "8", "gpm_supported": "1",
 	"field82.0": "uint32 61",
 }

@@ -2,6 +2,7 @@
 #include "fakenvml.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #if !defined(EMPTY) && !defined(BARE)
 
@@ -57,8 +58,12 @@ CHOICE(nvmlDeviceGetMaxClockInfo, nvmlClockType_t, unsigned int, "clock_graphics
        "clock_video_max")
 VALUE(nvmlDeviceGetPowerUsage, unsigned int, "power_usage")
 VALUE(nvmlDeviceGetEnforcedPowerLimit, unsigned int, "power_limit")
+VALUE(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int, "power_limit_default")
+VALUE(nvmlDeviceGetPowerManagementLimit, unsigned int, "power_limit_requested")
 VALUE(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, "energy")
 CHOICE(nvmlDeviceGetTemperature, nvmlTemperatureSensors_t, unsigned int, "temperature")
+CHOICE(nvmlDeviceGetTemperatureThreshold, nvmlTemperatureThresholds_t, unsigned int, "threshold_shutdown", "threshold_slowdown",
+       "threshold_memory_max", "threshold_gpu_max")
 VALUE(nvmlDeviceGetNumFans, unsigned int, "fans")
 CHOICE(nvmlDeviceGetFanSpeed_v2, unsigned int, unsigned int, "fan0", "fan1", "fan2", "fan3")
 VALUE(nvmlDeviceGetPerformanceState, nvmlPstates_t, "pstate")
@@ -168,18 +173,25 @@ nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperature_t *v
 	return leave(NVML_SUCCESS);
 }
 
-// fabric_version is the only form that the driver knows; without it both.
+// fabric_version is the only form that the driver knows; without it both. fabric_cluster is the UUID in 16 decimal bytes.
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *info) {
 	ENTER(device);
-	long long state, only = info->version >> 24;
+	const char *prefix = device.handle->prefix;
+	long long state, clique = 0, health = 0, summary = 0, only = info->version >> 24;
 	number(device.handle->prefix, "fabric_version", &only);
 	if (info->version != (only == 2 ? nvmlGpuFabricInfo_v2 : nvmlGpuFabricInfo_v3))
 		return leave(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 	if (!number(device.handle->prefix, "fabric_state", &state)) return leave(NVML_ERROR_NOT_SUPPORTED);
-	if (only == 2)
-		((nvmlGpuFabricInfo_v2_t *)info)->state = (nvmlGpuFabricState_t)state;
-	else
-		info->state = (nvmlGpuFabricState_t)state;
+	number(prefix, "fabric_clique", &clique);
+	number(prefix, "fabric_health", &health);
+	number(prefix, "fabric_summary", &summary);
+	char *next = (char *)text(prefix, "fabric_cluster");
+	for (int i = 0; next && i < NVML_GPU_FABRIC_UUID_LEN; i++) info->clusterUuid[i] = (unsigned char)strtoul(next, &next, 10);
+	// Both forms begin alike.
+	info->state = (nvmlGpuFabricState_t)state;
+	info->cliqueId = (unsigned int)clique;
+	info->healthMask = (unsigned int)health;
+	if (only != 2) info->healthSummary = (unsigned char)summary;
 	return leave(NVML_SUCCESS);
 }
 

@@ -1,5 +1,5 @@
-// What a device is to its CPU and to virtual machines: addressing_mode,
-// virtualization_mode, license, and vgpuN with vgpuN.sample.
+// What a device is to its CPU, to its rack and to virtual machines: addressing_mode,
+// confidential, platform, virtualization_mode, license, and vgpuN with vgpuN.sample.
 #include "fakenvml.h"
 
 #include <stdio.h>
@@ -126,6 +126,28 @@ nvmlReturn_t nvmlDeviceGetAddressingMode(nvmlDevice_t device, nvmlDeviceAddressi
 	if (mode->version != nvmlDeviceAddressingMode_v1) return leave(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 	if (!number(device.handle->prefix, "addressing_mode", &found)) return leave(NVML_ERROR_NOT_SUPPORTED);
 	mode->value = (unsigned int)found;
+	return leave(NVML_SUCCESS);
+}
+
+// confidential ENABLED DEVTOOLS MULTI_GPU, of the system
+nvmlReturn_t nvmlSystemGetConfComputeSettings(nvmlSystemConfComputeSettings_t *settings) {
+	ENTER((nvmlDevice_t){0});
+	const char *found = text("", "confidential");
+	if (settings->version != nvmlSystemConfComputeSettings_v1) return leave(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	if (!found || sscanf(found, "%u %u %u", &settings->ccFeature, &settings->devToolsMode, &settings->multiGpuMode) != 3)
+		return leave(NVML_ERROR_NOT_SUPPORTED);
+	return leave(NVML_SUCCESS);
+}
+
+// platform CHASSIS SLOT TRAY HOST MODULE; - is no chassis. Both forms have the same layout.
+nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *info) {
+	ENTER(device);
+	char chassis[16];
+	const char *found = text(device.handle->prefix, "platform");
+	if (info->version != nvmlPlatformInfo_v1 && info->version != nvmlPlatformInfo_v2) return leave(NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+	if (!found || sscanf(found, "%15s %hhu %hhu %hhu %hhu", chassis, &info->slotNumber, &info->trayIndex, &info->hostId, &info->moduleId) != 5)
+		return leave(NVML_ERROR_NOT_SUPPORTED);
+	if (*chassis != '-') memcpy(info->chassisSerialNumber, chassis, sizeof chassis);
 	return leave(NVML_SUCCESS);
 }
 

@@ -153,13 +153,17 @@ func gpuErrors() []Panel {
 			Min:     ptr(0.0), NoValue: "none, if the cards have ECC",
 		},
 		{
-			Title: "Rows of memory", Viz: Table, Width: 8, Height: 8,
-			What: "Rows of the memory that spare ones replaced after uncorrectable errors; whether one waits for a reset; whether one could not be replaced.", By: ByDriver,
-			Worry: "a replacement is pending (plan a reset) or failed (exchange the card).", Alerts: []string{"InferenceGPURowRemapPending", "InferenceGPURowRemapFailure"},
+			Title: "Repair and replacement", Viz: Table, Width: 8, Height: 8,
+			What: "Rows of the memory that spare ones replaced after uncorrectable errors; whether one waits for a reset, or a repair of the chip does; whether one could not be replaced, memory cannot be repaired or the caches had more errors than the field diagnostic allows; and banks of the memory without spare rows.", By: ByDriver,
+			Worry: "something is pending (plan a reset), or the card is to be exchanged.", Alerts: []string{"InferenceGPURowRemapPending", "InferenceGPURowRemapFailure"},
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_remapped_rows", `cause="uncorrectable"`)},
 				{Expr: gpuGauge("inference_gpu_row_remap_pending")},
 				{Expr: gpuGauge("inference_gpu_row_remap_failure")},
+				{Expr: gpuGauge("inference_gpu_repair_pending")},
+				{Expr: gpuGauge("inference_gpu_memory_unrepairable")},
+				{Expr: gpuGauge("inference_gpu_sram_ecc_threshold_exceeded")},
+				{Expr: gpuGauge("inference_gpu_row_remap_banks", `availability="none"`)},
 			},
 			Columns: []Column{
 				{Label: "machine", Title: "Machine"},
@@ -167,6 +171,10 @@ func gpuErrors() []Panel {
 				{Query: 0, Title: "Replaced"},
 				{Query: 1, Title: "Pending", States: eventStates},
 				{Query: 2, Title: "Failed", States: eventStates},
+				{Query: 3, Title: "Repair pending", States: eventStates},
+				{Query: 4, Title: "Unrepairable", States: eventStates},
+				{Query: 5, Title: "Caches failing", States: eventStates},
+				{Query: 6, Title: "Banks used up"},
 			},
 			Sort: []Order{{Title: "Failed", Desc: true}, {Title: "Pending", Desc: true}, {Title: "Replaced", Desc: true}}, NoValue: "the GPUs do not report it",
 		},
@@ -192,19 +200,27 @@ func gpuSlow() []Panel {
 			Min:     ptr(0.0), NoValue: "none, if the driver counts their time",
 		},
 		{
-			Title: "Temperature", Viz: TimeSeries, Unit: "celsius", Width: 12, Height: 9,
-			What: "Temperature of the chip, of its hottest point and of its memory. The dashed lines are at 83 and 87 °C, as on the dashboard of dcgm-exporter; nvidia-smi -q -d TEMPERATURE has the limits of a card.", By: ByDriver,
+			Title: "Temperature", Viz: TimeSeries, Unit: "celsius", Width: 8, Height: 9,
+			What: "Temperature of the chip, of its hottest point and of its memory. The dashed lines are at 83 and 87 °C, as on the dashboard of dcgm-exporter; inference_gpu_temperature_threshold_celsius has the limits of a card.", By: ByDriver,
 			Worry: "a chip is near the upper line, or hotter than its neighbours.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{{Expr: inMachine("max by (" + byCard + ", sensor) (" + ofGPU.of("inference_gpu_temperature_celsius") + ")"), Legend: card + " {{sensor}}"}},
 			Steps:   []Step{{83, "yellow"}, {87, "red"}}, NoValue: noGPU,
 		},
 		{
-			Title: "Power and its limit", Viz: TimeSeries, Unit: "watt", Width: 12, Height: 9,
-			What: "Power that each board draws, and the limit at which the driver slows it down.", By: ByDriver,
-			Worry: "a limit is lower than that of other cards of the same product.", Alerts: []string{"InferenceGPUThrottled"},
+			Title: "Degrees until it slows down", Viz: TimeSeries, Unit: "celsius", Width: 8, Height: 9,
+			What: "Degrees that are left until the nearest temperature at which the card reduces its clocks: one measure for all models.", By: ByDriver,
+			Worry: "it is near 0 under load, or lower than that of the neighbours.", Alerts: []string{"InferenceGPUThrottled"},
+			Queries: []Query{{Expr: gpuGauge("inference_gpu_temperature_margin_celsius"), Legend: card}},
+			NoValue: "the GPUs do not report it (Ada, Hopper and later do)",
+		},
+		{
+			Title: "Power and its limit", Viz: TimeSeries, Unit: "watt", Width: 8, Height: 9,
+			What: "Power that each board draws, the limit at which the driver slows it down, and the limit that the product starts with.", By: ByDriver,
+			Worry: "a limit is lower than the one it started with: somebody lowered it.", Alerts: []string{"InferenceGPUThrottled"},
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_power_watts"), Legend: card},
 				{Expr: gpuGauge("inference_gpu_power_limit_watts"), Legend: "limit " + card, Limit: true},
+				{Expr: gpuGauge("inference_gpu_power_limit_default_watts"), Legend: "at start " + card, Reference: true},
 			},
 			Min: ptr(0.0), NoValue: noGPU,
 		},
@@ -293,7 +309,14 @@ func gpuWork() []Panel {
 	}
 }
 
+// linkErrors are the errors of links a minute, by kind, of the cards that have any.
+func linkErrors(name string) string {
+	return inMachine("60 * sum by (" + byCard + ", kind) (rate(" + ofGPU.of(name) + "[5m])) > 0")
+}
+
 func gpuLinks() []Panel {
+	const rows = 10
+	faults := ofGPU.of("inference_gpu_fabric_fault")
 	return []Panel{
 		{
 			Title: "PCIe", Viz: TimeSeries, Unit: "binBps", Width: 8, Height: 8,
@@ -317,11 +340,13 @@ func gpuLinks() []Panel {
 		},
 		{
 			Title: "Errors of the links", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8,
-			What: "Packets a minute that PCIe sent again, and errors a minute on the NVLinks, by kind.", By: ByDriver,
-			Worry: "either rises steadily: a bad slot, riser, bridge or contact.", Alerts: []string{"InferenceGPUNVLinkErrors"},
+			What: "Packets a minute that PCIe sent again, its errors, and errors a minute on the NVLinks and on the links to the CPU, by kind.", By: ByDriver,
+			Worry: "any rises steadily: a bad slot, riser, bridge or contact.", Alerts: []string{"InferenceGPUNVLinkErrors"},
 			Queries: []Query{
 				{Expr: "60 * " + gpuRate("inference_gpu_pcie_replays_total") + " > 0", Legend: "PCIe " + card},
-				{Expr: inMachine("60 * sum by (" + byCard + ", kind) (rate(" + ofGPU.of("inference_gpu_nvlink_errors_total") + "[5m])) > 0"), Legend: "NVLink {{kind}} " + card},
+				{Expr: linkErrors("inference_gpu_pcie_errors_total"), Legend: "PCIe {{kind}} " + card},
+				{Expr: linkErrors("inference_gpu_nvlink_errors_total"), Legend: "NVLink {{kind}} " + card},
+				{Expr: linkErrors("inference_gpu_c2c_errors_total"), Legend: "to the CPU {{kind}} " + card},
 			},
 			Min: ptr(0.0), NoValue: "none, if a GPU is read",
 		},
@@ -356,6 +381,34 @@ func gpuLinks() []Panel {
 				{Expr: gpuGauge("inference_gpu_fabric_healthy"), Legend: "fabric healthy " + card},
 			},
 			Min: ptr(0.0), NoValue: "no NVLink",
+		},
+		{
+			Title: "Faults of the fabric", Viz: StateTimeline, Width: 12, Height: 8, MaxRows: rows,
+			What: "What the driver finds wrong with the NVLink fabric of each GPU; the ten faults that lasted longest in the time range.", By: ByDriver,
+			Worry: "any lasts: degraded bandwidth and routes slow down tensor parallelism, an incorrect configuration keeps the GPU out.", Alerts: []string{"InferenceGPUFabricUnhealthy"},
+			Queries: []Query{{Expr: gpuWorst(rows, "fault", "max by ("+byCard+", fault) ("+faults+")", "avg_over_time("+faults+"[$__range] @ end())") + " > 0", Legend: card + " {{fault}}"}},
+			States:  eventStates, NoValue: "no fault, if the GPUs have a fabric",
+		},
+		{
+			Title: "Place in the rack", Viz: Table, Width: 12, Height: 8,
+			What: "Chassis, slot, compute tray and module of each GPU, also of one that is lost, and the NVLink domain and the clique that it belongs to.", By: ByDriver,
+			Worry: "GPUs of one job are in different cliques.", Alerts: []string{"InferenceGPULost"},
+			Queries: []Query{
+				{Expr: inMachine("max by (" + byCard + ", chassis_serial_number, slot_number, tray_index, host_id, module_id) (" + ofGPU.of("inference_gpu_platform_info") + ")")},
+				{Expr: inMachine("max by (" + byCard + ", cluster_uuid, clique_id) (" + ofGPU.of("inference_gpu_fabric_info") + ")")},
+			},
+			Columns: []Column{
+				{Label: "machine", Title: "Machine"},
+				{Label: "gpu", Title: "GPU", Width: 75},
+				{Label: "chassis_serial_number", Title: "Chassis"},
+				{Label: "slot_number", Title: "Slot", Width: 75},
+				{Label: "tray_index", Title: "Tray", Width: 75},
+				{Label: "host_id", Title: "Host", Width: 75},
+				{Label: "module_id", Title: "Module", Width: 85},
+				{Label: "cluster_uuid", Title: "NVLink domain"},
+				{Label: "clique_id", Title: "Clique", Width: 85},
+			},
+			Sort: []Order{{Title: "Machine"}, {Title: "GPU"}}, NoValue: "the GPUs do not report it (Blackwell and later do)",
 		},
 	}
 }
