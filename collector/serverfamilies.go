@@ -141,6 +141,10 @@ func quantityFamilies(section string) []*familyOf[serverValues] {
 		if f.Type == Histogram {
 			f.Help += " Buckets are those of the engine; only +Inf if it reports only a sum and a count."
 		}
+		shown := f.Type
+		if f.Unit == "seconds" { // times are no whole numbers
+			shown = Gauge
+		}
 		all = append(all, &familyOf[serverValues]{newFamily(f, nil), func(e encoder, f *family, v serverValues) {
 			s := v.status.Snapshot
 			switch {
@@ -150,7 +154,7 @@ func quantityFamilies(section string) []*familyOf[serverValues] {
 					e.engineHistogram(h)
 				}
 			default:
-				emitValue(e, f.Type, 0, measure(f.Type, s.Values, q))
+				emitValue(e, f.Type, 0, measure(shown, s.Values, q))
 			}
 		}})
 	}

@@ -365,6 +365,23 @@ func TestServersConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
+// Numbers of things are whole, and times are not.
+func TestCountersOfTimes(t *testing.T) {
+	s := NewServers()
+	s.set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{{Server: "h:1", URL: "http://h:1/metrics", State: page.Up, Snapshot: &page.Snapshot{
+		Engine: "vllm", At: epoch, Values: map[config.Quantity]float64{"kv_offload_load_seconds": 0.375, "generation_tokens": 12.6},
+	}}})
+	text := pageOf(t, s, Formats()[0])
+	for _, want := range []string{
+		`inference_server_kv_offload_load_seconds_total{endpoint="e",engine="vllm",model="m",server="h:1"} 0.375`,
+		`inference_server_generation_tokens_total{endpoint="e",engine="vllm",model="m",server="h:1"} 13.0`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in:\n%s", want, text)
+		}
+	}
+}
+
 // A page that shows all that can be read, with as many buckets as are read, has a bounded number
 // of series.
 func TestSeriesOfOnePage(t *testing.T) {

@@ -110,7 +110,7 @@ type MappingSource struct {
 	ItemsOf string `yaml:"items_of,omitempty" form:"label" excludes:"from_label"`
 	// Combine is how several samples make one number. Default:
 	// `max` for a ratio, for what is per GPU or has no sum (`context_length_tokens`,
-	// `kv_cache_block_tokens`, `lora_adapters_max`, `estimated_*_per_gpu`,
+	// `kv_cache_block_tokens`, `lora_adapters_max`, `estimated_*_per_gpu`, `spec_decode_acceptance_length`,
 	// `model_weights_bytes`, `kv_cache_bytes`, `cuda_graphs_bytes`, `startup_seconds`, `weights_load_seconds`), and under `if` and
 	// `times`; `sum` for all else, but for `rate_limit_remaining_*`, of which the smallest counts.
 	Combine string `yaml:"combine,omitempty" default:"sum" oneof:"sum,max"`

@@ -30,7 +30,7 @@ func TestEngineDefaults(t *testing.T) {
 		want := MappingSource{Series: "x", Combine: "sum", Scale: 1}
 		if slices.Contains([]Quantity{
 			"kv_cache_usage_ratio", "kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
-			"kv_offload_usage_ratio", "spec_decode_acceptance_ratio",
+			"kv_offload_usage_ratio", "spec_decode_acceptance_ratio", "spec_decode_acceptance_length",
 			"context_length_tokens", "kv_cache_block_tokens", "lora_adapters_max", "model_weights_bytes", "kv_cache_bytes", "cuda_graphs_bytes", "startup_seconds", "weights_load_seconds",
 			"estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu",
 		}, q) {
@@ -105,8 +105,8 @@ func TestParseMapping(t *testing.T) {
 // TestQuantities holds the sets of quantities together.
 func TestQuantities(t *testing.T) {
 	all := Quantities(ServerSoftware)
-	if len(all) != 64 {
-		t.Errorf("%d quantities, want 49 numbers, 3 with a section of their own and 12 distributions", len(all))
+	if len(all) != 79 {
+		t.Errorf("%d quantities, want 64 numbers, 3 with a section of their own and 12 distributions", len(all))
 	}
 	for i, q := range all {
 		if slices.Contains(all[:i], q) {
@@ -126,9 +126,12 @@ func TestQuantities(t *testing.T) {
 		}
 	}
 	want := []Quantity{
-		"prompt_tokens", "generation_tokens", "admission_rejections", "corrupted_requests", "preemptions", "kv_cache_evicted_tokens",
+		"prompt_tokens", "generation_tokens", "admission_rejections", "corrupted_requests", "preemptions", "kv_cache_evicted_tokens", "prompt_seconds",
+		"scheduler_seconds", "scheduler_idle_seconds", "rank_tokens", "rank_imbalance_tokens", "rank_sync_wait_seconds",
 		"spec_decode_drafts", "spec_decode_draft_tokens", "spec_decode_accepted_tokens", "external_prefix_cache_queries", "external_prefix_cache_hits",
-		"kv_offload_stored_bytes", "kv_offload_loaded_bytes", "kv_transfer_bytes", "kv_transfer_failures", "kv_transfer_expired_requests",
+		"device_cached_tokens", "host_cached_tokens", "storage_cached_tokens",
+		"kv_offload_stored_bytes", "kv_offload_loaded_bytes", "kv_offload_store_seconds", "kv_offload_load_seconds", "kv_offload_allocation_failures", "kv_offload_failures",
+		"kv_transfer_bytes", "kv_transfer_failures", "kv_transfer_expired_requests", "kv_transfer_timeouts",
 		"estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu", "prefix_cache_queries", "prefix_cache_hits", "requests",
 	}
 	if diff := cmp.Diff(want, counters); diff != "" {

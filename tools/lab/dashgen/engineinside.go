@@ -41,15 +41,32 @@ func engineInside() []Panel {
 		},
 		{
 			Title: "Failures of transfers and requests", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8,
-			What: "Transfers of KV cache that failed, requests whose cache expired before it was fetched, requests refused at the queue, and requests whose computation gave NaN, a minute.", By: ByServer,
-			Worry: "there are any for long.", Alerts: []string{"InferenceKVTransfersFailing", "InferenceRequestsCorrupted"},
+			What: "Transfers of KV cache that failed or timed out, copies to the host or beyond that failed or found no room, requests whose cache expired before it was fetched, requests refused at the queue, and requests whose computation gave NaN, a minute.", By: ByServer,
+			Worry: "there are any for long; no room on the host alone is a small cache.", Alerts: []string{"InferenceKVTransfersFailing", "InferenceRequestsCorrupted"},
 			Queries: []Query{
 				{Expr: perMinute("inference_server_kv_transfer_failures_total"), Legend: "failed transfer " + replica},
 				{Expr: perMinute("inference_server_kv_transfer_expired_requests_total"), Legend: "expired " + replica},
+				{Expr: perMinute("inference_server_kv_transfer_timeouts_total"), Legend: "timeout " + replica},
+				{Expr: perMinute("inference_server_kv_offload_failures_total"), Legend: "failed offload " + replica},
+				{Expr: perMinute("inference_server_kv_offload_allocation_failures_total"), Legend: "no room on the host " + replica},
 				{Expr: perMinute("inference_server_admission_rejections_total"), Legend: "refused " + replica},
 				{Expr: perMinute("inference_server_corrupted_requests_total"), Legend: "NaN " + replica},
 			},
 			Min: ptr(0.0), NoValue: "the engine counts none of them",
+		},
+		{
+			Title: "Time with work", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
+			What: "Share of the time in which the scheduler of the engine had a request to work on, over 5 minutes. One request alone keeps it at work.", By: ByServer,
+			Worry:   "it is far below 1 on all replicas: there are more of them than the load needs; or on one: it gets no requests.",
+			Queries: []Query{{Expr: "1 - " + serverRate("server", "5m", "inference_server_scheduler_idle_seconds_total") + " / (" + serverRate("server", "5m", "inference_server_scheduler_seconds_total") + " > 0)", Legend: replica}},
+			Min:     ptr(0.0), NoValue: "the engine does not report it",
+		},
+		{
+			Title: "Lost to imbalance of ranks", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
+			What: "Share of the tokens that ranks of data parallelism could have computed while they took steps together, had all as much to do as the busiest.", By: ByServer,
+			Worry: "it stays high: a part of the GPUs waits for the others.", Alerts: []string{"InferenceRankBehind"},
+			Queries: []Query{{Expr: serverRate("server", "15m", "inference_server_rank_imbalance_tokens_total") + " / (" + serverRate("server", "15m", "inference_server_rank_imbalance_tokens_total") + " + " + serverRate("server", "15m", "inference_server_rank_tokens_total") + " > 0)", Legend: replica}},
+			Min:     ptr(0.0), NoValue: "no such ranks, or the engine does not report it",
 		},
 	}
 }
@@ -63,6 +80,27 @@ func engineMemory() []Panel {
 			Worry:   "it falls while the load is the same: prompts are computed again.",
 			Queries: []Query{{Expr: serverRate("server", "30m", "inference_server_external_prefix_cache_hits_total") + " / (" + serverRate("server", "30m", "inference_server_external_prefix_cache_queries_total") + " > 0)", Legend: replica}},
 			Min:     ptr(0.0), NoValue: "no such cache",
+		},
+		{
+			Title: "Cached tokens by where they came from", Viz: TimeSeries, Unit: "suffix: tok/s", Width: 12, Height: 8, Stacked: true,
+			What: "Prompt tokens a second that were not computed: from the memory of the GPU, that of the host, and from beyond it.", By: ByServer,
+			Worry: "the GPU's part moves to the others: its cache is too small, and TTFT has the time of the copies.",
+			Queries: []Query{
+				{Expr: serverRate("server", "5m", "inference_server_device_cached_tokens_total"), Legend: "GPU " + replica},
+				{Expr: serverRate("server", "5m", "inference_server_host_cached_tokens_total"), Legend: "host " + replica},
+				{Expr: serverRate("server", "5m", "inference_server_storage_cached_tokens_total"), Legend: "storage " + replica},
+			},
+			Min: ptr(0.0), NoValue: "the engine does not report it",
+		},
+		{
+			Title: "Speed of copies to the host and back", Viz: TimeSeries, Unit: "binBps", Width: 12, Height: 8,
+			What: "Bytes of KV cache copied over the time that the copies took, over 15 minutes.", By: ByServer,
+			Worry: "it is far below the bus of the card: the link is narrower than it should be, or shared.",
+			Queries: []Query{
+				{Expr: serverRate("server", "15m", "inference_server_kv_offload_stored_bytes_total") + " / (" + serverRate("server", "15m", "inference_server_kv_offload_store_seconds_total") + " > 0)", Legend: "store " + replica},
+				{Expr: serverRate("server", "15m", "inference_server_kv_offload_loaded_bytes_total") + " / (" + serverRate("server", "15m", "inference_server_kv_offload_load_seconds_total") + " > 0)", Legend: "load " + replica},
+			},
+			Min: ptr(0.0), NoValue: "no KV cache leaves the GPUs",
 		},
 		{
 			Title: "Pools in use", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
