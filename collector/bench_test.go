@@ -298,6 +298,7 @@ func vllmStatus(server string, seed int) page.Status {
 		Histograms:      make(map[config.Quantity]*page.Histogram),
 		Requests:        map[string]float64{"stop": float64(seed * 1000), "length": float64(seed * 10), "abort": 1, "error": 0},
 		PrefixCacheUnit: "tokens", PrefixCacheRatio: 0.625, LastProgress: at, Role: "unified",
+		Settings: map[config.Setting]string{"kv_cache_precision": "fp8", "prefix_caching": "True"},
 	}
 	for i, q := range append(config.Numbers(config.ServerSoftware), config.PrefixCacheAsked, config.PrefixCacheHits) {
 		if config.IsRatio(q) {

@@ -106,6 +106,11 @@ func full(t *testing.T) *Exposition {
 	servers.set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{st})
 	servers.of("e").ObserveProbe(r, false)
 	servers.of("e").SetTTFTParts(allTTFTParts())
+	differs := map[config.Setting]bool{}
+	for _, row := range config.Settings() {
+		differs[row.Setting] = true
+	}
+	servers.of("e").SetReplicas(&page.Compared{Differs: differs})
 	c := users.Count{Eligible: 3, Bad: 1, Possible: 2}
 	servers.of("e").SetUsers(&users.View{
 		Counts: map[string]users.Count{"availability": c, "ttft": c, "tpot": c, "e2e": c},

@@ -270,7 +270,7 @@ func protoHeader(f *Family) string {
 	return string(b)
 }
 
-// maxModelBytes bounds the model label, the one value that a server chooses.
+// maxModelBytes bounds the model label, which a server chooses.
 const maxModelBytes = 128
 
 // ownLabel is a label that a family adds to those of its series, as an index in ownNames. A label
@@ -281,7 +281,7 @@ const ownNone ownLabel = 0
 
 // ownNames are the names of the own labels, sorted; the first is none.
 var ownNames = [...]string{
-	"", "cause", "finding", "finish", "incident", "kind", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "slo", "source", "stat",
+	"", "cause", "finding", "finish", "incident", "kind", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "setting", "slo", "source", "stat",
 	"state", "verdict", "witness",
 }
 

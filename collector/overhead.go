@@ -18,6 +18,7 @@ type endpointValues struct {
 	overhead [numOverheads]float64 // NaN is absent
 	parts    *page.TTFTParts       // nil is not known
 	users    *users.View           // nil is not known
+	replicas *page.Compared
 }
 
 // endpointFamilies returns the families of what the servers report of their
@@ -39,6 +40,12 @@ func endpointFamilies() []*familyOf[endpointValues] {
 				return math.NaN()
 			}
 			return float64(v.servers[i])
+		})),
+		newOf("endpoint_replicas_differ", emitEach(func(v endpointValues, i int) float64 {
+			if differ, compared := v.replicas.Differs[config.Settings()[i].Setting]; compared {
+				return number(differ)
+			}
+			return math.NaN()
 		})),
 		newOf("endpoint_ttft_overhead_seconds", emitEach(func(v endpointValues, i int) float64 { return v.overhead[i] })),
 		newOf("endpoint_ttft_part_seconds", emitEach(func(v endpointValues, i int) float64 {

@@ -28,8 +28,9 @@ func scrapeReasons() []page.Reason {
 
 // serverValues is the state behind the samples of one server.
 type serverValues struct {
-	info   []*labelBlock // one, none before the first page
-	status *page.Status
+	info     []*labelBlock // one, none before the first page
+	settings []*labelBlock
+	status   *page.Status
 }
 
 // serverFamilies returns the families of servers in the order of the documentation.
@@ -71,6 +72,12 @@ func readingFamilies() []*familyOf[serverValues] {
 				return nil
 			}
 			return v.info
+		}),
+		newInfo("server_setting_info", func(v serverValues) []*labelBlock {
+			if v.status.Snapshot == nil {
+				return nil
+			}
+			return v.settings
 		}),
 		statusGauge("server_scrape_duration_seconds", func(st *page.Status) float64 {
 			if st.At.IsZero() {

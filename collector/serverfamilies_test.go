@@ -136,6 +136,9 @@ func referenceServer(o *referenceOutput, st page.Status) {
 	}
 	s := st.Snapshot
 	o.number("server_info", gauge, 1, "url", st.URL, "prefix_cache_unit", s.PrefixCacheUnit, "disaggregation_role", s.Role)
+	for setting, value := range s.Settings {
+		o.number("server_setting_info", gauge, 1, "setting", string(setting), "value", value)
+	}
 	if s.PrefixCacheUnit != "" && s.PrefixCacheRatio >= 0 {
 		o.number("server_prefix_cache_hit_ratio", gauge, s.PrefixCacheRatio)
 	}

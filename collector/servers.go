@@ -1,10 +1,12 @@
 package collector
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/users"
@@ -57,6 +59,7 @@ type Served struct {
 	overhead overhead
 	parts    *page.TTFTParts // nil is not known
 	users    *users.View     // nil is not known
+	replicas *page.Compared
 }
 
 // server is what is known of one server. Its blocks are rebuilt only when a label changes.
@@ -65,7 +68,9 @@ type server struct {
 	// The labels that only info has.
 	url, unit, role string
 	block           *labelBlock
-	info            []*labelBlock // one; nil before the first page
+	info            []*labelBlock             // one; nil before the first page
+	settings        map[config.Setting]string // of settingBlocks
+	settingBlocks   []*labelBlock             // one for each
 	status          *page.Status
 }
 
@@ -74,7 +79,7 @@ func (s *Servers) Open(id ServersID) *Served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id.Model = boundModel(id.Model)
-	e := &Served{store: s, id: id, overhead: newOverhead()}
+	e := &Served{store: s, id: id, overhead: newOverhead(), replicas: new(page.Compared)}
 	s.endpoints[e] = struct{}{}
 	return e
 }
@@ -135,7 +140,7 @@ func (s *Servers) label(srv *server, e *Served, relabel bool) {
 	}
 	if relabel {
 		srv.block = s.labels.block(base, e.id.Labels)
-		srv.info = nil
+		srv.info, srv.settings, srv.settingBlocks = nil, nil, nil
 		s.stale = true
 	}
 	if snapshot == nil {
@@ -145,6 +150,13 @@ func (s *Servers) label(srv *server, e *Served, relabel bool) {
 		srv.url, srv.unit, srv.role = srv.status.URL, snapshot.PrefixCacheUnit, snapshot.Role
 		all := append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role})
 		srv.info = []*labelBlock{s.labels.block(all, e.id.Labels)}
+	}
+	if !maps.Equal(srv.settings, snapshot.Settings) {
+		srv.settings, srv.settingBlocks = snapshot.Settings, nil
+		for _, name := range slices.Sorted(maps.Keys(srv.settings)) {
+			all := append(base, pair{"setting", string(name)}, pair{"value", srv.settings[name]})
+			srv.settingBlocks = append(srv.settingBlocks, s.labels.block(all, e.id.Labels))
+		}
 	}
 }
 
@@ -193,6 +205,13 @@ func (e *Served) SetUsers(v *users.View) {
 	e.users = v
 }
 
+// SetReplicas replaces what a comparison of the servers came to.
+func (e *Served) SetReplicas(c *page.Compared) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	e.replicas = c
+}
+
 // labelled is what the samples of one series come from, with its labels.
 type labelled[V any] struct {
 	block *labelBlock
@@ -237,11 +256,11 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 	}
 	endpoints := make([]labelled[endpointValues], len(s.ordered.endpoints))
 	for i, e := range s.ordered.endpoints {
-		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.parts, e.users}}
+		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.parts, e.users, e.replicas}}
 	}
 	servers := make([]labelled[serverValues], len(s.ordered.servers))
 	for i, srv := range s.ordered.servers {
-		servers[i] = labelled[serverValues]{srv.block, serverValues{srv.info, srv.status}}
+		servers[i] = labelled[serverValues]{srv.block, serverValues{srv.info, srv.settingBlocks, srv.status}}
 	}
 	return endpoints, servers
 }

@@ -3,6 +3,7 @@ package collector
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -308,6 +309,31 @@ func TestBlocksAreKept(t *testing.T) {
 		`server_info{disaggregation_role="unified",endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://elsewhere/metrics"}`: "1",
 		`server_info{disaggregation_role="unified",endpoint="e",engine="vllm",model="m",prefix_cache_unit="tokens",server="h:1",team="t",url="http://h:1/metrics"}`:       "",
 	})
+}
+
+// Settings of a server are shown while its page is read, and those that changed as they are now; a setting that cannot be
+// compared is absent.
+func TestSettingsAndReplicas(t *testing.T) {
+	s := NewServers()
+	id := ServersID{Endpoint: "e", Model: "m"}
+	status := func(settings map[config.Setting]string) page.Status {
+		st := vllmStatus("h:1", 0)
+		st.Snapshot.Settings = settings
+		return st
+	}
+	const info, differ = `server_setting_info{endpoint="e",engine="vllm",model="m",server="h:1",setting="%s",value="%s"}`, `endpoint_replicas_differ{endpoint="e",model="m",setting="%s"}`
+	s.set(id, []page.Status{status(map[config.Setting]string{"precision": "bfloat16", "gpu": "H100"})})
+	s.of("e").SetReplicas(&page.Compared{Differs: map[config.Setting]bool{"precision": true, "gpu": false}})
+	serverHas(t, s, map[string]string{
+		fmt.Sprintf(info, "precision", "bfloat16"): "1", fmt.Sprintf(info, "gpu", "H100"): "1",
+		fmt.Sprintf(differ, "precision"): "1", fmt.Sprintf(differ, "gpu"): "0", fmt.Sprintf(differ, "version"): "",
+	})
+	s.set(id, []page.Status{status(map[config.Setting]string{"precision": "float16"})})
+	serverHas(t, s, map[string]string{
+		fmt.Sprintf(info, "precision", "bfloat16"): "", fmt.Sprintf(info, "precision", "float16"): "1", fmt.Sprintf(info, "gpu", "H100"): "",
+	})
+	s.set(id, []page.Status{{Server: "h:1", URL: "http://h:1/metrics", State: page.Down}})
+	serverHas(t, s, map[string]string{fmt.Sprintf(info, "precision", "float16"): ""})
 }
 
 // A page of several stores is one page.

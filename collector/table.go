@@ -64,6 +64,7 @@ func closedSets() map[string][]string {
 		"endpoint_cause_info":                       config.Texts(explain.Causes()),
 		"endpoint_model_changed_timestamp_seconds":  config.Texts(drift.ChangeSources()),
 		"endpoint_servers":                          config.Texts(states()),
+		"endpoint_replicas_differ":                  config.SettingNames(),
 		"endpoint_ttft_overhead_seconds":            overheadSources(),
 		"endpoint_ttft_part_seconds":                config.Texts(page.TTFTPartNames()),
 		"users_slo_eligible_total":                  series.ObjectiveNames()[:series.Fluidity],

@@ -25,6 +25,14 @@ var settings = embedded[[]SettingRow]("settings.yml")
 // Settings lists the settings of servers; it is not to be changed.
 func Settings() []SettingRow { return settings() }
 
+// SettingNames lists the names of the settings.
+func SettingNames() (all []string) {
+	for _, row := range Settings() {
+		all = append(all, string(row.Setting))
+	}
+	return all
+}
+
 // MappingInfo is where to find a setting of a server on a page.
 type MappingInfo struct {
 	// Series is the name of the samples, found as in a source.
@@ -36,14 +44,8 @@ type MappingInfo struct {
 
 // checkInfo checks the names of the settings of a mapping.
 func (m *Mapping) checkInfo(d *decoder, p path) {
-	var known []string
-	for _, row := range Settings() {
-		if !row.Quantity {
-			known = append(known, string(row.Setting))
-		}
-	}
 	for s := range m.Info {
-		if nearest := NearestNames(string(s), known, 3); nearest[0] != string(s) {
+		if nearest := NearestNames(string(s), SettingNames(), 3); nearest[0] != string(s) {
 			d.errorf(p.key(string(s)), "unknown setting %s; the nearest are %s (docs/engines.md lists all)", quote(string(s)), strings.Join(nearest, ", "))
 		}
 	}

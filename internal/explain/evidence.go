@@ -111,6 +111,8 @@ type Pages struct {
 	Work  string
 	// Lag are the lines that say how a rank of a server has lagged behind the others for long; nil is none.
 	Lag []string
+	// Differ are the settings in which the servers have differed for long.
+	Differ []page.Difference
 	// WasRead is whether a page of the gateway was ever read. NotReady names its backends that are not ready, and
 	// Failing says in words which failed requests lately.
 	WasRead           bool

@@ -43,6 +43,7 @@ const (
 	Workload        Cause = "workload"          // some requests of users, while probes are well
 	PrefillSlow     Cause = "prefill_slow"      // the first token takes the server longer
 	DecodeSlow      Cause = "decode_slow"       // each further token takes longer
+	ReplicasDiffer  Cause = "replicas_differ"   // servers were not started alike
 	Unknown         Cause = "unknown"           // the evidence names none
 	Healthy         Cause = "healthy"           // nothing is wrong
 )

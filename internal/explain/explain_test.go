@@ -160,6 +160,9 @@ func constructed() []struct {
 		return func(e *Evidence) { e.Servers, e.Gateway = s, gatewayWith(change) }
 	}
 	serversUp := &Pages{Known: 2, Up: 2, Usual: 2, Levels: Levels{config.RequestsWaiting: levels(0, 0), config.RequestsRunning: levels(0, 2), config.GenerationTokens: levels(0, 90)}}
+	differ := func(e *Evidence) {
+		e.Servers = &Pages{Known: 2, Up: 2, Differ: []page.Difference{{Setting: "version", Values: map[string][]string{"1": {"a"}, "2": {"b"}}}}}
+	}
 	admitsNothing := func(e *Evidence) {
 		e.Servers = &Pages{Known: 1, Up: 1, Stuck: 3 * time.Minute, Work: "5 requests wait, none runs", Levels: Levels{
 			config.RequestsRunning: levels(0, 3), config.RequestsWaiting: levels(5, 0), config.KVCacheUsage: levels(0.99, 0.4),
@@ -197,6 +200,12 @@ func constructed() []struct {
 		{"a rank is slow, probes pass", with(of(health.Up, many(12, answered(200*time.Millisecond))...), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Lag: []string{"a rank of 8 of a:8000 is slow"}}
 		}), []Cause{RankBehind}},
+		{"replicas differ, probes pass", with(of(health.Up, many(12, answered(200*time.Millisecond))...), differ), []Cause{ReplicasDiffer}},
+		{"replicas differ, and the name does not resolve", with(of(health.Down, many(6, failed(result.DNSError, 0))...), differ), []Cause{DNS}},
+		{"replicas differ, and a rank is slow", with(of(health.Up, many(12, answered(200*time.Millisecond))...), func(e *Evidence) {
+			differ(e)
+			e.Servers.Lag = []string{"a rank of 8 of a:8000 is slow"}
+		}), []Cause{RankBehind, ReplicasDiffer}},
 		{"429 by a gateway whose backends are saturated, no queue at the servers", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), behind(serversUp, func(g *Pages) {
 			g.Levels[config.RequestsWaiting], g.Levels[config.Saturation] = levels(40, 35), now(1.25)
 		})), []Cause{GatewayQueue, QueueFull}},

@@ -100,6 +100,17 @@ func matchRankBehind(f *facts) *match {
 	return new(match{share: 1, ofLatency: true}).add(f.Servers.Lag...).add(f.lateness()...)
 }
 
+func matchReplicasDiffer(f *facts) *match {
+	if f.Servers == nil || len(f.Servers.Differ) == 0 || f.isFailing() {
+		return nil
+	}
+	m := &match{share: 1, ofLatency: true}
+	for _, d := range f.Servers.Differ {
+		m.add(d.String() + ", since " + date(time.Unix(int64(d.Since), 0)))
+	}
+	return m.add(f.lateness()...)
+}
+
 func matchBuffered(f *facts) *match {
 	n := atLeastHalf(f.good, func(p *Probe) bool { return p.Buffered })
 	if n == 0 {

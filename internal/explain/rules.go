@@ -64,6 +64,7 @@ var rules = sync.OnceValue(func() (all []Rule) {
 		Workload:        matchWorkload,
 		PrefillSlow:     matchPrefillSlow,
 		DecodeSlow:      matchDecodeSlow,
+		ReplicasDiffer:  matchReplicasDiffer,
 	}
 	for i := range all {
 		all[i].match = conditions[all[i].Cause]

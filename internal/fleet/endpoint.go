@@ -128,6 +128,7 @@ type endpoint struct {
 	users    *users.Tracker
 	bursts   burstLoad
 	starts   *starts
+	replicas *page.Replicas
 	findings []*findings // by index in targets; none where the endpoint is not probed
 	tasks    []*task
 	scrape   *source // nil where pages are not read
@@ -140,6 +141,9 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: newStarts()}
 	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
+	if e.replicas == nil {
+		e.replicas = page.NewReplicas(past.differ)
+	}
 	e.watchModel(past, now)
 	e.openMetrics()
 	e.followUsers(before)
@@ -208,7 +212,7 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 		}
 	}
 	next.memory.Adopt(e.memory)
-	next.starts = e.starts
+	next.starts, next.replicas = e.starts, e.replicas
 	known.served, known.models = e.metrics.Served(), e.models.Save()
 	return known
 }
@@ -317,6 +321,9 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 }
 
 func (e *endpoint) read(statuses []page.Status) {
+	differ := e.replicas.Read(statuses)
+	e.servers.SetReplicas(differ)
+	e.page.SetReplicas(differ)
 	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
 	e.showTTFTParts()
 	if r := e.users.Read(statuses, e.fleet.ownGateway(e)); r != nil {
@@ -324,7 +331,7 @@ func (e *endpoint) read(statuses []page.Status) {
 	}
 	e.showUsers()
 	e.page.SetServers(statuses)
-	e.memory.Read(statuses)
+	e.memory.Read(statuses, differ.Findings)
 	e.traffic.read(statuses)
 	e.starts.read(statuses, e.series)
 }

@@ -253,7 +253,7 @@ func (o *once) watch(ctx context.Context, pages Reader) (stop func()) {
 			case <-ended:
 				last = true
 			}
-			o.memory.Read(present(pages.Scrape(ctx, o.identity.get())))
+			o.memory.Read(present(pages.Scrape(ctx, o.identity.get())), nil)
 		}
 	}()
 	return func() {

@@ -63,6 +63,8 @@ type saved struct {
 	Learned *savedLearned `json:"learned,omitempty"`
 	// Models are names of models as the endpoint had them.
 	Models *drift.SavedServed `json:"models,omitempty"`
+	// Differ is since when the servers have differed in settings; it comes with State.
+	Differ map[config.Setting]time.Time `json:"differ,omitempty"`
 }
 
 type savedSeries struct {
@@ -87,6 +89,7 @@ type past struct {
 	state   *health.Saved
 	served  *result.Result // by the endpoint before; nil is not known
 	models  *drift.SavedServed
+	differ  map[config.Setting]time.Time
 	series  map[result.SeriesID]*status.Past
 	learned map[result.SeriesID]*savedLearned // of a tracker by the module alone
 }
@@ -171,7 +174,7 @@ func (p *pasts) records(now time.Time, learned bool) (all []saved) {
 			continue
 		}
 		if known.state != nil && now.Sub(known.state.Last) <= stateWaits {
-			all = append(all, saved{Endpoint: name, Target: known.target, State: known.state})
+			all = append(all, saved{Endpoint: name, Target: known.target, State: known.state, Differ: known.differ})
 		}
 		if known.models != nil {
 			all = append(all, saved{Endpoint: name, Target: known.target, Models: known.models})
@@ -211,7 +214,7 @@ func (f *Fleet) restore(record []byte) error {
 		if !s.State.IsSane(now) {
 			return errors.New("not a state of an endpoint")
 		}
-		known.state = s.State
+		known.state, known.differ = s.State, s.Differ
 	case s.Models != nil:
 		if err := new(drift.Served).Restore(s.Models, now); err != nil {
 			return err
@@ -253,7 +256,7 @@ func (f *Fleet) saveEndpoints(put func(record any) error) error {
 	}
 	var room savedSeries // one for all, for its columns
 	for name, e := range f.active.Load().endpoints {
-		of := saved{Endpoint: name, Target: targetOf(e.cfg), State: e.health.Save()}
+		of := saved{Endpoint: name, Target: targetOf(e.cfg), State: e.health.Save(), Differ: e.replicas.Save()}
 		if of.State != nil {
 			if err := put(of); err != nil {
 				return err
@@ -264,7 +267,7 @@ func (f *Fleet) saveEndpoints(put func(record any) error) error {
 				return err
 			}
 		}
-		of.State, of.Series = nil, &room
+		of.State, of.Differ, of.Series = nil, nil, &room
 		for _, p := range e.page.Series() {
 			room.SeriesID = p.ID()
 			p.Save(&room.SavedSeries)

@@ -341,8 +341,7 @@ func (e *Endpoint) snapshot(ctx context.Context, a *attempt, s *server, p *place
 		}
 		return nil, failed
 	}
-	snapshot.cleanBackends(a.sent.Secrets())
-	snapshot.cleanSettings(a.sent.Secrets())
+	snapshot.clean(a.sent.Secrets())
 	return snapshot, nil
 }
 

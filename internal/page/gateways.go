@@ -86,8 +86,11 @@ func (r *Reader) readBackends(w way, s *scratch, p *page, snap *Snapshot, parts 
 	return nil
 }
 
-// cleanBackends makes the names of the backends safe to show. Of those that are then the same, the first counts.
-func (s *Snapshot) cleanBackends(secrets *safetext.Secrets) {
+// clean makes the settings and the names of the backends safe to show. Of names that are then the same, the first counts.
+func (s *Snapshot) clean(secrets *safetext.Secrets) {
+	for name, value := range s.Settings {
+		s.Settings[name] = secrets.Line(value, maxSetting)
+	}
 	if s.Backends == nil {
 		return
 	}

@@ -99,7 +99,7 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 	read := way{c, w.Model, filtered}
 	r.follow(read, s)
 	snap := r.snapshot(c, s, at)
-	snap.Settings = r.settings(c, s, filtered, at)
+	snap.Settings = r.settings(c, s, at)
 	if len(c.config.Backend) > 0 {
 		if err := r.readBackends(read, s, p, snap, backends); err != nil {
 			return nil, err

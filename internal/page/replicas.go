@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +25,9 @@ type Replicas struct {
 
 // NewReplicas returns one which goes on with what Save returned; nil is nothing.
 func NewReplicas(saved map[config.Setting]time.Time) *Replicas {
-	return &Replicas{since: maps.Clone(saved)}
+	r := &Replicas{since: map[config.Setting]time.Time{}}
+	maps.Copy(r.since, saved)
+	return r
 }
 
 // Save returns since when the servers have differed, by setting.
@@ -49,14 +50,8 @@ type Difference struct {
 	Setting config.Setting `json:"setting"`
 	// Since is when they began to differ, in seconds since 1970.
 	Since float64 `json:"since"`
-	// Values are all values of the setting, the most frequent first.
-	Values []SettingValue `json:"values"`
-}
-
-// SettingValue is a value of a setting with the names of the servers that have it, sorted.
-type SettingValue struct {
-	Value   string   `json:"value"`
-	Servers []string `json:"servers"`
+	// Values are the names of the servers, sorted, by their value of the setting.
+	Values map[string][]string `json:"values"`
 }
 
 // maxNamed is how many servers of a value a text names.
@@ -65,12 +60,13 @@ const maxNamed = 3
 // String says in words which servers have which value.
 func (d Difference) String() string {
 	var values []string
-	for _, v := range d.Values {
-		named := strings.Join(v.Servers[:min(maxNamed, len(v.Servers))], ", ")
-		if more := len(v.Servers) - maxNamed; more > 0 {
-			named += fmt.Sprintf(" and %d more", more)
+	for _, value := range slices.Sorted(maps.Keys(d.Values)) {
+		servers := d.Values[value]
+		text := value + " on " + strings.Join(servers[:min(maxNamed, len(servers))], ", ")
+		if more := len(servers) - maxNamed; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
 		}
-		values = append(values, fmt.Sprintf("%s on %s", v.Value, named))
+		values = append(values, text)
 	}
 	return fmt.Sprintf("%s: %s", d.Setting, strings.Join(values, "; "))
 }
@@ -91,36 +87,35 @@ func (r *Replicas) Read(statuses []Status) *Compared {
 		}
 	}
 	r.servers = servers
-	c := &Compared{Differs: map[config.Setting]bool{}}
+	if len(servers) < 2 {
+		clear(r.since)
+		return new(Compared)
+	}
+	names, c := slices.Sorted(maps.Keys(servers)), &Compared{Differs: map[config.Setting]bool{}}
 	for _, row := range config.Settings() {
-		values, comparable, differ := r.compare(row)
+		values, comparable, differ := r.compare(names, row)
 		if !differ {
 			delete(r.since, row.Setting)
 		} else if r.since[row.Setting].IsZero() {
-			if r.since == nil {
-				r.since = map[config.Setting]time.Time{}
-			}
 			r.since[row.Setting] = now
 		}
-		if !comparable {
-			continue
+		if comparable {
+			c.Differs[row.Setting] = differ && now.Sub(r.since[row.Setting]) >= DiffersAfter
 		}
-		found := differ && now.Sub(r.since[row.Setting]) >= DiffersAfter
-		c.Differs[row.Setting] = found
-		if found {
+		if c.Differs[row.Setting] {
 			c.Findings = append(c.Findings, Difference{row.Setting, stats.UnixSeconds(r.since[row.Setting]), values})
 		}
 	}
 	return c
 }
 
-// compare returns the values of a setting, and whether any servers can be compared by it and differ: those of one engine and, where
-// the setting may differ by role, of one role.
-func (r *Replicas) compare(row config.SettingRow) (values []SettingValue, comparable, differ bool) {
+// compare returns the values of a setting, and whether any of the named servers can be compared by it and differ: those of one
+// engine and, where the setting may differ by role, of one role.
+func (r *Replicas) compare(names []string, row config.SettingRow) (values map[string][]string, comparable, differ bool) {
 	type group struct{ engine, role string }
 	first := map[group]string{}
-	named := map[string][]string{}
-	for _, server := range slices.Sorted(maps.Keys(r.servers)) {
+	values = map[string][]string{}
+	for _, server := range names {
 		s := r.servers[server]
 		value, of := s.setting(row), group{engine: s.Engine}
 		if value == "" {
@@ -133,19 +128,15 @@ func (r *Replicas) compare(row config.SettingRow) (values []SettingValue, compar
 		comparable = comparable || known
 		differ = differ || known && value != before
 		first[of] = cmp.Or(before, value)
-		named[value] = append(named[value], server)
+		values[value] = append(values[value], server)
 	}
-	for _, value := range slices.Sorted(maps.Keys(named)) {
-		values = append(values, SettingValue{value, named[value]})
-	}
-	slices.SortStableFunc(values, func(a, b SettingValue) int { return len(b.Servers) - len(a.Servers) })
 	return values, comparable, differ
 }
 
 // setting returns a setting as text; "" where the page does not show it.
 func (s *Snapshot) setting(row config.SettingRow) string {
 	if v := s.Values[config.Quantity(row.Setting)]; row.Quantity && v > 0 { // some show 0 until they know it
-		return strconv.FormatFloat(v, 'f', -1, 64)
+		return plainNumber(v)
 	}
 	return s.Settings[row.Setting]
 }

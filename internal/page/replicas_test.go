@@ -162,8 +162,8 @@ func TestReplicasOfRoles(t *testing.T) {
 
 // Of many servers a text names some.
 func TestDifferenceInWords(t *testing.T) {
-	d := Difference{Setting: "version", Values: []SettingValue{{"1.2", []string{"a", "b", "c", "d", "e"}}, {"1.1", []string{"f"}}}}
-	if got, want := d.String(), "version: 1.2 on a, b, c and 2 more; 1.1 on f"; got != want {
+	d := Difference{Setting: "version", Values: map[string][]string{"1.2": {"a", "b", "c", "d", "e"}, "1.1": {"f"}}}
+	if got, want := d.String(), "version: 1.1 on f; 1.2 on a, b, c and 2 more"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -216,7 +216,7 @@ func TestNewSettingsAreBounded(t *testing.T) {
 // A setting that repeats a secret is shown without it.
 func TestSettingsHaveNoSecrets(t *testing.T) {
 	s := &Snapshot{Settings: map[config.Setting]string{"version": "key a-secret-of-ours"}}
-	s.cleanSettings(safetext.NewSecrets("a-secret-of-ours"))
+	s.clean(safetext.NewSecrets("a-secret-of-ours"))
 	if strings.Contains(s.Settings["version"], "of-ours") {
 		t.Errorf("shown: %s", s.Settings["version"])
 	}

@@ -262,8 +262,7 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 	var err error
 	switch {
 	case src.textOf != "":
-		s.keepText(t.source, src.textOf, ls, sm.model)
-		return sm, false
+		value = s.textNumber(ls.Get(src.textOf))
 	case src.itemsOf != "":
 		if !ls.Has(src.itemsOf) {
 			return sm, false
@@ -374,7 +373,7 @@ type scratch struct {
 	bad      []bool    // by source, cannot be read from this page
 	models   models    // of the samples
 	role     string    // of the server, as in a snapshot
-	texts    []text    // of settings
+	texts    []string  // of settings
 	results  []series  // by source
 	rank     []series  // of a rank by source
 	cells    []cell

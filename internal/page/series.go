@@ -225,6 +225,8 @@ func (s *scratch) gauges(c *mapping) {
 		switch res := &s.results[now.source]; {
 		case res.values == nil, src.itemsOf != "" && now.rank > res.rank:
 			res.values, res.rank = s.list(now.values...), now.rank
+		case src.textOf != "" && res.values[0] != now.values[0]: // several texts are none
+			res.values[0] = math.NaN()
 		case src.device != nil && len(src.device.Bits) > 0:
 			res.values[0] = float64(uint64(res.values[0]) | uint64(now.values[0]))
 		case src.min:

@@ -6,10 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
 // Bounds of the settings of a server, which are labels of this exporter's series.
@@ -20,13 +17,6 @@ const (
 	maxShownSettings = 64
 )
 
-// text is that of a setting, as a sample of a source has it.
-type text struct {
-	source int
-	value  string
-	model  modelMatch
-}
-
 // addInfo adds the sources of a setting.
 func (c *mapping) addInfo(sources []config.MappingInfo) []*number {
 	return each(sources, func(s *config.MappingInfo) *number {
@@ -34,58 +24,36 @@ func (c *mapping) addInfo(sources []config.MappingInfo) []*number {
 	})
 }
 
-// keepText keeps the text of a setting that a sample has.
-func (s *scratch) keepText(source int, label string, ls labels.Labels, model modelMatch) {
-	t := text{source, ls.Get(label), model}
-	if t.value != "" && len(t.value) <= maxSetting && len(s.texts) < maxShownSettings && !slices.Contains(s.texts, t) {
-		t.value = strings.Clone(t.value) // not a part of the page
-		s.texts = append(s.texts, t)
+// textNumber returns the index of the text of a setting among those of the page; -1 for one that is not read.
+func (s *scratch) textNumber(text string) float64 {
+	i := slices.Index(s.texts, text)
+	if i < 0 && text != "" && len(text) <= maxSetting && len(s.texts) < maxShownSettings {
+		i, s.texts = len(s.texts), append(s.texts, strings.Clone(text)) // not a part of the page
 	}
+	return float64(i)
 }
 
 // settings returns the settings that a page shows; nil where it has too many new ones.
-func (r *Reader) settings(c *mapping, s *scratch, filtered bool, at time.Time) map[config.Setting]string {
-	shown := make(map[config.Setting]string, len(c.info))
+func (r *Reader) settings(c *mapping, s *scratch, at time.Time) map[config.Setting]string {
+	shown, names := map[config.Setting]string{}, []string(nil)
 	for name, sources := range c.info {
 		for _, n := range sources {
-			value, several := "", false
-			if v, ok := n.of(s.results); ok {
-				value = strconv.FormatFloat(v, 'f', -1, 64)
+			v, ok := n.of(s.results)
+			if !ok {
+				continue
 			}
-			for _, t := range s.texts {
-				if t.source == n.source && !(filtered && t.model == otherModel) {
-					several = several || value != "" && value != t.value
-					value = t.value
-				}
+			if shown[name] = plainNumber(v); c.sources[n.source].textOf != "" {
+				shown[name] = s.texts[int(v)]
 			}
-			if several {
-				break
-			}
-			if value != "" {
-				shown[name] = value
-				break
-			}
+			names = append(names, string(name)+"="+shown[name])
+			break
 		}
 	}
-	if len(shown) == 0 {
-		return nil
-	}
-	names := func(yield func(string) bool) {
-		for name, value := range shown {
-			if !yield(string(name) + "=" + value) {
-				return
-			}
-		}
-	}
-	if !r.shown.admit(names, maxShownSettings, at) {
+	if len(names) == 0 || !r.shown.admit(slices.Values(names), maxShownSettings, at) {
 		return nil
 	}
 	return shown
 }
 
-// cleanSettings makes the settings safe to show.
-func (s *Snapshot) cleanSettings(secrets *safetext.Secrets) {
-	for name, value := range s.Settings {
-		s.Settings[name] = secrets.Line(value, maxSetting)
-	}
-}
+// plainNumber writes a number without an exponent.
+func plainNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

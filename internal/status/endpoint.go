@@ -50,6 +50,7 @@ type Endpoint struct {
 	findings []*Module       // few, for each endpoint has them
 	parts    *page.TTFTParts // nil is not known
 	users    *users.View     // nil is not known
+	differ   []page.Difference
 
 	version uint64 // of the latest change
 	row     *Row   // nil is to be rebuilt; never changed
@@ -137,6 +138,19 @@ func (e *Endpoint) SetUsers(v *users.View) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.users = v
+}
+
+// SetReplicas replaces what a comparison of the servers came to, and notes what is new.
+func (e *Endpoint) SetReplicas(c *page.Compared) {
+	e.mu.Lock()
+	before := e.differ
+	e.differ = c.Findings
+	e.mu.Unlock()
+	for _, d := range c.Findings {
+		if !slices.ContainsFunc(before, func(b page.Difference) bool { return b.Setting == d.Setting }) {
+			e.Note("", "servers differ in "+d.String())
+		}
+	}
 }
 
 // SetFindings replaces what the probes of a module show together; nil is nothing. The
@@ -365,7 +379,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	d := &Detail{Row: *e.currentRow(now), At: stats.UnixSeconds(now), Version: b.version.Load()}
 	d.Restarts, d.Changes = restarts, e.changes(restarts)
 	servers, target := e.servers, result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
-	d.TTFTParts, d.Users = e.parts, e.users
+	d.TTFTParts, d.Users, d.Differ = e.parts, e.users, e.differ
 	gateway := e.cfg.Gateway
 	d.Findings = append([]*Module(nil), e.findings...)
 	d.Series = make([]*Series, len(e.series))
@@ -414,7 +428,7 @@ func pagesOf(statuses []page.Status) []*Server {
 			s.Error = harmless(st.Err.Error())
 		}
 		if snap := st.Snapshot; snap != nil {
-			s.Engine, s.Hits = snap.Engine, snap.HitRatio()
+			s.Engine, s.Hits, s.Settings = snap.Engine, snap.HitRatio(), snap.Settings
 			s.Values = make(map[string]float64, len(snap.Values))
 			for q, v := range snap.Values {
 				s.Values[string(q)] = v

@@ -7,6 +7,7 @@ package status
 import (
 	"encoding/json"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -181,6 +182,8 @@ type Detail struct {
 	TTFTParts *page.TTFTParts `json:"ttft_parts,omitempty"`
 	// Users is what users' requests met of the objectives; absent where no page shows it.
 	Users *users.View `json:"users,omitempty"`
+	// Differ are the settings in which the servers have differed for over 30 minutes.
+	Differ []page.Difference `json:"replicas_differ,omitempty"`
 	// Gateway is the gateway that requests to the endpoint pass; absent where none is configured.
 	Gateway *Gateway `json:"gateway,omitempty"`
 	// Findings are what many probes of a module show together, sorted by module.
@@ -268,7 +271,9 @@ type Server struct {
 	Reason page.Reason        `json:"reason,omitempty"`
 	Error  string             `json:"error,omitempty"`
 	Values map[string]float64 `json:"values,omitempty"` // by config.Quantity
-	Hits   *float64           `json:"prefix_cache_hit_ratio,omitempty"`
+	// Settings are texts of the engine.
+	Settings map[config.Setting]string `json:"settings,omitempty"`
+	Hits     *float64                  `json:"prefix_cache_hit_ratio,omitempty"`
 }
 
 // Change is something that happened. An incident is one change, however often the

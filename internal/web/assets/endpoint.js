@@ -120,7 +120,7 @@ function show(page) {
   drawSeries();
   gateway.hidden = !page.gateway;
   unlessSame(gateway, page.gateway, () => (page.gateway ? gatewaySection(page.gateway) : []));
-  unlessSame(servers, page.pages, () => (page.pages?.length ? [serversTable(page.pages)] : []));
+  unlessSame(servers, [page.pages, page.replicas_differ], () => (page.pages?.length ? [serversTable(page.pages, page.replicas_differ)] : []));
   drawChanges();
 }
 
