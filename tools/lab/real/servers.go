@@ -336,6 +336,7 @@ func vllmPage() map[string][]string {
 		"preemptions_total":              {"vllm:num_preemptions_total"},
 		"prefix_cache_queries_total":     {"vllm:prompt_tokens_total"},
 		"prefix_cache_hits_total":        {"vllm:prompt_tokens_cached_total"},
+		"device_cached_tokens_total":     {"vllm:prompt_tokens_cached_by_source_total"}, // no other cache is there
 		"requests_total":                 {"vllm:request_success_total"},
 		"ttft_seconds_count":             {"vllm:time_to_first_token_seconds_count"},
 		"ttft_seconds_sum":               {"vllm:time_to_first_token_seconds_sum"},
@@ -361,6 +362,8 @@ func sglangPage() map[string][]string {
 		"prompt_tokens_total":          {"sglang:prompt_tokens_total"},
 		"generation_tokens_total":      {"sglang:generation_tokens_total"},
 		"requests_total":               {"sglang:num_requests_total"},
+		"scheduler_seconds_total":      {"sglang:scheduler_stage_seconds_total"},
+		"scheduler_idle_seconds_total": {"sglang:scheduler_idle_seconds_total"},
 		"ttft_seconds_count":           {"sglang:time_to_first_token_seconds_count"},
 		"ttft_seconds_sum":             {"sglang:time_to_first_token_seconds_sum"},
 		"request_duration_seconds_sum": {"sglang:e2e_request_latency_seconds_sum"},
