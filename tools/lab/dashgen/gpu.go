@@ -155,7 +155,7 @@ func gpuErrors() []Panel {
 		{
 			Title: "Repair and replacement", Viz: Table, Width: 8, Height: 8,
 			What: "Rows of the memory that spare ones replaced after uncorrectable errors; whether one waits for a reset, or a repair of the chip does; whether one could not be replaced, memory cannot be repaired or the caches had more errors than the field diagnostic allows; and banks of the memory without spare rows.", By: ByDriver,
-			Worry: "something is pending (plan a reset), or the card is to be exchanged.", Alerts: []string{"InferenceGPURowRemapPending", "InferenceGPURowRemapFailure"},
+			Worry: "something is pending (plan a reset), or the card is to be exchanged.", Alerts: []string{"InferenceGPURowRemapPending", "InferenceGPURowRemapFailure", "InferenceGPUReplacementDue"},
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_remapped_rows", `cause="uncorrectable"`)},
 				{Expr: gpuGauge("inference_gpu_row_remap_pending")},
@@ -216,7 +216,7 @@ func gpuSlow() []Panel {
 		{
 			Title: "Power and its limit", Viz: TimeSeries, Unit: "watt", Width: 8, Height: 9,
 			What: "Power that each board draws, the limit at which the driver slows it down, and the limit that the product starts with.", By: ByDriver,
-			Worry: "a limit is lower than the one it started with: somebody lowered it.", Alerts: []string{"InferenceGPUThrottled"},
+			Worry: "a limit is lower than the one it started with: somebody lowered it.", Alerts: []string{"InferenceGPUPowerLimitLowered", "InferenceGPUThrottled"},
 			Queries: []Query{
 				{Expr: gpuGauge("inference_gpu_power_watts"), Legend: card},
 				{Expr: gpuGauge("inference_gpu_power_limit_watts"), Legend: "limit " + card, Limit: true},
