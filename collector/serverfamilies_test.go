@@ -167,6 +167,7 @@ func referenceServer(o *referenceOutput, st page.Status) {
 		"kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
 		"kv_offload_usage_ratio", "kv_offload_used_tokens", "kv_offload_capacity_tokens",
 		"model_weights_bytes", "kv_cache_bytes", "cuda_graphs_bytes", "spec_decode_acceptance_ratio", "spec_decode_acceptance_length",
+		"models_loaded", "loaded_models_bytes", "loaded_models_gpu_bytes", "model_unload_timestamp_seconds",
 	}
 	for q, v := range s.Values {
 		if slices.Contains(gauges, string(q)) {

@@ -40,6 +40,7 @@ func compare() cmp.Option {
 func setEnv(t testing.TB) {
 	t.Setenv("LLM_API_KEY", "key-from-environment")
 	t.Setenv("LLM_AWS_KEY", "aws-key-from-environment")
+	t.Setenv("OPENROUTER_API_KEY", "other-key-from-environment")
 	t.Setenv("METRICS_PASSWORD", "password-from-environment")
 	t.Setenv("OTLP_TENANT", "tenant-from-environment")
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDFROMENVIRONMENT")

@@ -23,6 +23,12 @@ type Mapping struct {
 	// and a path as in `:8002/metrics`. Default: that of the built-in mapping,
 	// `/metrics` in a new one.
 	Pages []string `yaml:"pages,omitempty" form:"page" items:"some"`
+	// Format is that of the page: `prometheus`, or `json` for a JSON object or list, whose
+	// numbers are read as series. The name of a series is the path of keys to it, joined by `_`, without the
+	// places in lists; of an object in a list, the texts are the labels of its numbers. A
+	// boolean is 1 or 0, a time (RFC 3339) is in Unix seconds, and a list is a number too: of
+	// its items. Default: that of the built-in mapping, `prometheus` in a new one.
+	Format string `yaml:"format,omitempty" oneof:"prometheus,json"`
 	// Setup is text for the documentation: what makes the software show the
 	// page, and what that costs.
 	Setup string `yaml:"setup,omitempty"`
@@ -111,8 +117,9 @@ type MappingSource struct {
 	// Combine is how several samples make one number. Default:
 	// `max` for a ratio, for what is per GPU or has no sum (`context_length_tokens`,
 	// `kv_cache_block_tokens`, `lora_adapters_max`, `estimated_*_per_gpu`, `spec_decode_acceptance_length`,
-	// `model_weights_bytes`, `kv_cache_bytes`, `cuda_graphs_bytes`, `startup_seconds`, `weights_load_seconds`), and under `if` and
-	// `times`; `sum` for all else, but for `rate_limit_remaining_*`, of which the smallest counts.
+	// `model_weights_bytes`, `kv_cache_bytes`, `cuda_graphs_bytes`, `startup_seconds`, `weights_load_seconds`,
+	// `model_unload_timestamp_seconds`, `median_tokens_per_second`), and under `if`, `times` and
+	// `over`; `sum` for all else, but for `rate_limit_remaining_*` and `ttft_median_seconds`, of which the smallest counts.
 	Combine string `yaml:"combine,omitempty" default:"sum" oneof:"sum,max"`
 	// Scale is what the number is multiplied with to be in the unit of the
 	// quantity.
@@ -126,7 +133,13 @@ type MappingSource struct {
 	// Times is a source whose number is multiplied with; where the page does
 	// not have it there is no number.
 	Times *MappingSource `yaml:"times,omitempty"`
+	// Over is a source whose number it is divided by; where the page does not have it, or
+	// as 0, there is no number.
+	Over *MappingSource `yaml:"over,omitempty"`
 }
+
+// IsJSON reports whether the page is one of JSON.
+func (m *Mapping) IsJSON() bool { return m.Format == "json" }
 
 // MappingHistogram is where to find a distribution on a page: a histogram, or the
 // sum and the number of what was measured.
@@ -236,7 +249,7 @@ func (m *Mapping) complete(r *report, p path) {
 }
 
 func (s *MappingSource) complete(r *report, p path) {
-	for key, source := range map[string]*MappingSource{"if": s.If, "times": s.Times} {
+	for key, source := range map[string]*MappingSource{"if": s.If, "times": s.Times, "over": s.Over} {
 		if source != nil {
 			orDefault(r, p.key(key).key("combine"), &source.Combine, CombineMax)
 		}

@@ -31,7 +31,7 @@ func TestEngineDefaults(t *testing.T) {
 		if slices.Contains([]Quantity{
 			"kv_cache_usage_ratio", "kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",
 			"kv_offload_usage_ratio", "spec_decode_acceptance_ratio", "spec_decode_acceptance_length",
-			"context_length_tokens", "kv_cache_block_tokens", "lora_adapters_max", "model_weights_bytes", "kv_cache_bytes", "cuda_graphs_bytes", "startup_seconds", "weights_load_seconds",
+			"context_length_tokens", "kv_cache_block_tokens", "lora_adapters_max", "model_weights_bytes", "kv_cache_bytes", "cuda_graphs_bytes", "startup_seconds", "weights_load_seconds", "model_unload_timestamp_seconds",
 			"estimated_flops_per_gpu", "estimated_read_bytes_per_gpu", "estimated_write_bytes_per_gpu",
 		}, q) {
 			want.Combine = "max"
@@ -51,6 +51,12 @@ func TestEngineDefaults(t *testing.T) {
 				Series: "z", Combine: "max", Scale: 1,
 				Plus: &MappingSource{Series: "w", Combine: "sum", Scale: 0.000001},
 			},
+		}}},
+	})
+	f("format: json\nvalues: {requests_running: [{series: x, over: {series: y}}]}", Mapping{
+		Format: "json",
+		Values: map[Quantity][]MappingSource{RequestsRunning: {{
+			Series: "x", Combine: "sum", Scale: 1, Over: &MappingSource{Series: "y", Combine: "max", Scale: 1},
 		}}},
 	})
 	f("histograms: {ttft: [{series: x}, {sum: y, count: z, scale: 0.001}]}", Mapping{Histograms: map[Quantity][]MappingHistogram{
@@ -97,7 +103,7 @@ func TestParseMapping(t *testing.T) {
 	f("[]", "dir/a.yml:1: expected a mapping, got a list")
 	f("a: b: c", "dir/a.yml:1: not valid YAML: mapping values are not allowed in this context")
 	f("sentinels: [a]\n---\n{}", "dir/a.yml:3: a second YAML document; want one")
-	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: backend, backend_requests, copies, expected, expected_after_work, fallback, histograms, info, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, ready, requests, role_label, sentinels, setup, values`)
+	f("a: {sentinels: [a]}", `dir/a.yml:1: a: unknown key "a"; known here: backend, backend_requests, copies, expected, expected_after_work, fallback, format, histograms, info, input_lengths, labels, model_label, notes, output_lengths, pages, prefix_cache, progress, ready, requests, role_label, sentinels, setup, values`)
 	f("values:\n  requests_running:\n    - series: a\n    - series: b-c\nfallback: maybe\n",
 		"dir/a.yml:4: values.requests_running[1].series: must be of the form [a-zA-Z_:][a-zA-Z0-9_:]*, got \"b-c\"\ndir/a.yml:5: fallback: expected true or false, got \"maybe\"")
 }
@@ -105,8 +111,8 @@ func TestParseMapping(t *testing.T) {
 // TestQuantities holds the sets of quantities together.
 func TestQuantities(t *testing.T) {
 	all := Quantities(ServerSoftware)
-	if len(all) != 79 {
-		t.Errorf("%d quantities, want 64 numbers, 3 with a section of their own and 12 distributions", len(all))
+	if len(all) != 83 {
+		t.Errorf("%d quantities, want 68 numbers, 3 with a section of their own and 12 distributions", len(all))
 	}
 	for i, q := range all {
 		if slices.Contains(all[:i], q) {

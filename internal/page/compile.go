@@ -40,6 +40,7 @@ type source struct {
 	textOf    string   // the label with the text of a setting; "" is none
 	max       bool     // the largest of several samples counts, not the sum
 	min       bool     // the smallest of several samples of a gauge counts
+	signed    bool     // a negative number is one too: that of a state
 	requests  *config.MappingRequests
 	device    *deviceSource // of accelerators
 	// spelled is the source whose samples decide in which way the name is spelled on this page: the source
@@ -70,7 +71,8 @@ type number struct {
 	scale       float64
 	when        *number // without it, or where it is 0, there is no number
 	plus, times *number
-	either      bool // plus alone is enough: it is of the same series
+	over        *number // what it is divided by
+	either      bool    // plus alone is enough: it is of the same series
 }
 
 // distribution is how to work out a histogram: from that of a source, or from the numbers sum and count.
@@ -165,7 +167,9 @@ func compile(one *software, lengths bool) *mapping {
 	c.requests, c.backendRequests = each(e.Requests, c.addRequests), each(e.BackendRequests, c.addRequests)
 	c.ready = each(e.Ready, func(r *config.MappingReady) readiness {
 		s := &config.MappingSource{Series: r.Series, Labels: r.Labels, Combine: config.CombineMax, Scale: 1}
-		return readiness{c.addNumber(s, gauge), r.Values}
+		n := c.addNumber(s, gauge)
+		c.sources[n.source].signed = true
+		return readiness{n, r.Values}
 	})
 	return c
 }
@@ -264,6 +268,9 @@ func (c *mapping) addNumber(s *config.MappingSource, k kind) *number {
 	}
 	if s.Times != nil {
 		n.times = c.addNumber(s.Times, gauge)
+	}
+	if s.Over != nil {
+		n.over = c.addNumber(s.Over, gauge)
 	}
 	return n
 }

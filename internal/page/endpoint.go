@@ -148,7 +148,7 @@ func (e *Endpoint) newClient(settings config.HTTPClient, serverName string) (*cl
 		return nil, fmt.Errorf("endpoint %q: servers: set up http: %w", e.cfg.Name, err)
 	}
 	c := &client{transport: foreign.GuardFiles(rt, settings.Files(), settings.UseFiles), header: http.Header{
-		"Accept": {"text/plain;version=0.0.4"},
+		"Accept": {"text/plain;version=0.0.4,application/json;q=0.1"},
 		// Compressing a page of 300 kB holds up the event loop of a Python
 		// server, and with it all streams, for several milliseconds.
 		"Accept-Encoding": {"identity"},

@@ -34,6 +34,13 @@ func (n *number) of(results []series) (float64, bool) {
 		}
 		v *= t
 	}
+	if n.over != nil {
+		d, ok := n.over.of(results)
+		if !ok || d == 0 {
+			return 0, false
+		}
+		v /= d
+	}
 	return v, !math.IsInf(v, 0) && !math.IsNaN(v)
 }
 

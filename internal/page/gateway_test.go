@@ -81,7 +81,7 @@ func TestGoldenGateways(t *testing.T) {
 	for _, p := range gatewayPages(t) {
 		seen[p.want.Software] = true
 		t.Run(p.name, func(t *testing.T) {
-			got, err := m.NewReader().Read(p.text, textFormat, at, Want{})
+			got, err := m.NewReader().Read(p.text, p.contentType, at, Want{})
 			if err != nil {
 				t.Fatal(err)
 			}

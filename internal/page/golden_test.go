@@ -22,10 +22,11 @@ const textFormat = "text/plain; version=0.0.4; charset=utf-8"
 
 // golden is a recorded page with what is to be read of it.
 type golden[W any] struct {
-	name   string
-	text   []byte
-	want   W
-	server string // that showed it; "" of a page that was composed
+	name        string
+	text        []byte
+	contentType string
+	want        W
+	server      string // that showed it; "" of a page that was composed
 }
 
 // goldenPage is a page of testdata/pages.
@@ -35,6 +36,7 @@ type goldenPage = golden[goldenSnapshot]
 type goldenSnapshot struct {
 	Engine          string                               `yaml:"engine"`
 	Model           string                               `yaml:"model"` // of the endpoint, given to the reader
+	Found           string                               `yaml:"found"` // by probing, where the page alone does not identify the engine
 	Progress        bool                                 `yaml:"progress"`
 	Settings        map[config.Setting]string            `yaml:"settings"`
 	Values          map[config.Quantity]float64          `yaml:"values"`
@@ -58,10 +60,11 @@ func goldenPages(t *testing.T) []goldenPage {
 	return readGolden[goldenSnapshot](t, "pages", "servers")
 }
 
-// readGolden reads a folder of testdata: each NAME.txt has its NAME.want.yml.
+// readGolden reads a folder of testdata: each NAME.txt, or NAME.json, has its NAME.want.yml. A page that was composed says so
+// in its first line, one of JSON in that of the other file.
 func readGolden[W any](t *testing.T, folder ...string) []golden[W] {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", filepath.Join(folder...), "*.txt"))
+	files, err := filepath.Glob(filepath.Join("testdata", filepath.Join(folder...), "*.[tj][xs]*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no pages: %v", err)
 	}
@@ -71,13 +74,17 @@ func readGolden[W any](t *testing.T, folder ...string) []golden[W] {
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := strings.TrimSuffix(file, ".txt")
+		name, contentType := strings.TrimSuffix(file, ".txt"), textFormat
+		if n, isJSON := strings.CutSuffix(file, ".json"); isJSON {
+			name, contentType = n, "application/json; charset=utf-8"
+		}
 		data, err := os.ReadFile(name + ".want.yml")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := golden[W]{name: filepath.Base(name), text: text}
-		if first, _, _ := strings.Cut(string(data), "\n"); !bytes.HasPrefix(text, []byte("# composed ")) {
+		p := golden[W]{name: filepath.Base(name), text: text, contentType: contentType}
+		first, _, _ := strings.Cut(string(data), "\n")
+		if !bytes.HasPrefix(text, []byte("# composed ")) && !strings.HasPrefix(first, "# composed ") {
 			p.server = strings.TrimSuffix(strings.TrimPrefix(first, "# "), ".")
 		}
 		d := yaml.NewDecoder(bytes.NewReader(data))
@@ -108,7 +115,7 @@ func TestGoldenPages(t *testing.T) {
 	for _, p := range goldenPages(t) {
 		engines[p.want.Engine] = true
 		t.Run(p.name, func(t *testing.T) {
-			got, err := m.NewReader().Read(p.text, textFormat, at, Want{Model: p.want.Model})
+			got, err := m.NewReader().Read(p.text, p.contentType, at, Want{Found: p.want.Found, Model: p.want.Model})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +123,7 @@ func TestGoldenPages(t *testing.T) {
 			if p.want.Progress && !got.LastProgress.Equal(at) || !p.want.Progress && !got.LastProgress.IsZero() {
 				t.Errorf("last progress %v, want one: %v", got.LastProgress, p.want.Progress)
 			}
-			hinted, err := m.NewReader().Read(p.text, textFormat, at, Want{Engine: p.want.Engine, Model: p.want.Model})
+			hinted, err := m.NewReader().Read(p.text, p.contentType, at, Want{Engine: p.want.Engine, Model: p.want.Model})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +156,7 @@ func compareGolden(t *testing.T, want *goldenSnapshot, got *Snapshot) {
 	}
 	same := cmp.Options{cmpopts.EquateApprox(1e-12, 0), cmpopts.EquateEmpty()}
 	read := &goldenSnapshot{
-		Engine: got.Engine, Model: want.Model, Progress: want.Progress, Settings: got.Settings, Values: got.Values, Requests: got.Requests,
+		Engine: got.Engine, Model: want.Model, Found: want.Found, Progress: want.Progress, Settings: got.Settings, Values: got.Values, Requests: got.Requests,
 		PrefixCacheUnit: got.PrefixCacheUnit, Role: got.Role, Histograms: histograms, Missing: got.Missing,
 	}
 	if d := cmp.Diff(want, read, same); d != "" {

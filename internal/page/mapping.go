@@ -31,7 +31,7 @@ type Mappings struct {
 	lengths   bool // the lengths of requests are read too
 	byName    map[string]*software
 	ranked    []*software    // in the order of recognition
-	sentinels map[string]int // plain name → index in ranked
+	sentinels map[string]int // plain name, after sentinelOf → index in ranked
 	pages     []string       // to try on a server of an unknown engine
 	scratch   *sync.Pool     // of *scratch
 	memory    memory         // of large pages, shared by all endpoints
@@ -97,7 +97,7 @@ func (r Role) addOwn(all map[string]*software, own map[string]*config.Mapping) (
 		all[name] = one.made()
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if len(all[name].config.Sentinels) == 0 { // no page is recognised by it
+		if len(all[name].config.Sentinels) == 0 && !all[name].builtIn { // no page is recognised by it
 			mistakes = append(mistakes, &config.Error{
 				Path: config.Key(r.section(), name),
 				Msg:  "no sentinels; a new mapping needs series that no other engine has",
@@ -162,7 +162,7 @@ func newMappings(r Role, all map[string]*software) *Mappings {
 	slices.SortStableFunc(m.ranked, func(a, b *software) int { return cmp.Compare(rank(a), rank(b)) })
 	for i, c := range slices.Backward(m.ranked) {
 		for _, s := range c.config.Sentinels {
-			m.sentinels[plain(s)] = i
+			m.sentinels[sentinelOf(c.config.IsJSON())+plain(s)] = i
 		}
 	}
 	m.pages = m.commonPages()
@@ -225,13 +225,13 @@ func enginePages(e *config.Mapping) []string {
 
 // commonPages returns the paths of all engines, the usual one as early as it may be. Those with a port are left
 // out: on a server of an unknown engine the port may be anything. So are those that differ from another one in
-// a slash at the end.
+// a slash at the end, and those of JSON, which only a known engine is asked for.
 func (m *Mappings) commonPages() []string {
 	pages := []string{firstPage, usualPage}
 	for _, c := range m.ranked {
 		for _, p := range enginePages(c.config) {
 			known := slices.Contains(pages, p) || slices.Contains(pages, strings.TrimSuffix(p, "/"))
-			if strings.HasPrefix(p, "/") && !known {
+			if strings.HasPrefix(p, "/") && !known && !c.config.IsJSON() {
 				pages = append(pages, p)
 			}
 		}

@@ -170,7 +170,17 @@ func TestBuiltInMappings(t *testing.T) {
 		// It shows all that it has at any time.
 		"llamacpp": {usual, false, "", nil, append(slices.Clone(load), prompt, generated, interToken), nil},
 		"lmdeploy": {usual, false, "model_name", []string{"pid"}, loadAndCache, []config.Quantity{prompt, generated, ttft, interToken}},
-		"nim":      {[]string{"/v1/metrics"}, true, "model_name", []string{"pid"}, loadAndCache, []config.Quantity{prompt, generated, ttft, interToken, duration, ended}},
+		// Its series are those of any program in FastAPI: nothing says that one was renamed.
+		"infinity": {usual, false, "", nil, nil, nil},
+		"max": {
+			[]string{":8001/metrics", "/metrics"},
+			false, "", nil,
+			[]config.Quantity{config.RequestsRunning},
+			[]config.Quantity{prompt, generated, ttft, interToken, duration, ended},
+		},
+		"ollama":     {[]string{"/api/ps"}, false, "name", nil, []config.Quantity{"models_loaded"}, nil},
+		"xinference": {usual, false, "model_uid", nil, nil, nil},
+		"nim":        {[]string{"/v1/metrics"}, true, "model_name", []string{"pid"}, loadAndCache, []config.Quantity{prompt, generated, ttft, interToken, duration, ended}},
 		// A server for prefill alone never has a TTFT.
 		"sglang": {usual, false, "model_name", []string{"pid", "tp_rank", "pp_rank", "moe_ep_rank"}, loadAndCache, []config.Quantity{prompt, generated, duration, ended}},
 		"tei":    {usual, false, "", nil, nil, nil},
@@ -220,6 +230,7 @@ func TestProgressOfEngines(t *testing.T) {
 		{"llamacpp-b6700", "llamacpp:tokens_predicted_total ", true},
 		{"lmdeploy-0.16", "lmdeploy:iteration_tokens_total_count{", true},
 		{"triton-trtllm", `nv_trt_llm_general_metrics{model="tensorrt_llm",general_type="iteration_counter"`, true},
+		{"max", `maxserve_batch_size_count{batch_type="TG"`, true},
 		{"triton-trtllm", `nv_trt_llm_general_metrics{model="tensorrt_llm",general_type="timestamp"`, false},
 	} {
 		t.Run(c.page+"/"+c.series, func(t *testing.T) {
@@ -275,12 +286,12 @@ func TestMappingsAreCovered(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(m.byName)) {
 		e := m.Mapping(name)
 		for _, s := range e.Sentinels {
-			only := alone(&config.Mapping{Sentinels: []string{s}})
+			only := alone(&config.Mapping{Sentinels: []string{s}, Format: e.Format})
 			if !slices.ContainsFunc(pages, func(p goldenPage) bool {
 				if p.want.Engine != name {
 					return false
 				}
-				got, err := only.NewReader().Read(p.text, textFormat, time.Time{}, Want{})
+				got, err := only.NewReader().Read(p.text, p.contentType, time.Time{}, Want{})
 				return err == nil && got.Engine == "probe"
 			}) {
 				t.Errorf("%s: no page has the sentinel %s", name, s)
@@ -288,7 +299,7 @@ func TestMappingsAreCovered(t *testing.T) {
 		}
 		for what, lines := range linesOf(e) {
 			for i, line := range lines {
-				line.Sentinels, line.ModelLabel, line.Labels, line.Copies = e.Sentinels, e.ModelLabel, e.Labels, e.Copies
+				line.Sentinels, line.Format, line.ModelLabel, line.Labels, line.Copies = append(e.Sentinels, "probe"), e.Format, e.ModelLabel, e.Labels, e.Copies
 				only := alone(line)
 				if !slices.ContainsFunc(pages, func(p goldenPage) bool { return p.want.Engine == name && readsAny(only, &p) }) {
 					t.Errorf("%s: no page has what %s[%d] reads", name, what, i)
@@ -336,6 +347,6 @@ func linesOf(e *config.Mapping) map[string][]*config.Mapping {
 
 // readsAny reports whether the mapping "probe" reads anything of a page.
 func readsAny(m *Mappings, p *goldenPage) bool {
-	got, err := m.NewReader().Read(p.text, textFormat, time.Time{}, Want{Engine: "probe", Model: p.want.Model})
+	got, err := m.NewReader().Read(p.text, p.contentType, time.Time{}, Want{Engine: "probe", Model: p.want.Model})
 	return err == nil && got.Engine == "probe" && len(got.Values)+len(got.Histograms)+len(got.Requests) > 0
 }

@@ -43,6 +43,7 @@ func pageErrorf(r Reason, format string, args ...any) *PageError {
 type page struct {
 	text    []byte // ends with a line break
 	plain   bool   // is in the text format, where a line is a sample
+	json    bool   // the text was made of one of JSON
 	parser  textparse.Parser
 	seen    []byte // the latest piece of text that was read well; nil before the first
 	samples int
@@ -58,8 +59,16 @@ func openPage(text []byte, contentType string) (*page, error) {
 			return nil, pageErrorf(ReasonFormat, "content type %s: not a media type", quoted([]byte(contentType)))
 		}
 	}
-	if media != "text/plain" && media != "application/openmetrics-text" {
-		return nil, pageErrorf(ReasonFormat, "content type %s: want the text format of Prometheus", quoted([]byte(media)))
+	isJSON := media == mediaJSON
+	switch {
+	case isJSON:
+		var err error
+		if text, err = flatten(text); err != nil {
+			return nil, err
+		}
+		media = "text/plain"
+	case media != "text/plain" && media != "application/openmetrics-text":
+		return nil, notText(media)
 	}
 	if bytes.IndexByte(text, 0) >= 0 {
 		return nil, pageErrorf(ReasonFormat, "zero byte: not a text") // the parser would take it for the end
@@ -67,7 +76,7 @@ func openPage(text []byte, contentType string) (*page, error) {
 	if !bytes.HasSuffix(text, lineBreak) {
 		text = append(text[:len(text):len(text)], '\n')
 	}
-	p := &page{text: text, plain: media == "text/plain"}
+	p := &page{text: text, plain: media == "text/plain", json: isJSON}
 	if p.plain {
 		text = text[:len(text)-1] // the parser appends a line break: it writes the one that is there
 	}
@@ -76,6 +85,11 @@ func openPage(text []byte, contentType string) (*page, error) {
 		return nil, pageErrorf(ReasonFormat, "content type %s: %w", quoted([]byte(media)), err)
 	}
 	return p, nil
+}
+
+// notText returns the error of a page in a format that is not read.
+func notText(media string) *PageError {
+	return pageErrorf(ReasonFormat, "content type %s: want the text format of Prometheus", quoted([]byte(media)))
 }
 
 // each calls series at each sample of the page, whose error ends it, and typ at each type.
@@ -229,18 +243,28 @@ const (
 
 var typeLine, lineBreak, quote, numberStarts = []byte("# TYPE "), []byte("\n"), []byte(`"`), []byte("0123456789+-.NI")
 
+// sentinelOf returns what is before the sentinels of mappings of JSON, which recognise no other page, and theirs not
+// it: their names are as short as keys are.
+func sentinelOf(isJSON bool) string {
+	if isJSON {
+		return "{"
+	}
+	return ""
+}
+
 // recognise returns the mapping to read a page with: that of the wanted engine where the page has any
 // series of it, else the first one in rank with a sentinel there. Without one it returns nil and the
 // first names of the page.
-func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
+func (m *Mappings) recognise(p *page, engine string) (*mapping, []string) {
 	var wanted *mapping
-	if c := m.byName[engine]; c != nil {
+	if c := m.byName[engine]; c != nil && c.config.IsJSON() == p.json {
 		wanted = m.mapping(c)
 	}
-	best := len(m.ranked)
+	best, before := len(m.ranked), len(sentinelOf(p.json))
 	var names []string
-	var buf, last, line []byte
-	for len(page) > 0 {
+	var last, line []byte
+	buf := []byte(sentinelOf(p.json))
+	for page := p.text; len(page) > 0; {
 		line, page, _ = bytes.Cut(page, lineBreak)
 		if isOf(line, last) {
 			continue
@@ -250,8 +274,8 @@ func (m *Mappings) recognise(page []byte, engine string) (*mapping, []string) {
 			continue
 		}
 		last = name
-		buf = appendPlain(buf[:0], name)
-		if wanted != nil && wanted.has(buf) {
+		buf = appendPlain(buf[:before], name)
+		if wanted != nil && wanted.has(buf[before:]) {
 			return wanted, nil
 		}
 		if i, ok := m.sentinels[string(buf)]; ok {

@@ -62,13 +62,13 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 	if err != nil {
 		return nil, err
 	}
-	c, names := r.mappings.recognise(text, w.Engine)
+	c, names := r.mappings.recognise(p, w.Engine)
 	if c != nil && c.exporter != nil && w.Engine != "" && c.name != w.Engine {
 		c = nil // configured, or not read at all
 	}
 	// A new release may have renamed the sentinel. The other names of a fallback prove nothing.
 	if m := r.mappings.byName[w.Found]; c == nil && m != nil && !m.config.Fallback {
-		c, _ = r.mappings.recognise(text, w.Found)
+		c, _ = r.mappings.recognise(p, w.Found)
 	}
 	if c == nil {
 		if c, err = r.unrecognised(p, names, w); err != nil {
@@ -117,6 +117,9 @@ func (r *Reader) Read(text []byte, contentType string, at time.Time, w Want) (*S
 // unrecognised returns the mapping of a page without series where an engine is known, and for any other
 // page that no mapping recognises why it is not read: it may be no page at all.
 func (r *Reader) unrecognised(p *page, names []string, w Want) (*mapping, error) {
+	if p.json { // it may be anything
+		return nil, notText(mediaJSON)
+	}
 	if err := p.each(func() error { return nil }, func() {}); err != nil {
 		return nil, err
 	}

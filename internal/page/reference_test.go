@@ -135,11 +135,19 @@ func anchor(title string) string {
 	}, strings.ToLower(title))
 }
 
-func inCode(words []string) string { return "`" + strings.Join(words, "`, `") + "`" }
+func inCode(words []string) string {
+	if len(words) == 0 {
+		return "what probes recognised, or the configuration"
+	}
+	return "`" + strings.Join(words, "`, `") + "`"
+}
 
 // commonPrefix returns what the names of all series of a mapping begin with,
 // up to a colon or an underscore.
 func commonPrefix(e *config.Mapping) string {
+	if len(e.Sentinels) == 0 {
+		return ""
+	}
 	i := strings.IndexAny(e.Sentinels[0], ":_") + 1
 	prefix := e.Sentinels[0][:i]
 	for _, q := range config.Quantities(config.ServerSoftware) {
@@ -286,6 +294,9 @@ func (e *documentedEngine) number(s *config.MappingSource) string {
 	text += scaled(s.Scale)
 	if s.Times != nil {
 		text += " × " + e.number(s.Times)
+	}
+	if s.Over != nil {
+		text += " / " + e.number(s.Over)
 	}
 	if s.Plus != nil {
 		text += " + " + e.number(s.Plus)

@@ -25,7 +25,7 @@ type sample struct {
 	set      uint64  // hash of the labels, without those that all samples of the source have, copies and le
 	series   uint64  // hash of name and labels, of a bucket without le
 	le       float64 // of a bucket
-	value    float64 // finite, not negative
+	value    float64 // finite, and not negative but for a state
 	rank     float64 // of a list: the one with the largest counts
 }
 
@@ -298,7 +298,7 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 		}
 		sm.source += int32(finish)
 	}
-	return sm, isCount(value)
+	return sm, isCount(value) || src.signed && value < 0 && !math.IsInf(value, 0)
 }
 
 // items returns how many items a comma-separated list has.

@@ -183,7 +183,7 @@ func TestUp(t *testing.T) {
 	if !got.At.Equal(l.now) || !got.Snapshot.At.Equal(l.now) || !got.LastProgress.Equal(l.now) || len(got.Failures) != 0 {
 		t.Errorf("at %s, snapshot at %s, progress %s, failures %v", got.At, got.Snapshot.At, got.LastProgress, got.Failures)
 	}
-	want := http.Header{"Accept": {"text/plain;version=0.0.4"}, "Accept-Encoding": {"identity"}, "Connection": {"close"}, "User-Agent": {"test/1"}}
+	want := http.Header{"Accept": {"text/plain;version=0.0.4,application/json;q=0.1"}, "Accept-Encoding": {"identity"}, "Connection": {"close"}, "User-Agent": {"test/1"}}
 	if diff := cmp.Diff(want, <-header); diff != "" {
 		t.Errorf("header (-want +got):\n%s", diff)
 	}

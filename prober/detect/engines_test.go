@@ -228,10 +228,14 @@ func TestGatewaysAndOthers(t *testing.T) {
 	})
 	for capability, apiName := range map[string]string{"embed": "openai-embeddings", "rerank": "rerank", "classify": "openai-chat"} {
 		f("infinity, "+capability, server{"/v1/models": infinity(capability)}, Finding{
-			API: apiName, Models: []api.ModelInfo{model("m", "infinity", none)},
-			Evidence: append([]string{"GET /v1/models: 200, 1 model, owned_by infinity"}, unknown...),
+			API: apiName, Engine: "infinity", Models: []api.ModelInfo{model("m", "infinity", none)},
+			Evidence: []string{"GET /v1/models: 200, 1 model, owned_by infinity"},
 		})
 	}
+	f("xinference", server{"/v1/models": list("qwen3", "xinference")}, Finding{
+		API: "openai-chat", Engine: "xinference", Models: []api.ModelInfo{model("qwen3", "xinference", none)},
+		Evidence: []string{"GET /v1/models: 200, 1 model, owned_by xinference"},
+	})
 	f("a gateway in front of two engines", server{"/v1/models": ok(`{"object":"list","data":[{"id":"a","owned_by":"vllm"},{"id":"b","owned_by":"sglang"}]}`)}, Finding{
 		API: "openai-chat", Models: []api.ModelInfo{model("a", "vllm", none), model("b", "sglang", none)},
 		Evidence: append([]string{"GET /v1/models: 200, 2 models, owned_by vllm, sglang"}, unknown...),

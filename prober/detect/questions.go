@@ -120,10 +120,11 @@ func readModels(f *Finding, body []byte) string {
 	case slices.Equal(owners, []string{"nvidia"}) && first.ContextWindow > 0: // since 1.6
 		f.Engine = api.Dynamo
 		said += ", context_window as Dynamo has it"
-	case slices.Equal(owners, []string{"infinity"}):
-		f.API = cmp.Or(apiOfCapabilities(first.Capabilities), f.API)
 	default:
 		f.Engine = api.EngineOf(f.Models)
+	}
+	if f.Engine == "infinity" {
+		f.API = cmp.Or(apiOfCapabilities(first.Capabilities), f.API)
 	}
 	return said
 }
