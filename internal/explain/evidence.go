@@ -113,10 +113,10 @@ type Pages struct {
 	Lag []string
 	// Differ are the settings in which the servers have differed for long.
 	Differ []page.Difference
-	// WasRead is whether a page of the gateway was ever read. NotReady names its backends that are not ready, and
-	// Failing says in words which failed requests lately.
-	WasRead           bool
-	NotReady, Failing []string
+	// WasRead is whether a page of the gateway was ever read. NotReady names its backends that are not ready, Failing
+	// says in words which failed requests lately, and Trouble what else went wrong in choosing and asking them.
+	WasRead                    bool
+	NotReady, Failing, Trouble []string
 }
 
 // Change is a change of something that should stay the same.

@@ -502,6 +502,17 @@ func TestGatewayIsEvidence(t *testing.T) {
 			},
 		},
 		{
+			"no model, and metrics that cannot be read", with(of(health.Down, many(3, Probe{Result: &result.Result{Outcome: result.Overloaded, Status: 503}, Error: "no worker"})...), func(e *Evidence) {
+				e.Gateway = gatewayWith(func(g *Pages) {
+					g.Levels, g.Trouble = Levels{config.ModelsReady: levels(0, 1)}, []string{"gateway router: 6 reads of the metrics of its backends failed in the last 5m0s"}
+				})
+			}), "the gateway router has no ready model",
+			[]string{
+				"3 of 3 failed probes: overloaded: no worker", "0 models of the gateway router ready, usually 1",
+				"gateway router: 6 reads of the metrics of its backends failed in the last 5m0s",
+			},
+		},
+		{
 			"errors of a backend", with(of(health.Degraded, many(3, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}, Error: "oops"})...), func(e *Evidence) {
 				e.Gateway = gatewayWith(func(g *Pages) { g.Failing = []string{failing} })
 			}), "the server fails on requests",
@@ -511,6 +522,30 @@ func TestGatewayIsEvidence(t *testing.T) {
 		if got := Explain(c.e)[0]; got.Title != c.title || !slices.Equal(got.Evidence, c.want) {
 			t.Errorf("%s: %q, %q, want %q, %q", c.name, got.Title, got.Evidence, c.title, c.want)
 		}
+	}
+}
+
+// What went wrong in a gateway lately is in words, and what did not is left out.
+func TestTroubleOfGateway(t *testing.T) {
+	g := NewGateway("router")
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	read := func(after time.Duration, stale, errors, fallbacks float64) {
+		g.Add([]page.Status{{Server: "a", State: page.Up, At: at.Add(after), Snapshot: &page.Snapshot{At: at.Add(after), Values: map[config.Quantity]float64{
+			config.BackendsStale: stale, config.DataLayerErrors: errors, config.Fallbacks: fallbacks, config.FallbackFailures: 3, config.Retries: 8,
+		}}}})
+	}
+	read(0, 0, 10, 20)
+	if got := g.evidence(at).Trouble; got != nil {
+		t.Errorf("after one reading: %q", got)
+	}
+	read(time.Minute, 2, 14, 25)
+	want := []string{
+		"the gateway router lacks the metrics of 2 backends, and takes them for full",
+		"gateway router: 4 reads of the metrics of its backends failed in the last 1m0s",
+		"gateway router: 5 requests were given to another model after failures in the last 1m0s",
+	}
+	if got := g.evidence(at.Add(time.Minute)).Trouble; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

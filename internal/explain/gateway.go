@@ -39,7 +39,7 @@ func matchGatewayBackends(f *facts) *match {
 	if g == nil || g.Up == 0 {
 		return nil
 	}
-	ready, ok := g.level(config.BackendsReady).now()
+	ready, ok := g.ready().now()
 	if !ok || ready > 0 && ready >= g.had() {
 		return nil
 	}
@@ -52,15 +52,15 @@ func matchGatewayBackends(f *facts) *match {
 	case m == nil:
 		m = &match{share: 1, ofLatency: true}
 	}
-	m.title = fmt.Sprintf("the gateway %s has fewer ready backends than before", g.Name)
+	m.title = fmt.Sprintf("the gateway %s has fewer ready %ss than before", g.Name, g.readyThing())
 	if ready == 0 {
-		m.title = fmt.Sprintf("the gateway %s has no ready backend", g.Name)
+		m.title = fmt.Sprintf("the gateway %s has no ready %s", g.Name, g.readyThing())
 	}
 	m.add(g.readiness())
 	for _, name := range first(g.NotReady) {
 		m.add("not ready: " + name)
 	}
-	return m.add(g.waits()...).add(f.lateness()...).withServers(f)
+	return m.add(g.waits()...).add(g.Trouble...).add(f.lateness()...).withServers(f)
 }
 
 // isCrowded reports whether tokens are late and requests wait somewhere, or may.
@@ -73,17 +73,33 @@ func (f *facts) isCrowded() bool {
 	return !known || atServers >= 1 || atGateway >= 1
 }
 
-// had returns how many backends were usually ready; 0 is not known.
+// ready returns how many backends are ready, or how many models, of a gateway that reports that instead; readyThing is
+// what it counts.
+func (p *Pages) ready() Level {
+	if p.readyThing() == "model" {
+		return p.level(config.ModelsReady)
+	}
+	return p.level(config.BackendsReady)
+}
+
+func (p *Pages) readyThing() string {
+	if p.level(config.BackendsReady).Now == nil && p.level(config.ModelsReady).Now != nil {
+		return "model"
+	}
+	return "backend"
+}
+
+// had returns how many were usually ready; 0 is not known.
 func (p *Pages) had() float64 {
-	if usual := p.level(config.BackendsReady).Usual; usual != nil {
+	if usual := p.ready().Usual; usual != nil {
 		return math.Round(*usual)
 	}
 	return 0
 }
 
-// readiness says how many backends are ready; "" is not known.
+// readiness says how many are ready; "" is not known.
 func (p *Pages) readiness() string {
-	ready, ok := p.level(config.BackendsReady).now()
+	ready, ok := p.ready().now()
 	if !ok {
 		return ""
 	}
@@ -91,8 +107,8 @@ func (p *Pages) readiness() string {
 	if all, ok := p.level(config.Backends).now(); ok {
 		text += " of " + number(all)
 	}
-	text += " backends of the gateway " + p.Name + " ready"
-	if p.level(config.BackendsReady).Usual != nil {
+	text += " " + p.readyThing() + "s of the gateway " + p.Name + " ready"
+	if p.ready().Usual != nil {
 		text += ", usually " + number(p.had())
 	}
 	return text
@@ -119,7 +135,7 @@ func (f *facts) gatewayLines() []string {
 	if g == nil || g.Up == 0 {
 		return nil
 	}
-	return slices.Concat(lines(g.readiness()), g.waits(), first(g.Failing))
+	return slices.Concat(lines(g.readiness()), g.waits(), first(g.Failing), g.Trouble)
 }
 
 func matchGatewayQueue(f *facts) *match {
@@ -129,7 +145,7 @@ func matchGatewayQueue(f *facts) *match {
 	m := &match{share: 1, ofLatency: true}
 	if g := f.Gateway; g != nil {
 		m.title = "requests wait in the queue of the gateway " + g.Name
-		m.add(g.waits()...).add(g.level(config.QueueTime).line("time in the queue of the gateway", seconds), g.readiness())
+		m.add(g.waits()...).add(g.level(config.QueueTime).line("time in the queue of the gateway", seconds), g.readiness()).add(g.Trouble...)
 	}
 	if len(f.failed) > 0 {
 		n, _ := f.share(byLoad)

@@ -42,6 +42,7 @@ var quantities = [...]quantity{
 	indexWaiting: {config.RequestsWaiting, "waiting requests", number},
 	indexReady:   {config.BackendsReady, "backends ready", number},
 	{config.Backends, "backends", number},
+	{config.ModelsReady, "models ready", number},
 	{config.Saturation, "saturation", percent},
 	{config.KVCacheUsage, "KV cache in use", percent},
 	{config.Preemptions, "preemptions per second", number},
@@ -357,5 +358,31 @@ func (g *Gateway) evidence(before time.Time) *Pages {
 				backend, g.name, *use.Failed, *use.Requests, g.uses.Span().Round(time.Second)))
 		}
 	}
+	p.Trouble = g.trouble(latest)
 	return p
+}
+
+// trouble says in words what went wrong lately in choosing a backend, and in asking it.
+func (g *Gateway) trouble(latest *page.Total) (all []string) {
+	if stale := latest.Values[config.BackendsStale]; stale > 0 {
+		all = append(all, fmt.Sprintf("the gateway %s lacks the metrics of %.0f backends, and takes them for full", g.name, stale))
+	}
+	use := g.uses.Whole()
+	if use == nil {
+		return all
+	}
+	for _, c := range []struct {
+		count *float64
+		text  string
+	}{
+		{use.DataLayerErrors, "reads of the metrics of its backends failed"},
+		{use.Fallbacks, "requests were given to another model after failures"},
+		{use.FallbackFailures, "of these fallbacks failed as well"},
+		{use.Retries, "requests were sent once more"},
+	} {
+		if c.count != nil && *c.count > 0 {
+			all = append(all, fmt.Sprintf("gateway %s: %.0f %s in the last %s", g.name, *c.count, c.text, g.uses.Span().Round(time.Second)))
+		}
+	}
+	return all
 }

@@ -159,9 +159,12 @@ func (g *Gateway) judge(statuses []page.Status) (state GatewayState, why string)
 		}
 	}
 	ready, known := g.Values[string(config.BackendsReady)]
+	models, ofModels := g.Values[string(config.ModelsReady)]
 	switch all := g.Values[string(config.Backends)]; {
 	case known && ready == 0:
 		return GatewayUnready, harmless(strings.Join(slices.Insert(reasons, 0, "no backend is ready"), "; "))
+	case ofModels && models == 0:
+		return GatewayUnready, harmless(strings.Join(slices.Insert(reasons, 0, "no model is ready"), "; "))
 	case known && ready < all:
 		text := fmt.Sprintf("%.0f of %.0f backends ready", ready, all)
 		if g.UsuallyReady != nil {

@@ -76,6 +76,7 @@ func TestStatesOfGateways(t *testing.T) {
 		{"all ready", []page.Status{routerPage(2, 10, 0)}, GatewayUp, ""},
 		{"one of two ready", []page.Status{routerPage(1, 10, 0)}, GatewayDegraded, "1 of 2 backends ready"},
 		{"none ready", []page.Status{routerPage(0, 10, 0)}, GatewayUnready, "no backend is ready"},
+		{"no model ready", []page.Status{{Server: "router:9090", At: epoch(), State: page.Up, Snapshot: &page.Snapshot{At: epoch(), Values: map[config.Quantity]float64{config.ModelsReady: 0}}}}, GatewayUnready, "no model is ready"},
 		{"a backend fails", []page.Status{routerPage(2, 10, 5)}, GatewayDegraded, "5 of 5 requests to b failed"},
 		{"none ready, and one fails", []page.Status{routerPage(0, 10, 5)}, GatewayUnready, "no backend is ready; 5 of 5 requests to b failed"},
 		{"one of two pages lost", []page.Status{routerPage(2, 10, 0), lostPage("other")}, GatewayDegraded, "1 of 2 pages cannot be read; other: connect: refused by it"},

@@ -94,19 +94,29 @@ const tile = (label, value, ...children) => h('div', null, h('dt', null, label),
 function tiles({ values, recent = {}, window_seconds: span, backends_usually_ready: usual }) {
   const lately = span > 0 ? `last ${seconds(span)}` : 'no second reading yet';
   const mean = (v, what) => v !== undefined && small(`${seconds(v)} ${what}, mean`);
-  const { requests, failed, rejections, routing_decisions: decisions, cooldowns } = recent;
+  const { requests, failed, rejections, routing_decisions: decisions, cooldowns, retries, fallbacks, fallback_failures: lost, data_layer_errors: unread } = recent;
+  const { rate_limit_remaining_requests: ofRequests, rate_limit_remaining_tokens: ofTokens } = values;
   return [
     readyOf(values) && tile('Ready backends', h('span', { class: values.backends_ready < (values.backends ?? 1) ? 'value over' : 'value' }, readyOf(values)),
       usual !== undefined && small(`usually ${number(usual)}`)),
+    values.models_ready !== undefined && tile('Ready models', h('span', { class: values.models_ready > 0 ? 'value' : 'value over' }, number(values.models_ready))),
     values.requests_waiting !== undefined && tile('Queue', `${number(values.requests_waiting)} waiting`, mean(recent.queue_seconds, 'in the queue')),
     values.requests_running !== undefined && tile('Running', number(values.requests_running)),
+    values.engine_requests_waiting !== undefined && tile('Queues of backends', `${number(values.engine_requests_waiting)} waiting`, small('as it last read')),
     values.saturation_ratio !== undefined && tile('Saturation', ratio(values.saturation_ratio)),
+    (unread !== undefined || values.backends_stale !== undefined) && tile('Metrics not read', number(unread), values.backends_stale > 0 && count(values.backends_stale, 'backends stale')),
     requests !== undefined && tile('Requests', number(requests), small(lately), failed !== undefined && count(failed, 'failed')),
     rejections !== undefined && tile('Rejected', number(rejections), small(lately)),
     decisions !== undefined && tile('Routing decisions', number(decisions), small(lately), mean(recent.routing_seconds, 'each')),
     cooldowns !== undefined && tile('Cooldowns', number(cooldowns), small(lately)),
+    retries !== undefined && tile('Retries', number(retries), small(lately)),
+    fallbacks !== undefined && tile('Fallbacks', number(fallbacks), small(lately), lost !== undefined && count(lost, 'failed')),
+    (ofRequests !== undefined || ofTokens !== undefined) && tile('Quota left', [ofRequests !== undefined && `${number(ofRequests)} requests`, ofTokens !== undefined && `${number(ofTokens)} tokens`].filter(Boolean).join(', ')),
+    recent.prompt_tokens !== undefined && tile('Prompt tokens', number(recent.prompt_tokens), small(lately), recent.generation_tokens !== undefined && small(`${number(recent.generation_tokens)} of answers`)),
+    recent.cached_prompt_tokens_ratio !== undefined && tile('Cached prompt tokens', meter(recent.cached_prompt_tokens_ratio), small('as reported')),
     recent.prefix_cache_hit_ratio !== undefined && tile('Prefix hits', meter(recent.prefix_cache_hit_ratio), small('as the gateway expects')),
-    recent.ttft_seconds !== undefined && tile('TTFT', seconds(recent.ttft_seconds), small(`mean, ${lately}`)),
+    recent.ttft_seconds !== undefined && tile('TTFT', seconds(recent.ttft_seconds), small(`mean, ${lately}`), recent.tpot_seconds !== undefined && small(`TPOT ${seconds(recent.tpot_seconds)}`)),
+    recent.overhead_seconds !== undefined && tile('Overhead', seconds(recent.overhead_seconds), small(`mean, ${lately}`)),
   ];
 }
 
@@ -120,6 +130,8 @@ const columns = [
   ['Failed', (b) => (b.recent?.failed > 0 ? h('span', { class: 'value over' }, number(b.recent.failed)) : b.recent?.failed)],
   ['Decisions', (b) => b.recent?.routing_decisions],
   ['Cooldowns', (b) => b.recent?.cooldowns],
+  ['Waiting', (b) => b.values?.engine_requests_waiting],
+  ['Tokens', (b) => (b.recent?.prompt_tokens === undefined ? undefined : b.recent.prompt_tokens + (b.recent.generation_tokens ?? 0))],
   ['TTFT', (b) => (b.recent?.ttft_seconds === undefined ? undefined : seconds(b.recent.ttft_seconds))],
 ];
 
@@ -138,6 +150,6 @@ function backendTable({ backends, window_seconds: span }) {
       h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Backend'), used.map(([label]) => h('th', { scope: 'col', class: label !== 'Ready' && 'numeric' }, label)))),
       h('tbody', null, shown.map((b) => h('tr', null, h('td', { class: 'server' }, b.name),
         used.map(([label, value]) => h('td', { class: label !== 'Ready' && 'numeric' }, write(value(b))))))))),
-    h('p', { class: 'small' }, [rest > 0 && `And ${plural(rest, 'backend')} more.`, span > 0 && `Requests, failures, decisions, cooldowns and TTFT are of the last ${seconds(span)}.`].filter(Boolean).join(' ')),
+    h('p', { class: 'small' }, [rest > 0 && `And ${plural(rest, 'backend')} more.`, span > 0 && `Requests, failures, decisions, cooldowns, tokens and TTFT are of the last ${seconds(span)}.`].filter(Boolean).join(' ')),
   ];
 }

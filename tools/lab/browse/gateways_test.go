@@ -41,16 +41,17 @@ func TestGatewayOfAnEndpoint(t *testing.T) {
 	p.awaitText("#gateway h2", "Gateway router Degradedlitellm")
 	p.awaitText(".headline a[href='#gateway']", "gateway router")
 	tiles := []string{
-		"Ready backends2 of 3", "Queue12 waiting1.32 s in the queue, mean", "Running31", "Saturation120 %", "Requests1,204last 285 s41 failed",
-		"Rejected0last 285 s", "Routing decisions1,251last 285 s2.10 ms each, mean", "Cooldowns1last 285 s", "Prefix hits41 %as the gateway expects",
-		"TTFT710 msmean, last 285 s",
+		"Ready backends2 of 3", "Queue12 waiting1.32 s in the queue, mean", "Running31", "Queues of backends5 waitingas it last read", "Saturation120 %", "Metrics not read4",
+		"Requests1,204last 285 s41 failed", "Rejected0last 285 s", "Routing decisions1,251last 285 s2.10 ms each, mean", "Cooldowns1last 285 s", "Retries6last 285 s",
+		"Fallbacks9last 285 s2 failed", "Quota left480 requests, 125,000 tokens", "Prompt tokens812,000last 285 s96,000 of answers", "Cached prompt tokens62 %as reported",
+		"Prefix hits41 %as the gateway expects", "TTFT710 msmean, last 285 sTPOT 21.0 ms", "Overhead17.0 msmean, last 285 s",
 	}
 	if got := p.texts("#gateway .tiles > div"); !slices.Equal(got, tiles) {
 		t.Errorf("tiles %q, want %q", got, tiles)
 	}
 	want := []string{
-		"Backend|Ready|Running|Requests|Failed|Decisions|TTFT",
-		"llama-70b-2|Not ready|–|3|3|3|–", "llama-70b-1|Ready|19|610|38|640|930 ms", "llama-70b-0|Ready|12|591|0|608|490 ms",
+		"Backend|Ready|Running|Requests|Failed|Decisions|Waiting|TTFT",
+		"llama-70b-2|Not ready|–|3|3|3|–|–", "llama-70b-1|Ready|19|610|38|640|4|930 ms", "llama-70b-0|Ready|12|591|0|608|1|490 ms",
 	}
 	rows := eval[[]string](p, "[...document.querySelectorAll('#gateway tr')].map(r => [...r.cells].map(c => c.textContent).join('|'))")
 	if !slices.Equal(rows, want) {

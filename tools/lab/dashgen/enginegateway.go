@@ -37,11 +37,12 @@ func engineGateways() []Panel {
 		},
 		{
 			Title: "Backends of the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
-			What: "Backends that the gateway sends requests to, and all that it knows.", By: ByGateway,
+			What: "Backends that the gateway sends requests to, and all that it knows; models that have a backend, where it reports only that.", By: ByGateway,
 			Worry: "fewer are ready than there are.", Alerts: []string{"InferenceGatewayWithoutBackends", "InferenceGatewayLost"},
 			Queries: []Query{
 				{Expr: gatewayGauge("inference_gateway_backends_ready"), Legend: "ready {{gateway}} {{server}}"},
 				{Expr: gatewayGauge("inference_gateway_backends"), Legend: "all {{gateway}} {{server}}", Reference: true},
+				{Expr: gatewayGauge("inference_gateway_models_ready"), Legend: "models {{gateway}} {{server}}"},
 			},
 			Min: ptr(0.0), NoValue: none,
 		},
@@ -63,12 +64,65 @@ func engineGateways() []Panel {
 			Min: ptr(0.0), NoValue: none,
 		},
 		{
+			Title: "Cached prompt tokens", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
+			What: "Share of the prompt tokens of users' requests that servers or providers read from their cache, as they reported it in their replies.", By: ByGateway,
+			Worry: "it falls while the load is the same: prompts are computed, and paid, again.",
+			Queries: []Query{{
+				Expr:   ofGateways(gatewayRate("gateway", "inference_gateway_cached_prompt_tokens_total") + " / (" + gatewayRate("gateway", "inference_gateway_prompt_tokens_total") + " > 0)"),
+				Legend: "{{gateway}}",
+			}},
+			Min: ptr(0.0), NoValue: none,
+		},
+		{
+			Title: "Tokens through the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
+			What: "Tokens per second of prompts and of answers, as servers or providers reported them to the gateway.", By: ByGateway,
+			Worry: "it falls while requests wait.",
+			Queries: []Query{
+				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_prompt_tokens_total")), Legend: "prompt {{gateway}}"},
+				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_generation_tokens_total")), Legend: "answer {{gateway}}"},
+			},
+			Min: ptr(0.0), NoValue: none,
+		},
+		{
+			Title: "Retries and fallbacks", Viz: TimeSeries, Unit: "reqps", Width: 12, Height: 8,
+			What: "Requests that the gateway sent once more, that it gave to another model or provider, and how many of the latter failed too.", By: ByGateway,
+			Worry: "they rise: a backend or a provider fails, and users wait longer or get another model.", Alerts: []string{"InferenceGatewayBackendFailing"},
+			Queries: []Query{
+				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_retries_total")), Legend: "retries {{gateway}}"},
+				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_fallbacks_total")), Legend: "fallbacks {{gateway}}"},
+				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_fallback_failures_total")), Legend: "failed fallbacks {{gateway}}"},
+			},
+			Min: ptr(0.0), NoValue: none,
+		},
+		{
+			Title: "Metrics that the gateway could not read", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
+			What: "Failed reads of the metrics of backends per minute, and backends whose metrics are missing or too old.", By: ByGateway,
+			Worry: "any: the gateway takes these backends for full, and requests wait although there is room.", Alerts: []string{"InferenceGatewayQueueSaturated"},
+			Queries: []Query{
+				{Expr: "60 * " + ofGateways(gatewayRate("gateway", "inference_gateway_data_layer_errors_total")), Legend: "failed reads {{gateway}}"},
+				{Expr: gatewayGauge("inference_gateway_backends_stale"), Legend: "stale {{gateway}} {{server}}"},
+			},
+			Min: ptr(0.0), NoValue: none,
+		},
+		{
+			Title: "What is left of the quota", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
+			What: "Requests and tokens that providers behind the gateway still grant, as their latest replies reported; of several keys and deployments the smallest.", By: ByGateway,
+			Worry: "it nears 0: requests will be refused.", Alerts: []string{"InferenceRateLimitRunningOut"},
+			Queries: []Query{
+				{Expr: gatewayGauge("inference_gateway_rate_limit_remaining_requests"), Legend: "requests {{gateway}} {{server}}"},
+				{Expr: gatewayGauge("inference_gateway_rate_limit_remaining_tokens"), Legend: "tokens {{gateway}} {{server}}"},
+			},
+			Min: ptr(0.0), NoValue: none,
+		},
+		{
 			Title: "TTFT as the gateway sees it", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
-			What: "Mean time to first token over 5 minutes as the gateway measures it, and the time before a backend was asked.", By: ByGateway,
+			What: "Mean time to first token over 5 minutes as the gateway measures it, the time before a backend was asked, what the gateway itself adds, and the mean time per output token.", By: ByGateway,
 			Worry: "the queue is most of it: add replicas.", Alerts: []string{"InferenceTTFTHigh"},
 			Queries: []Query{
 				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_ttft_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_ttft_seconds_count") + " > 0)"), Legend: "TTFT {{gateway}}"},
 				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_queue_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_queue_seconds_count") + " > 0)"), Legend: "queue {{gateway}}"},
+				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_overhead_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_overhead_seconds_count") + " > 0)"), Legend: "overhead {{gateway}}"},
+				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_tpot_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_tpot_seconds_count") + " > 0)"), Legend: "TPOT {{gateway}}"},
 			},
 			Min: ptr(0.0), NoValue: none,
 		},
