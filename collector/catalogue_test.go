@@ -76,6 +76,7 @@ func full(t *testing.T) *Exposition {
 		Starts:   func() Starts { return Starts{Start: 60, Wake: 20, WakeMissed: 1} },
 		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, TotalWeights: 1, KVCachePerToken: 1, WeightsPrecision: "fp8", ComputePrecision: "bf16", UUIDs: []string{"GPU-a", "MIG-b"}},
 	})
+	p.OpenEndpoint(EndpointInfo{Endpoint: "h", Model: "m", Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 1, Weights: 1, WeightsPrecision: "bf16"}})
 	r := success()
 	r.TraceID = [16]byte{1}
 	r.Scheduled = epoch.Add(-time.Millisecond)

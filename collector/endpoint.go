@@ -133,6 +133,13 @@ type hardwareValues struct {
 	gpus      []*labelBlock // one for each of UUIDs
 	precision []*labelBlock // one where any is configured
 	bandwidth float64       // of all GPUs together, in bytes per second; 0 is not known
+	arithmetic
+}
+
+// arithmetic is how fast the GPUs of an endpoint multiply: NaN is not known.
+type arithmetic struct {
+	peak   float64    // operations per second of all GPUs together
+	native [2]float64 // by index in precisionKinds
 }
 
 // hardwareFamilies returns the families of what endpoints run on, in the order of the documentation.
@@ -141,6 +148,11 @@ func hardwareFamilies() []*familyOf[hardwareValues] {
 		newOf("endpoint_decode_ceiling_tokens_per_second", emitOne(func(v hardwareValues) float64 {
 			return positive(v.bandwidth / positive(float64(v.ReadBytes())))
 		})),
+		newOf("endpoint_prefill_ceiling_tokens_per_second", emitOne(func(v hardwareValues) float64 {
+			return v.peak / positive(operationsPerWeight*v.ReadParameters())
+		})),
+		newOf("endpoint_gpu_peak_flops", emitOne(func(v hardwareValues) float64 { return v.peak / float64(v.GPUs) })),
+		newOf("endpoint_precision_native", emitEach(func(v hardwareValues, i int) float64 { return v.native[i] })),
 		newOf("endpoint_gpus", emitOne(func(v hardwareValues) float64 { return float64(v.GPUs) })),
 		newOf("endpoint_weights_bytes", emitOne(func(v hardwareValues) float64 { return positive(float64(v.ReadBytes())) })),
 		newOf("endpoint_total_weights_bytes", emitOne(func(v hardwareValues) float64 { return positive(float64(v.TotalWeights)) })),
@@ -151,10 +163,46 @@ func hardwareFamilies() []*familyOf[hardwareValues] {
 	}
 }
 
+// operationsPerWeight are the operations of prefill for a token and a weight, a multiplication and an addition: Kaplan et
+// al., Scaling Laws for Neural Language Models (arXiv:2001.08361), section 2.1. Attention, which grows with the prompt, is
+// not counted.
+const operationsPerWeight = 2
+
+// precisionKinds lists what a precision is of, in the order of the values of endpoint_precision_native.
+func precisionKinds() []string { return []string{"weights", "compute"} }
+
+// arithmeticOf returns how fast GPUs of some products multiply in the precisions of an endpoint. They work on the same
+// tokens, so that the slowest counts. A MIG device has a share that is not known.
+func arithmeticOf(h *config.Hardware, products ...string) arithmetic {
+	a := arithmetic{peak: math.NaN()}
+	var slowest float64
+	for use, precision := range []string{h.WeightsPrecision, h.Arithmetic()} {
+		slowest = math.NaN()
+		for i, name := range products {
+			one, ok := gpu.ProductPeak(name, precision)
+			if !ok {
+				one = math.NaN()
+			}
+			if i == 0 {
+				slowest = one
+			}
+			slowest = min(slowest, one) // NaN for one is NaN for all
+		}
+		a.native[use] = number(slowest > 0)
+		if math.IsNaN(slowest) {
+			a.native[use] = slowest
+		}
+	}
+	if !slices.ContainsFunc(h.UUIDs, isMIG) {
+		a.peak = positive(float64(h.GPUs) * slowest) // of the last use, the arithmetic
+	}
+	return a
+}
+
 // newHardware renders the labels of what an endpoint runs on and finds its bandwidth, as far as it is configured.
 func newHardware(info EndpointInfo, labels *labeller) labelled[hardwareValues] {
 	base := []pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}
-	v := hardwareValues{Hardware: info.Hardware, bandwidth: configuredBandwidth(info.Hardware)}
+	v := hardwareValues{Hardware: info.Hardware, bandwidth: configuredBandwidth(info.Hardware), arithmetic: arithmeticOf(info.Hardware, info.Hardware.GPU)}
 	for _, uuid := range info.Hardware.UUIDs {
 		label := "uuid"
 		if isMIG(uuid) {
@@ -182,49 +230,73 @@ func configuredBandwidth(h *config.Hardware) float64 {
 	return float64(h.GPUs) * one
 }
 
-// addLocal adds the bandwidth of GPUs of this machine to what the configuration leaves open.
+// addLocal adds what is known of GPUs of this machine to what the configuration leaves open.
 func (p *Probes) addLocal(runsOn []labelled[hardwareValues]) []labelled[hardwareValues] {
 	if p.gpus == nil || len(runsOn) == 0 {
 		return runsOn
 	}
-	local := localBandwidths(p.gpus())
+	local := localGPUs(p.gpus())
 	out := slices.Clone(runsOn)
 	for i := range out {
-		if v := &out[i].value; v.bandwidth == 0 {
-			v.bandwidth = localBandwidth(local, v.UUIDs)
+		v := &out[i].value
+		bandwidth, products := localOf(local, v.UUIDs)
+		if v.bandwidth == 0 {
+			v.bandwidth = bandwidth
+		}
+		if _, known := gpu.ProductBandwidth(v.GPU); !known {
+			v.arithmetic = arithmeticOf(v.Hardware, products...)
 		}
 	}
 	return out
 }
 
-// localBandwidths returns the memory bandwidth of each GPU and MIG device of this machine for which it is known.
-func localBandwidths(all gpu.Snapshots) map[string]float64 {
-	out := make(map[string]float64)
-	add := func(uuid string, readings []gpu.Reading) {
+// localGPU is what is known of a GPU or a MIG device of this machine: its memory bandwidth, 0 for unknown, and the name of
+// its product.
+type localGPU struct {
+	bandwidth float64
+	product   string
+}
+
+// localGPUs returns what is known of each GPU and MIG device of this machine.
+func localGPUs(all gpu.Snapshots) map[string]localGPU {
+	out := make(map[string]localGPU)
+	add := func(uuid, product string, readings []gpu.Reading) {
+		g := localGPU{product: product}
 		for _, r := range readings {
 			if r.Kind == gpu.MemoryBandwidth {
-				out[uuid] = r.Value
+				g.bandwidth = r.Value
 			}
 		}
+		out[uuid] = g
 	}
 	for _, d := range all.Devices() {
-		add(d.UUID, d.Readings)
+		add(d.UUID, d.Name, d.Readings)
 		for _, m := range d.MIG {
-			add(m.UUID, m.Readings)
+			add(m.UUID, d.Name, m.Readings)
 		}
 	}
 	return out
 }
 
-// localBandwidth returns the sum over the GPUs of an endpoint, 0 unless each of them is known.
-func localBandwidth(local map[string]float64, uuids []string) (sum float64) {
+// localOf returns the bandwidth of the GPUs of an endpoint together and the names of their products, 0 and nil unless
+// each of them is known.
+func localOf(local map[string]localGPU, uuids []string) (bandwidth float64, products []string) {
+	known := true
 	for _, uuid := range uuids {
-		if local[uuid] == 0 {
-			return 0
+		g, ok := local[uuid]
+		if !ok {
+			return 0, nil
 		}
-		sum += local[uuid]
+		known = known && g.bandwidth > 0
+		bandwidth += g.bandwidth
+		if !slices.Contains(products, g.product) {
+			products = append(products, g.product)
+		}
 	}
-	return sum
+	if !known {
+		bandwidth = 0
+	}
+	return bandwidth, products
 }
 
 // spending is the state behind the samples of what an endpoint costs and what its probes may spend.

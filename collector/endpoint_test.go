@@ -296,3 +296,56 @@ func TestHardwareLabels(t *testing.T) {
 	e.Close()
 	wantSamples(t, hardwareOf(t, p), nil)
 }
+
+// The ceiling is GPUs × operations ÷ 2 ÷ weights: an H100 SXM does 989.5 · 10^12 operations a second in bf16, so that 8 · 10^9 weights
+// allow 989.5e12 / 16e9 = 61,843.75 tokens.
+func TestPrefillCeiling(t *testing.T) {
+	const billion = 1_000_000_000
+	local := gpuUp(
+		gpu.DeviceSnapshot{UUID: "GPU-h", Name: "NVIDIA H100 80GB HBM3", Up: true},
+		gpu.DeviceSnapshot{UUID: "GPU-h2", Name: "NVIDIA H100 80GB HBM3", Up: true},
+		gpu.DeviceSnapshot{UUID: "GPU-a", Name: "NVIDIA A100-SXM4-80GB", Up: true},
+		gpu.DeviceSnapshot{UUID: "GPU-split", Name: "NVIDIA H100 80GB HBM3", Up: true, MIG: []gpu.MIGSnapshot{{UUID: "MIG-c"}}},
+	)
+	tests := []struct {
+		name                           string
+		hardware                       config.Hardware
+		ceiling, peak, weights, native string // "" is no series
+	}{
+		{"16 bits", config.Hardware{GPU: "H100 SXM", GPUs: 1, Parameters: 8 * billion, WeightsPrecision: "bf16"}, "61843.75", "9.895e+14", "1", "1"},
+		{"weights as bytes", config.Hardware{GPU: "H100 SXM", GPUs: 1, Weights: 16 * billion, WeightsPrecision: "bf16"}, "61843.75", "9.895e+14", "1", "1"},
+		{"two of them", config.Hardware{GPU: "H100 SXM", GPUs: 2, Parameters: 8 * billion, WeightsPrecision: "bf16"}, "123687.5", "9.895e+14", "1", "1"},
+		{"8 bits", config.Hardware{GPU: "H100 SXM", GPUs: 1, Parameters: 8 * billion, WeightsPrecision: "fp8", ComputePrecision: "fp8"}, "123687.5", "1.979e+15", "1", "1"},
+		// engines multiply weights of 8 bits in 8 bits or in 16
+		{"8 bits, and how it multiplies unknown", config.Hardware{GPU: "H100 SXM", GPUs: 1, Parameters: 8 * billion, WeightsPrecision: "fp8"}, "", "", "1", ""},
+		{"FP8 on an A100", config.Hardware{GPU: "A100 80GB SXM", GPUs: 1, Parameters: 8 * billion, WeightsPrecision: "fp8", ComputePrecision: "bf16"}, "19500", "3.12e+14", "0", "1"},
+		{"FP4 on Hopper", config.Hardware{GPU: "H100 SXM", GPUs: 1, Parameters: 8 * billion, WeightsPrecision: "nvfp4", ComputePrecision: "nvfp4"}, "", "", "0", "0"},
+		{"local", config.Hardware{GPUs: 2, UUIDs: []string{"GPU-h", "GPU-h2"}, Parameters: 8 * billion, WeightsPrecision: "bf16"}, "123687.5", "9.895e+14", "1", "1"},
+		// each waits for the slowest
+		{"local of two kinds", config.Hardware{GPUs: 2, UUIDs: []string{"GPU-h", "GPU-a"}, Parameters: 8 * billion, WeightsPrecision: "bf16"}, "39000", "3.12e+14", "1", "1"},
+		{"local of two kinds, native to one", config.Hardware{GPUs: 2, UUIDs: []string{"GPU-h", "GPU-a"}, Parameters: 8 * billion, WeightsPrecision: "fp8"}, "", "", "0", ""},
+		{"one elsewhere", config.Hardware{GPUs: 2, UUIDs: []string{"GPU-h", "GPU-elsewhere"}, Parameters: 8 * billion, WeightsPrecision: "bf16"}, "", "", "", ""},
+		{"MIG has not all of it", config.Hardware{GPUs: 1, UUIDs: []string{"MIG-c"}, Parameters: 8 * billion, WeightsPrecision: "bf16"}, "", "", "1", "1"},
+		{"no parameters", config.Hardware{GPU: "H100 SXM", GPUs: 1, WeightsPrecision: "bf16"}, "", "9.895e+14", "1", "1"},
+		{"no precision", config.Hardware{GPU: "H100 SXM", GPUs: 1, Weights: 16 * billion}, "", "", "", ""},
+		{"fp32", config.Hardware{GPU: "H100 SXM", GPUs: 1, Weights: 32 * billion, WeightsPrecision: "fp32", ComputePrecision: "fp32"}, "", "", "", ""},
+		{"unknown product", config.Hardware{GPU: "Abacus 3", GPUs: 1, Parameters: 8 * billion, WeightsPrecision: "bf16"}, "", "", "", ""},
+		{"unknown product, local", config.Hardware{GPU: "Abacus 3", GPUs: 1, UUIDs: []string{"GPU-a"}, Parameters: 8 * billion, WeightsPrecision: "bf16"}, "19500", "3.12e+14", "1", "1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, _ := newStore()
+			p.WatchGPUs(func() gpu.Snapshots { return gpu.Snapshots{local} })
+			p.OpenEndpoint(EndpointInfo{Endpoint: "e", Hardware: &tt.hardware})
+			got := samples(t, p)
+			for series, want := range map[string]string{
+				`prefill_ceiling_tokens_per_second{endpoint="e"}`: tt.ceiling, `gpu_peak_flops{endpoint="e"}`: tt.peak,
+				`precision_native{endpoint="e",kind="weights"}`: tt.weights, `precision_native{endpoint="e",kind="compute"}`: tt.native,
+			} {
+				if got := got["inference_endpoint_"+series]; got != want {
+					t.Errorf("%s is %q, want %q", series, got, want)
+				}
+			}
+		})
+	}
+}

@@ -436,17 +436,31 @@ func TestReferenceGPU(t *testing.T) {
 	for _, x := range xid.All() {
 		fmt.Fprintf(&b, "| %d | %s | %s | `%s` | `%s` |\n", x.Number, x.Class, x.Meaning, x.Name, x.Action)
 	}
-	b.WriteString("\n## Products whose bandwidth is known\n\n")
-	b.WriteString("By the data sheets. `hardware.gpu` takes these names, with or without the vendor's, in any case; also those that the driver uses.\n\n")
-	b.WriteString("| product | GB/s |\n| --- | --- |\n")
+	b.WriteString("\n## Products that are known\n\n")
+	b.WriteString("By the data sheets. `hardware.gpu` takes these names, with or without the vendor's, in any case; also those that the driver uses. " +
+		"Operations are 10^12 a second of dense matrices, half of what a data sheet gives with sparsity; `fp16` is as fast as `bf16` where it is not named.\n\n")
+	b.WriteString("| product | GB/s | peak operations |\n| --- | --- | --- |\n")
 	for _, name := range gpu.Products() {
 		bandwidth, ok := gpu.ProductBandwidth(name)
 		if !ok {
 			t.Errorf("product %s is not known by its name", name)
 		}
-		fmt.Fprintf(&b, "| %s | %g |\n", name, bandwidth/1e9)
+		fmt.Fprintf(&b, "| %s | %g | %s |\n", name, bandwidth/1e9, peaksText(name))
 	}
 	golden(t, filepath.Join("..", "docs", "gpu.md"), b.String())
+}
+
+// peaksText lists how fast a product multiplies, without formats that follow from others.
+func peaksText(name string) string {
+	var all []string
+	for _, precision := range []string{"fp16", "bf16", "fp8", "fp4", "mxfp4", "int8", "int4"} {
+		peak, _ := gpu.ProductPeak(name, precision)
+		follows := map[string]string{"fp16": "bf16", "mxfp4": "fp4"}[precision]
+		if other, _ := gpu.ProductPeak(name, follows); peak > 0 && peak != other {
+			all = append(all, fmt.Sprintf("%s %g", precision, peak/1e12))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // codes writes a list of names as code.

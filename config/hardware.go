@@ -5,8 +5,9 @@ import (
 	"regexp"
 )
 
-// Hardware says what an endpoint runs on, for the ceiling of what it can decode: the memory bandwidth of its GPUs over
-// the bytes of weights that each token reads. Nothing in it is required; what is left out makes no series.
+// Hardware says what an endpoint runs on, for the ceilings of what it can decode and prefill: the memory bandwidth of its
+// GPUs over the bytes of weights that each token reads, and their arithmetic over that of a token. Nothing in it is
+// required; what is left out makes no series.
 type Hardware struct {
 	// GPU is the name of the product, such as `H100 SXM`, which determines the memory bandwidth.
 	GPU string `yaml:"gpu,omitempty" text:"128"`
@@ -54,6 +55,26 @@ func (h *Hardware) check(r *report, p path) {
 	if len(h.UUIDs) > 0 && h.GPUs != len(h.UUIDs) {
 		r.errorf(p.key("gpus"), "%d GPUs and %d uuids; leave gpus out", h.GPUs, len(h.UUIDs))
 	}
+}
+
+// ReadParameters returns the number of weights that are read for each token: that configured, or that of the bytes of
+// weights in their precision; 0 for unknown.
+func (h *Hardware) ReadParameters() float64 {
+	for _, p := range precisions {
+		if h.Parameters == 0 && p.name == h.WeightsPrecision {
+			return float64(h.Weights) / p.bytes
+		}
+	}
+	return h.Parameters
+}
+
+// Arithmetic returns the number format in which the GPU multiplies: that configured, or that of weights of 16 bits, which
+// nothing converts; "" for unknown, as engines multiply narrower weights in their own format or in a wider one.
+func (h *Hardware) Arithmetic() string {
+	if h.ComputePrecision == "" && (h.WeightsPrecision == "bf16" || h.WeightsPrecision == "fp16") {
+		return h.WeightsPrecision
+	}
+	return h.ComputePrecision
 }
 
 // precisions are the number formats of weights and of the arithmetic on them, the widest first, with the bytes of

@@ -1,14 +1,6 @@
 package gpu
 
-import (
-	_ "embed"
-	"regexp"
-	"slices"
-	"strings"
-	"sync"
-
-	"github.com/inference-exporter/inference_exporter/internal/asset"
-)
+import "regexp"
 
 // The values of the label of MemoryBandwidth: where the value is from.
 const (
@@ -20,46 +12,6 @@ const (
 // virtualName is how the driver calls a vGPU: by the name of its profile, as in "GRID A100D-40C" or "NVIDIA L40S-24Q".
 // Its share of the bandwidth is unknown.
 var virtualName = regexp.MustCompile(`\bGRID\b|-\d+[ABCQ](ME)?$`)
-
-// ProductBandwidth returns the memory bandwidth that the data sheet of a product gives. The name is that of the driver
-// or as people write it: "NVIDIA H100 80GB HBM3", "H100 SXM", "a100-80gb". It is not ok for a name that no product has
-// or that leaves open which one it is.
-func ProductBandwidth(name string) (bytesPerSecond float64, ok bool) {
-	words := nameWords(name)
-	for _, p := range products() {
-		need, may := strings.Fields(p.Need), strings.Fields(p.May)
-		// A word that the row does not have belongs to another product.
-		other := slices.ContainsFunc(words, func(w string) bool {
-			return !slices.Contains(need, w) && !slices.Contains(may, w)
-		})
-		lacks := slices.ContainsFunc(need, func(w string) bool { return !slices.Contains(words, w) })
-		if !other && !lacks {
-			return p.Gigabytes * 1e9, true
-		}
-	}
-	return 0, false
-}
-
-// Products returns the names of the products that ProductBandwidth knows.
-func Products() []string {
-	var names []string
-	for _, p := range products() {
-		if !slices.Contains(names, p.Name) {
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
-
-// nameWords returns the words of the name of a product in lower case, without those that do not distinguish products.
-func nameWords(name string) []string {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
-		return !('a' <= r && r <= 'z' || '0' <= r && r <= '9')
-	})
-	return slices.DeleteFunc(words, func(w string) bool {
-		return slices.Contains([]string{"nvidia", "amd", "instinct", "radeon", "oam", "tesla", "geforce", "quadro", "gpu", "tensor", "core"}, w)
-	})
-}
 
 // bandwidth returns the memory bandwidth of a GPU in bytes per second, and where it is from: configured, by UUID; of
 // the data sheet; or computed from the highest memory clock (MHz) and the width of the memory bus (bits), 0 for
@@ -80,19 +32,3 @@ func bandwidth(configured map[string]float64, uuid, name string, clock, width in
 	// The driver gives half the data rate, for HBM and GDDR alike.
 	return 2 * float64(clock) * 1e6 * float64(width) / 8, sourceFormula, true
 }
-
-// product is a row of products.yml, which describes it.
-type product struct {
-	Name      string  `yaml:"name"`
-	Gigabytes float64 `yaml:"gigabytes"`
-	Need      string  `yaml:"need"`
-	May       string  `yaml:"may"`
-}
-
-//go:embed products.yml
-var productsFile []byte
-
-var products = sync.OnceValue(func() (all []product) {
-	asset.Decode("products.yml", productsFile, &all)
-	return all
-})

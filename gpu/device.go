@@ -234,6 +234,9 @@ func (d *device) read(now time.Time) (DeviceSnapshot, error) {
 	if ok && (source == sourceConfig || d.platform.virtualization != virtualizationGuest) { // a vGPU has a share that is unknown
 		out.add(MemoryBandwidth, source, value)
 	}
+	if d.platform.virtualization != virtualizationGuest {
+		addPeaks(&out, d.identity.Name)
+	}
 	d.platform.read(&out)
 	if d.linkVersion > 0 && !d.split {
 		out.add(NVLinkVersion, "", d.linkVersion)

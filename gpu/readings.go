@@ -20,6 +20,7 @@ const (
 	MemoryFree               Kind = "memory_free_bytes"
 	MemoryReserved           Kind = "memory_reserved_bytes"
 	MemoryBandwidth          Kind = "memory_bandwidth_bytes_per_second"
+	PeakFLOPS                Kind = "peak_flops"
 	Utilization              Kind = "utilization_ratio"
 	Clock                    Kind = "clock_hertz"
 	ClockMax                 Kind = "clock_max_hertz"

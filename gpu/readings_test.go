@@ -33,7 +33,7 @@ func TestReadings(t *testing.T) {
 			t.Errorf("%s has the label %q with the values %v", r.Kind, r.Label, r.Values)
 		}
 	}
-	if len(seen) != 84 {
+	if len(seen) != 85 {
 		t.Errorf("%d kinds", len(seen))
 	}
 }

@@ -73,7 +73,9 @@ func (s *scan) complete(d DeviceSnapshot) DeviceSnapshot {
 	if value, source, ok := bandwidth(*s.poller.bandwidth.Load(), d.UUID, d.Name, 0, 0); ok {
 		d.Readings = append(d.Readings, Reading{MemoryBandwidth, source, value})
 	}
-	d.Readings = s.tables.sorted(d.Readings)
+	out := readings{d.Readings}
+	addPeaks(&out, d.Name)
+	d.Readings = s.tables.sorted(out.list)
 	return d
 }
 

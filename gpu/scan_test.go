@@ -54,7 +54,7 @@ func TestScanning(t *testing.T) {
 		time.Sleep(scanAgain + 20*time.Second)
 		s := expect(StateUp, true, true)
 		// 5.3 TB/s is that of the data sheet; memory comes first on a page.
-		if r := s.Devices[0].Readings; s.Driver != "6" || s.Count != 2 || len(r) != 3 || r[0].Kind != MemoryTotal || r[1] != (Reading{MemoryBandwidth, "table", 5.3e12}) {
+		if r := s.Devices[0].Readings; s.Driver != "6" || s.Count != 2 || len(r) != 6 || r[0].Kind != MemoryTotal || r[1] != (Reading{MemoryBandwidth, "table", 5.3e12}) {
 			t.Errorf("%+v", s.Devices[0])
 		}
 		current.Store(scanFunc(func(func(device, question string)) (scanned, error) {

@@ -85,6 +85,18 @@ func capacityNow() []Panel {
 			}},
 			Min: ptr(0.0), SoftMax: ptr(1.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no hardware is configured",
 		},
+		{
+			Title: "Prefill against the ceiling", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
+			What: "Of the arithmetic of the configured GPUs: what the prefill of probes reaches, by the slope of TTFT over the length of prompts, and what all requests together use, as servers estimate it (use). Long prompts can reach a half and more; use is small in decode, which the memory bounds.", By: ByBoth,
+			Worry: "prefill falls at the same load: clocks are lower, or the GPU converts numbers that it does not multiply natively.", Alerts: []string{"InferenceGPUThrottled"},
+			Queries: []Query{
+				{Expr: "max by (endpoint, model) (avg_over_time(" + ofEndpoint.of("inference_probe_prefill_tokens_per_second", `stat="estimate"`) + "[15m]))" +
+					" / max by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_prefill_ceiling_tokens_per_second") + ")", Legend: name},
+				{Expr: "max by (endpoint, model) (rate(" + ofEndpoint.of("inference_server_estimated_flops_per_gpu_total") + "[5m]))" +
+					" / max by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_gpu_peak_flops") + ")", Legend: "use " + name, Reference: true},
+			},
+			Min: ptr(0.0), SoftMax: ptr(1.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "no hardware, or no precision of it, is configured",
+		},
 		endpointRanking(Panel{
 			Title: "GPU-hours idle in 24 hours", Unit: "h", Width: 12, Height: 8,
 			What: "GPUs of each endpoint's servers, as configured, times the hours of the last 24 in which the server was seen without a request; the twenty highest. Minutes without data are not counted, so that it grows through the first day.", By: ByServer,
