@@ -41,8 +41,8 @@ type Exporter struct {
 	XIDs xidSeries `yaml:"xids"`
 }
 
-// identity has the labels that identify a device, as templates: each {LABEL} is its value. A template with a label
-// that a sample lacks has no value.
+// identity has the labels that identify a device, as templates: each {LABEL} is its value, each {A|B} that of the
+// first that is there. A template with a label that a sample lacks has no value.
 type identity struct {
 	UUID      labelTemplate `yaml:"uuid"`
 	Index     labelTemplate `yaml:"index"` // a number, or a text that ends in one
@@ -208,7 +208,7 @@ func (m *Mappings) Exporter(name string) *Exporter {
 	return nil
 }
 
-// labelTemplate is a text with the names of labels in braces.
+// labelTemplate is a text with the names of labels in braces; of {A|B} it is the first that is there.
 type labelTemplate string
 
 // of returns the text with the values of labels; "" where one is missing or empty.
@@ -219,8 +219,11 @@ func (t labelTemplate) of(get func(name string) string) string {
 		if text += before; !found {
 			return text
 		}
-		name, behind, _ := strings.Cut(after, "}")
-		value := get(name)
+		names, behind, _ := strings.Cut(after, "}")
+		value := ""
+		for name := range strings.SplitSeq(names, "|") {
+			value = cmp.Or(value, get(name))
+		}
 		if value == "" {
 			return ""
 		}
