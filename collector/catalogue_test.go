@@ -29,6 +29,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and docs/metrics.md")
@@ -73,8 +74,9 @@ func full(t *testing.T) *Exposition {
 		Changes: func() []drift.Change {
 			return []drift.Change{{Source: drift.SourceModel, Since: epoch, From: "a", To: "b"}}
 		},
-		Starts:   func() Starts { return Starts{Start: 60, Wake: 20, WakeMissed: 1} },
-		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, TotalWeights: 1, KVCachePerToken: 1, WeightsPrecision: "fp8", ComputePrecision: "bf16", UUIDs: []string{"GPU-a", "MIG-b"}},
+		Starts:     func() Starts { return Starts{Start: 60, Wake: 20, WakeMissed: 1} },
+		Retirement: func() api.Retirement { return api.Retirement{Header: 1, Listed: 2, Deprecated: 3} },
+		Hardware:   &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, TotalWeights: 1, KVCachePerToken: 1, WeightsPrecision: "fp8", ComputePrecision: "bf16", UUIDs: []string{"GPU-a", "MIG-b"}},
 	})
 	p.OpenEndpoint(EndpointInfo{Endpoint: "h", Model: "m", Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 1, Weights: 1, WeightsPrecision: "bf16"}})
 	r := success()

@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // EndpointInfo describes an endpoint.
@@ -40,6 +41,8 @@ type EndpointInfo struct {
 	Changes func() []drift.Change
 	// Starts returns how long the latest start and the latest drill took, as State does; nil where State is.
 	Starts func() Starts
+	// Retirement returns when the endpoint is said to end, as State does; nil where State is.
+	Retirement func() api.Retirement
 }
 
 // Starts are how long the latest start of a server took until a probe succeeded, and the latest drill until the model

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // healthValues returns the state of an endpoint at the moment, and its cause.
@@ -19,6 +20,7 @@ type healthValues struct {
 	// changes returns since when other models answer than usual; nil is never.
 	changes func() []drift.Change
 	starts  func() Starts
+	ends    func() api.Retirement
 }
 
 // healthFamilies returns the families of the states, in the order of the documentation.
@@ -58,6 +60,13 @@ func healthFamilies() []*familyOf[healthValues] {
 		newOf("endpoint_start_seconds", emitOne(func(v healthValues) float64 { return v.starts().Start })),
 		newOf("endpoint_wake_seconds", emitOne(func(v healthValues) float64 { return v.starts().Wake })),
 		newOf("endpoint_wake_missed", emitOne(func(v healthValues) float64 { return v.starts().WakeMissed })),
+		newOf("endpoint_retirement_timestamp_seconds", func(e encoder, f *family, v healthValues) {
+			ends := v.ends()
+			for _, i := range f.order { // as retirementSources
+				emitValue(e, Gauge, i, positive(float64([]int64{ends.Header, ends.Listed}[i])))
+			}
+		}),
+		newOf("endpoint_deprecation_timestamp_seconds", emitOne(func(v healthValues) float64 { return positive(float64(v.ends().Deprecated)) })),
 		newOf("endpoint_cause_info", func(e encoder, f *family, v healthValues) {
 			if v.cause == nil {
 				return
@@ -81,12 +90,18 @@ func healthFamilies() []*familyOf[healthValues] {
 	}
 }
 
+// retirementSources lists where a date of the end is from: headers of replies, or the list of models.
+func retirementSources() []string { return []string{"header", "model_list"} }
+
 // newHealth returns the state of an endpoint with its cause.
 func newHealth(info EndpointInfo, l *labeller) healthValues {
 	if info.Starts == nil {
 		info.Starts = NoStarts
 	}
+	if info.Retirement == nil {
+		info.Retirement = func() api.Retirement { return api.Retirement{} }
+	}
 	return healthValues{info.State, info.Cause, func(more ...pair) *labelBlock {
 		return l.block(append(more, pair{"endpoint", info.Endpoint}), info.Labels)
-	}, info.Changes, info.Starts}
+	}, info.Changes, info.Starts, info.Retirement}
 }

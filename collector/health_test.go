@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // healthOnly shows the families of the states of a store alone.
@@ -112,6 +113,25 @@ func TestModelChanged(t *testing.T) {
 	wantSamples(t, got, map[string]string{
 		fmt.Sprintf(`{endpoint="e",from="a\"b",source="model",team="search",to=%q}`, long[:128]): "1.5",
 		`{endpoint="e",source="logprob",team="search"}`:                                          "2",
+	})
+}
+
+// When an endpoint ends has a series for each source that says it.
+func TestRetirement(t *testing.T) {
+	p, _ := newStore()
+	for name, r := range map[string]api.Retirement{"header": {Header: 1_700_000_000, Deprecated: 1_600_000_000}, "listed": {Listed: 1_800_000_000}, "stays": {}} {
+		p.OpenEndpoint(EndpointInfo{Endpoint: name, State: inState(health.Up, 0), Retirement: func() api.Retirement { return r }})
+	}
+	got := map[string]string{}
+	for name, v := range samples(t, p) {
+		if short := strings.TrimPrefix(name, "inference_endpoint_"); strings.HasPrefix(short, "retirement") || strings.HasPrefix(short, "deprecation") {
+			got[short] = v
+		}
+	}
+	wantSamples(t, got, map[string]string{
+		`retirement_timestamp_seconds{endpoint="header",source="header"}`:     "1.7e+09",
+		`deprecation_timestamp_seconds{endpoint="header"}`:                    "1.6e+09",
+		`retirement_timestamp_seconds{endpoint="listed",source="model_list"}`: "1.8e+09",
 	})
 }
 

@@ -63,6 +63,7 @@ func closedSets() map[string][]string {
 		"endpoint_incident_start_timestamp_seconds": config.Texts(health.Kinds()),
 		"endpoint_incident_witness":                 config.Texts(health.Witnesses()),
 		"endpoint_cause_info":                       config.Texts(explain.Causes()),
+		"endpoint_retirement_timestamp_seconds":     retirementSources(),
 		"endpoint_model_changed_timestamp_seconds":  config.Texts(drift.ChangeSources()),
 		"endpoint_servers":                          config.Texts(states()),
 		"endpoint_replicas_differ":                  config.SettingNames(),

@@ -17,6 +17,8 @@ const (
 	extraTimeout = 5 * time.Second
 	// lookupInterval is the least time between two lookups of an endpoint that refuses what was detected before.
 	lookupInterval = time.Minute
+	// listAge is after how long a list of models is asked for again, which may have a date of retirement by then.
+	listAge = 24 * time.Hour
 )
 
 // identity is what is known of a server. The mutex of its Endpoint guards it.
@@ -67,6 +69,7 @@ func (i *identity) needsLookup() bool {
 // changes nothing where a probe can do without. The error is a Skip where the configuration must name the model first.
 func (e *Endpoint) identify(ctx context.Context, m *config.Module) (target, error) {
 	e.mu.Lock()
+	e.stale = e.stale || e.cfg.API != "" && time.Since(e.lookedUpAt) >= listAge // what is detected stays
 	if !e.needsLookup() {
 		defer e.mu.Unlock()
 		if e.skip != nil {
@@ -251,6 +254,6 @@ func (e *Endpoint) findTarget(ctx context.Context, l *lookup, found target) (tar
 	found.engine = cmp.Or(api.EngineOf(models), found.engine)
 	var err error
 	found.model, err = choose(e.cfg.Model, models, found.protocol)
-	found.context = contextOf(found.model, models)
+	found.listed(models)
 	return found, err
 }

@@ -123,7 +123,7 @@ func (e *Endpoint) detect(ctx context.Context, l *lookup) (target, error) {
 	if err != nil && found.Models == nil && refused != nil {
 		err = refused
 	}
-	t.context = contextOf(t.model, found.Models)
+	t.listed(found.Models)
 	return t, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -20,7 +21,8 @@ type target struct {
 	protocol *api.Protocol // shared; nil until it is known
 	engine   string        // "" is not known
 	model    string
-	context  int // tokens that the model has room for, prompt and answer together; 0 is not known
+	context  int   // tokens that the model has room for, prompt and answer together; 0 is not known
+	retires  int64 // when the model is said to end, in Unix seconds; 0 is not known
 	quirks   *api.Adjustment
 	capped   bool // requests cap the answer as the module says
 }
@@ -73,18 +75,18 @@ func (t *target) hasRoom(q *workload.Question) bool {
 // describe writes into a result what was probed.
 func (t *target) describe(r *result.Result, names *safetext.Names) {
 	r.Engine, r.Model = t.engine, names.Clean(t.model)
+	r.Retirement.Listed = t.retires
 	if t.protocol != nil {
 		r.API, r.Kind = t.protocol.Name, t.protocol.Kind
 	}
 }
 
-// contextOf returns the context length of a model as the server lists it; 0 if it does not.
-func contextOf(model string, models []api.ModelInfo) int {
-	i := slices.IndexFunc(models, func(m api.ModelInfo) bool { return m.ID == model })
-	if i < 0 {
-		return 0
+// listed takes what the server lists of the model: its context length, and when it ends.
+func (t *target) listed(models []api.ModelInfo) {
+	t.context, t.retires = 0, 0
+	if i := slices.IndexFunc(models, func(m api.ModelInfo) bool { return m.ID == t.model }); i >= 0 {
+		t.context, t.retires = max(0, models[i].MaxModelLen), api.Believed(models[i].Retires, time.Now())
 	}
-	return max(0, models[i].MaxModelLen)
 }
 
 // choose takes the model to ask: the configured one, else the only one that

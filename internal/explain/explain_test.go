@@ -182,6 +182,7 @@ func constructed() []struct {
 		{"packets dropped by a firewall", of(health.Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
 		{"no route to the host", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Unreachable})...), []Cause{Network}},
 		{"certificate expired", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.TLSError}, Reason: result.Expired})...), []Cause{Certificate}},
+		{"410 after the date of retirement", with(of(health.Down, many(6, failed(result.HTTPError, 410))...), func(e *Evidence) { e.Retirement.Header = 1 }), []Cause{Request}},
 		{"429 of a text-generation-inference server", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
 		{"502 by a gateway, all servers' pages refused", with(of(health.Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
 			e.Servers = &Pages{Known: 2, Lost: []string{"a:8000: connect", "b:8000: connect"}}
@@ -359,6 +360,22 @@ func TestConstructedFaults(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A date of retirement explains a model that is not found once it has come, and nothing else.
+func TestRetired(t *testing.T) {
+	f := func(status int, at time.Duration, want bool) {
+		t.Helper()
+		p := Probe{Result: &result.Result{Outcome: result.HTTPError, Status: status}, Error: "text"}
+		got := Explain(with(of(health.Down, many(6, p)...), func(e *Evidence) { e.Retirement.Listed = e.At.Add(at).Unix() }))[0]
+		if (got.Runbook == "InferenceEndpointRetiring") != want || strings.Contains(strings.Join(got.Evidence, "\n"), "announced to end") != want {
+			t.Errorf("%d, retired in %s: %+v", status, at, got)
+		}
+	}
+	f(404, -time.Hour, true)
+	f(410, -time.Hour, true)
+	f(404, time.Hour, false)
+	f(503, -time.Hour, false)
 }
 
 // Nothing is blamed without evidence of its own.

@@ -102,6 +102,10 @@ func matchRequest(f *facts) *match {
 		return refused(p) && !unauthorized(p) || redirected || p.Outcome == result.ProtocolError && !f.Succeeded
 	})
 	switch {
+	case m != nil && f.isRetired():
+		m.title, m.runbook = "the model or the API was retired", "InferenceEndpointRetiring"
+		m.add("it was announced to end on " + date(time.Unix(f.Retirement.End(), 0)))
+		m.do = []string{"Move to the model or the version that the provider names instead."}
 	case m != nil && f.Succeeded:
 		m.add("probes of the endpoint succeeded before")
 		m.title = "the server no longer takes the request"
@@ -109,6 +113,16 @@ func matchRequest(f *facts) *match {
 		return &match{share: 1, title: "the model is not set", evidence: lines(f.Exporter.Text)}
 	}
 	return m
+}
+
+// isRetired reports whether the latest failure is that of something that is no longer there, and its end has come.
+func (f *facts) isRetired() bool {
+	end := f.Retirement.End()
+	if end == 0 || f.At.Before(time.Unix(end, 0)) || len(f.failed) == 0 {
+		return false
+	}
+	s := f.failed[len(f.failed)-1].Status
+	return s == http.StatusNotFound || s == http.StatusGone || s == http.StatusBadRequest
 }
 
 func matchReplicaLost(f *facts) *match {

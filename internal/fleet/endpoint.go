@@ -246,6 +246,7 @@ func (e *endpoint) openMetrics() {
 		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, URL: cfg.URL.String(), Labels: cfg.Labels,
 		Hardware: cfg.Hardware, Price: cfg.Price, Budget: f.budgets.used(cfg),
 		State: e.health.Status, Cause: func() explain.Cause { return f.cause(e) }, Changes: e.changes, Starts: func() collector.Starts { return e.starts.seconds() },
+		Retirement: e.identity.ends,
 	})
 	e.servers = f.Servers.Open(collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels})
 }

@@ -48,7 +48,7 @@ func suspected(i *health.Incident) explain.Condition {
 
 // evidence returns what is known of an endpoint, but for what other endpoints show.
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
-	known := &explain.Evidence{At: now, Condition: c, Engine: e.identity.get().Engine, Others: e.changes()}
+	known := &explain.Evidence{At: now, Condition: c, Engine: e.identity.get().Engine, Others: e.changes(), Retirement: e.identity.ends()}
 	if e.split != nil {
 		known.TTFTParts = e.split.Parts(now)
 	}
@@ -159,6 +159,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 			for name, e := range f.active.Load().endpoints {
 				e.page.SetCause(found.top[name])
 				e.page.SetModelChanges(e.changes())
+				e.page.SetRetirement(e.identity.ends())
 				for _, change := range e.memory.ClockChanges(gpus) {
 					e.page.AddEvent(change)
 				}
@@ -230,7 +231,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		}
 		m.take(results)
 	}
-	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: m.identity.get().Engine}
+	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: m.identity.get().Engine, Retirement: m.identity.ends()}
 	m.memory.Complete(e, m.series, nil, nil)
 	return &explain.Report{At: stats.UnixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}, nil
 }

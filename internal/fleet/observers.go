@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Observation is a result of a probe, how it came about, and how it is judged.
@@ -110,10 +111,11 @@ func (f *findings) log(latest *workload.Findings) {
 }
 
 // identity is the engine and the model of an endpoint as its probes found them, for the
-// reader of its servers' pages. It is safe for concurrent use.
+// reader of its servers' pages, and when they end. It is safe for concurrent use.
 type identity struct {
-	mu    sync.Mutex
-	known page.Known
+	mu         sync.Mutex
+	known      page.Known
+	retirement api.Retirement
 }
 
 // learn takes the engine and the model from a result; what it lacks stays.
@@ -126,6 +128,17 @@ func (i *identity) learn(r *result.Result) {
 	if r.Model != "" {
 		i.known.Model = r.Model
 	}
+	if r.Outcome == result.Success { // what fails is answered by something between, too
+		i.retirement = api.Retirement{}
+	}
+	i.retirement.Add(r.Retirement)
+}
+
+// ends returns when the endpoint is said to end.
+func (i *identity) ends() api.Retirement {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.retirement
 }
 
 // get returns what is known; nothing of nil.

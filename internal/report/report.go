@@ -213,6 +213,12 @@ func (p *page) server(r *result.Result) {
 		}
 		rows = append(rows, row{"certificate", text})
 	}
+	if end := result.DateOf(r.Retirement.End()); !end.IsZero() {
+		rows = append(rows, row{"retirement", fmt.Sprintf("%s, %.1f days", end.Format(time.DateOnly), end.Sub(r.Start).Hours()/24)})
+	}
+	if since := result.DateOf(r.Retirement.Deprecated); !since.IsZero() {
+		rows = append(rows, row{"deprecated", since.Format(time.DateOnly)})
+	}
 	p.section("Reported by the server", rows)
 }
 

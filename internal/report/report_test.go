@@ -95,6 +95,7 @@ func whole() *result.Result {
 	r.Server = api.ServerTimes{Queue: 12 * ms, Prefill: 80 * ms, Decode: 670 * ms}
 	r.RateLimit = api.RateLimit{Requests: 99, Tokens: 12345}
 	r.CertNotAfter = r.Start.Add(36 * time.Hour)
+	r.Retirement = api.Retirement{Listed: r.Start.Add(360 * time.Hour).Unix(), Deprecated: r.Start.Add(-24 * time.Hour).Unix()}
 	r.Imprecise, r.NoEndMarker, r.MaxTokensIgnored = true, true, true
 	return r
 }

@@ -77,6 +77,8 @@ type Document struct {
 	RateLimit   map[string]*int     `json:"rate_limit_remaining,omitempty"`
 	RetryAfter  *float64            `json:"retry_after_seconds,omitempty"`
 	Certificate time.Time           `json:"certificate_not_after,omitzero"`
+	Retires     time.Time           `json:"retires,omitzero"`
+	Deprecated  time.Time           `json:"deprecated,omitzero"`
 
 	Clock       Clock           `json:"clock"`
 	Merged      int             `json:"merged_events"`
@@ -126,6 +128,7 @@ func NewDocument(t Target, r *Result) *Document {
 		Buffered: r.Buffered, Imprecise: r.Imprecise, NoEndMarker: r.NoEndMarker,
 		NoFinish: r.NoFinish, MoreEvents: r.MoreEvents, CapIgnored: r.MaxTokensIgnored, Integrity: r.Integrity,
 	}
+	d.Retires, d.Deprecated = DateOf(r.Retirement.End()), DateOf(r.Retirement.Deprecated)
 	if r.Err != nil {
 		d.Error = r.Err.Error()
 	}
@@ -194,6 +197,14 @@ func Seconds(d time.Duration) *float64 {
 		return nil
 	}
 	return new(inSeconds(d))
+}
+
+// DateOf returns the time of Unix seconds; the zero time where they are 0.
+func DateOf(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
 }
 
 // inSeconds is the nearest number to d in seconds, which prints with no more

@@ -197,6 +197,8 @@ type Result struct {
 	// RetryAfter is how long a reply with status 429 or 503, or with an error of
 	// such a status in it, asks to wait; Absent without.
 	RetryAfter time.Duration
+	// Retirement is when the API or the model is said to end, by the headers of the reply and the list of models.
+	Retirement api.Retirement
 	// CertNotAfter is the earliest expiry in the server's certificate chain; the zero time without TLS.
 	CertNotAfter time.Time
 	// Address is the IP address that the connection is to, of a proxy if there is one; the

@@ -19,6 +19,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 const (
@@ -41,8 +42,9 @@ type Endpoint struct {
 	state    *health.Status // of the last look
 	cause    explain.Cause  // of the state, as it was found last
 	model    *ModelChange   // nil while the usual model answers
-	series   []*Probes      // in the order in which they were opened
-	failure  *Failure       // the latest
+	ends     api.Retirement
+	series   []*Probes // in the order in which they were opened
+	failure  *Failure  // the latest
 	servers  []page.Status
 	load     *Load
 	notes    []Change // the latest last
@@ -246,6 +248,7 @@ func (e *Endpoint) makeRow() *Row {
 		State:  e.state.State, Since: stats.UnixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
 		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, SpellsSince: e.state.Spells, OverSince: e.state.Over,
 		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load, ModelChanged: e.model,
+		RetiresAt: e.ends.End(), DeprecatedAt: e.ends.Deprecated,
 	}
 	if p := e.state.Shown(); p != nil {
 		row.Incident, row.Scope, row.IncidentStart = p.Kind, p.Scope, stats.UnixSeconds(p.Start)
@@ -279,6 +282,16 @@ func (e *Endpoint) SetModelChanges(all []drift.Change) {
 	defer e.mu.Unlock()
 	if !reflect.DeepEqual(first, e.model) {
 		e.model = first
+		e.touch()
+	}
+}
+
+// SetRetirement sets when the endpoint is said to end.
+func (e *Endpoint) SetRetirement(r api.Retirement) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r != e.ends {
+		e.ends = r
 		e.touch()
 	}
 }

@@ -81,6 +81,10 @@ type Row struct {
 	SeenBy  string         `json:"seen_by,omitempty"`
 	// ModelChanged is in what another model than usual answers; absent while the usual one does.
 	ModelChanged *ModelChange `json:"model_changed,omitempty"`
+	// RetiresAt is when the API or the model is said to end, and DeprecatedAt since when it is discouraged, in seconds since 1970;
+	// absent where it is not said.
+	RetiresAt    int64 `json:"retires_at,omitempty"`
+	DeprecatedAt int64 `json:"deprecated_at,omitempty"`
 	// Muted is the mute that is in force.
 	Muted *Muted `json:"muted,omitempty"`
 	// Outcomes are those of the latest probes of the first module, the latest last: at most 30.

@@ -21,6 +21,8 @@ type ModelInfo struct {
 	// MaxModelLen is the longest context in tokens, prompt and answer
 	// together, as this server runs the model; Unknown is not listed.
 	MaxModelLen int
+	// Retires is when the model is said to end, in Unix seconds, as the server writes it; 0 is not listed.
+	Retires int64
 }
 
 // ParseModels reads the reply to GET /v1/models, at most 10,000 models of it. A name that cannot be asked for (empty,
@@ -33,6 +35,7 @@ func ParseModels(body []byte) ([]ModelInfo, error) {
 			Parent:  bounded(m.GetStringBytes("parent")),
 			// vLLM and SGLang; Dynamo and Groq; llama.cpp, whose n_ctx_train is another thing.
 			MaxModelLen: known(count(m.Get("max_model_len")), count(m.Get("context_window")), count(m.Get("meta", "n_ctx"))),
+			Retires:     retirementIn(m),
 		}
 	})
 }

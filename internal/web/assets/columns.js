@@ -6,7 +6,7 @@ import { hourMinute, number, plural, ratio, unknown } from './format.js';
 import { root } from './frame.js';
 import { runbook, runbookOf } from './links.js';
 import { strip } from './outcomes.js';
-import { counts, mute, otherModel, pages } from './state.js';
+import { counts, mute, otherModel, pages, retirement } from './state.js';
 import { between, meter, past, promised } from './values.js';
 import { outcomeWord, stateBadge, states } from './words.js';
 
@@ -39,7 +39,7 @@ function nameCells(row) {
   const about = [row.model, row.engine].filter(Boolean).join(' · ');
   return [
     h('a', { class: 'name', href: `${root}endpoint/${encodeURIComponent(row.name)}` }, row.name),
-    small(about || row.url), row.model_changed && small(otherModel(row)),
+    small(about || row.url), row.model_changed && small(otherModel(row)), row.retires_at && small(retirement(row)),
   ];
 }
 

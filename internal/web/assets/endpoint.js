@@ -13,7 +13,7 @@ import { follow } from './live.js';
 import { ProbeList } from './probes.js';
 import { groups, lastFailed, rung, rungName, rungTable, seriesKey, tabs } from './series.js';
 import { serversTable } from './servers.js';
-import { since } from './state.js';
+import { retirement, since } from './state.js';
 import { tiles } from './tiles.js';
 import { icon, stateBadge, states, stateWord } from './words.js';
 
@@ -43,8 +43,8 @@ let causes; // of the state, where the exporter knows some
 
 function drawHead() {
   const { name: title, state, since: from, model, engine, api, url, labels, gateway: front } = detail;
-  unlessSame(head, [title, state, from, model, engine, api, url, labels, front?.name, front?.state], () => [
-    h('div', { class: 'title' }, h('h1', null, title), stateBadge(state), from > 0 && since(detail)),
+  unlessSame(head, [title, state, from, model, engine, api, url, labels, front?.name, front?.state, retirement(detail)], () => [
+    h('div', { class: 'title' }, h('h1', null, title), stateBadge(state), from > 0 && since(detail)), retirement(detail) && h('p', null, retirement(detail)),
     h('p', { class: 'about' }, [model, engine, api].filter(Boolean).map((f) => h('span', { class: 'tag' }, f)), h('code', null, url),
       Object.entries(labels ?? {}).map(([k, v]) => h('span', { class: 'tag' }, `${k}=${v}`)), front && gatewayLink(front), dashboards(detail)),
   ]);

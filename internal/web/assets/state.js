@@ -27,6 +27,14 @@ export function otherModel({ model_changed: change }) {
   return `${change.to ? `${change.to} answers instead of ${change.from}` : 'Another model answers, by the score of a passage,'} since ${hourMinute(change.since)}`;
 }
 
+// retirement says when the model or the API ends; null where that is not said, or is over 90 days away.
+export function retirement({ retires_at: at }) {
+  const days = (at * 1000 - Date.now()) / 86400e3;
+  if (!at || days > 90) return null;
+  const day = new Date(at * 1000).toISOString().slice(0, 10);
+  return days < 0 ? `Was to be retired on ${day}` : `Is retired on ${day}, in ${plural(Math.ceil(days), 'day')}`;
+}
+
 // mute says until when an endpoint is muted, what its state is and why; null
 // where it is not muted.
 export function mute({ muted }) {
