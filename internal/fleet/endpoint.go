@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -141,9 +142,7 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: newStarts()}
 	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
-	if e.replicas == nil {
-		e.replicas = page.NewReplicas(past.differ)
-	}
+	e.replicas = cmp.Or(e.replicas, page.NewReplicas(past.differ))
 	e.watchModel(past, now)
 	e.openMetrics()
 	e.followUsers(before)

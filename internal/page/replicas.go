@@ -20,21 +20,19 @@ const DiffersAfter = 30 * time.Minute
 type Replicas struct {
 	mu      sync.Mutex
 	servers map[string]*Snapshot         // the latest page of each
-	since   map[config.Setting]time.Time // when the first of the readings began that all found a difference
+	since   map[config.Setting]time.Time // when the first of the readings began that all found a difference; never changed
 }
 
-// NewReplicas returns one which goes on with what Save returned; nil is nothing.
+// NewReplicas returns one which goes on with what Save returned.
 func NewReplicas(saved map[config.Setting]time.Time) *Replicas {
-	r := &Replicas{since: map[config.Setting]time.Time{}}
-	maps.Copy(r.since, saved)
-	return r
+	return &Replicas{since: saved}
 }
 
-// Save returns since when the servers have differed, by setting.
+// Save returns since when the servers have differed, by setting. It is not to be changed.
 func (r *Replicas) Save() map[config.Setting]time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.since)
+	return r.since
 }
 
 // Compared is what a comparison came to. It is immutable.
@@ -76,61 +74,56 @@ func (r *Replicas) Read(statuses []Status) *Compared {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	servers := make(map[string]*Snapshot, len(statuses))
-	var now time.Time
 	for i := range statuses {
 		st := &statuses[i]
 		if latest := cmp.Or(st.Snapshot, r.servers[st.Server]); latest != nil {
 			servers[st.Server] = latest
 		}
-		if st.At.After(now) {
-			now = st.At
-		}
 	}
 	r.servers = servers
 	if len(servers) < 2 {
-		clear(r.since)
+		r.since = nil
 		return new(Compared)
 	}
-	names, c := slices.Sorted(maps.Keys(servers)), &Compared{Differs: map[config.Setting]bool{}}
+	now, since, c := statuses[0].At, map[config.Setting]time.Time{}, &Compared{Differs: map[config.Setting]bool{}}
+	names := slices.Sorted(maps.Keys(servers))
 	for _, row := range config.Settings() {
-		values, comparable, differ := r.compare(names, row)
-		if !differ {
-			delete(r.since, row.Setting)
-		} else if r.since[row.Setting].IsZero() {
-			r.since[row.Setting] = now
+		values, compared, differ := r.compare(names, row)
+		if differ {
+			since[row.Setting] = cmp.Or(r.since[row.Setting], now)
 		}
-		if comparable {
-			c.Differs[row.Setting] = differ && now.Sub(r.since[row.Setting]) >= DiffersAfter
+		if compared {
+			c.Differs[row.Setting] = differ && now.Sub(since[row.Setting]) >= DiffersAfter
 		}
 		if c.Differs[row.Setting] {
-			c.Findings = append(c.Findings, Difference{row.Setting, stats.UnixSeconds(r.since[row.Setting]), values})
+			c.Findings = append(c.Findings, Difference{row.Setting, stats.UnixSeconds(since[row.Setting]), values})
 		}
 	}
+	r.since = since
 	return c
 }
 
 // compare returns the values of a setting, and whether any of the named servers can be compared by it and differ: those of one
 // engine and, where the setting may differ by role, of one role.
-func (r *Replicas) compare(names []string, row config.SettingRow) (values map[string][]string, comparable, differ bool) {
-	type group struct{ engine, role string }
-	first := map[group]string{}
+func (r *Replicas) compare(names []string, row config.SettingRow) (values map[string][]string, compared, differ bool) {
+	first := map[[2]string]string{} // by engine and role
 	values = map[string][]string{}
 	for _, server := range names {
 		s := r.servers[server]
-		value, of := s.setting(row), group{engine: s.Engine}
+		value, of := s.setting(row), [2]string{s.Engine}
 		if value == "" {
 			continue
 		}
 		if row.ByRole {
-			of.role = s.roleOf(server)
+			of[1] = s.roleOf(server)
 		}
 		before, known := first[of]
-		comparable = comparable || known
+		compared = compared || known
 		differ = differ || known && value != before
 		first[of] = cmp.Or(before, value)
 		values[value] = append(values[value], server)
 	}
-	return values, comparable, differ
+	return values, compared, differ
 }
 
 // setting returns a setting as text; "" where the page does not show it.
@@ -144,8 +137,7 @@ func (s *Snapshot) setting(row config.SettingRow) string {
 // roleOf returns what part of a request the server of a name does, as far as it is known: one of those that give KV cache to
 // others and do not say their role has one of its own.
 func (s *Snapshot) roleOf(server string) string {
-	_, bytes := s.Values[config.KVTransferBytes]
-	if s.Role == "" && (bytes || s.Histograms[config.KVTransferTime] != nil) {
+	if s.Role == "" && (s.Values[config.KVTransferBytes] > 0 || s.Histograms[config.KVTransferTime] != nil) {
 		return server
 	}
 	return s.Role

@@ -9,13 +9,9 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 )
 
-// Bounds of the settings of a server, which are labels of this exporter's series.
-const (
-	// maxSetting is the longest text of a setting that is read, in bytes.
-	maxSetting = 64
-	// maxShownSettings is how many texts of settings a page may have in newShownEvery.
-	maxShownSettings = 64
-)
+// maxSetting is the longest text of a setting that is read, in bytes, and maxShownSettings how many a page may have in
+// newShownEvery: they are labels of this exporter's series.
+const maxSetting, maxShownSettings = 64, 64
 
 // addInfo adds the sources of a setting.
 func (c *mapping) addInfo(sources []config.MappingInfo) []*number {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
@@ -503,5 +504,18 @@ func TestUsersTiles(t *testing.T) {
 		if !strings.Contains(tiles, want) {
 			t.Errorf("tiles %q, want %q among them", tiles, want)
 		}
+	}
+}
+
+// Under its servers an endpoint says which of them were not started alike.
+func TestServersThatDiffer(t *testing.T) {
+	d := onlyProbe(&result.Document{Outcome: result.Success})
+	d.Pages = []*status.Server{{Server: "a:8000", State: page.Up, At: 1.8e9}, {Server: "b:8000", State: page.Up, At: 1.8e9}}
+	d.Differ = []page.Difference{{Setting: "precision", Since: 1.8e9, Values: map[string][]string{"bfloat16": {"a:8000"}, "float16": {"b:8000"}}}}
+	p := openEndpoint(t, d)
+	p.await("document.querySelector('section p b')")
+	got := strings.Join(p.texts("section > p"), " ")
+	if want := "Not started alike: precision is bfloat16 on a:8000; float16 on b:8000, since 01-15 08:00:00 UTC."; !strings.Contains(got, want) {
+		t.Errorf("the page says %q, want %q in it", got, want)
 	}
 }

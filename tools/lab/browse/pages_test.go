@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -231,6 +232,7 @@ func hostile() *status.Detail {
 	d.Findings = []*status.Module{{Module: evil, Findings: &workload.Findings{All: []workload.Finding{&load.BurstFinding{Knee: &load.Burst{Concurrency: 4}}}}}}
 	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil, State: health.State(evil)}}
 	d.Pages = []*status.Server{{Server: evil, URL: evil, Engine: evil, At: 1, State: page.State(evil), Reason: page.Reason(evil), Error: evil}}
+	d.Differ = []page.Difference{{Setting: config.Setting(evil), Since: 1, Values: map[string][]string{evil: {evil}}}}
 	d.Gateway = hostileGateway()
 	for _, s := range d.Series {
 		s.Module, s.Prefix, s.InputTokens, s.Concurrency = evil, evil, evil, evil

@@ -290,6 +290,22 @@ func engineRequests() []Panel {
 			},
 			Sort: []Order{{Title: "Server"}}, NoValue: noPage,
 		},
+		{
+			Title: "How the servers were started", Viz: Table, Width: 16, Height: 8,
+			What: "Settings that the pages of the servers show, such as data types, as the engine writes them.", By: ByServer,
+			Worry: "servers of one endpoint have different values.", Alerts: []string{"InferenceReplicasDiffer"},
+			Queries: []Query{{Expr: "max by (endpoint, server, setting, value) (" + ofEndpoint.of("inference_server_setting_info") + ")"}},
+			Columns: []Column{{Label: "setting", Title: "Setting"}, {Label: "value", Title: "Value"}, {Label: "server", Title: "Server"}, {Label: "endpoint", Title: "Endpoint"}},
+			Sort:    []Order{{Title: "Setting"}, {Title: "Value"}}, NoValue: "no page shows any",
+		},
+		{
+			Title: "Settings that differ", Viz: Table, Width: 8, Height: 8,
+			What: "Settings in which servers of an endpoint have differed for over 30 minutes.", By: ByServer,
+			Worry: "there is any.", Alerts: []string{"InferenceReplicasDiffer"},
+			Queries: []Query{{Expr: "max by (endpoint, setting) (" + ofEndpoint.of("inference_endpoint_replicas_differ") + ") == 1"}},
+			Columns: []Column{{Label: "endpoint", Title: "Endpoint"}, {Label: "setting", Title: "Setting"}},
+			Sort:    []Order{{Title: "Endpoint"}}, NoValue: "none differ",
+		},
 	}
 }
 
