@@ -17,6 +17,8 @@ const (
 	EnginesSleeping  Quantity = "engines_sleeping"
 	EnginesAwake     Quantity = "engines_awake"
 	KVCacheUsage     Quantity = "kv_cache_usage_ratio"
+	LoadedModels     Quantity = "loaded_models_bytes"
+	LoadedOnGPUs     Quantity = "loaded_models_gpu_bytes"
 	PromptTokens     Quantity = "prompt_tokens"
 	GenerationTokens Quantity = "generation_tokens"
 	Rejections       Quantity = "admission_rejections"

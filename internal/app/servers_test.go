@@ -180,17 +180,23 @@ func waitUntil(t *testing.T, is func() bool) {
 	}
 }
 
-func TestOllamaHasNoServers(t *testing.T) {
+// Ollama's list of loaded models is found at the address of the API without any configuration.
+func TestOllamaShowsItsModels(t *testing.T) {
 	t.Parallel()
 	server := testlab.Serve(t, simulator.New(simulator.Options{Engine: "ollama", DecodeStep: time.Millisecond}).Handler())
 	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
 global: {interval: 1s}
 modules: {interactive: {input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: %s, servers: {interval: 1s}}]`, server)))
-	got, _ := p.waitFor("a probe", func(got metricsPage) bool { return got.Probes("e") > 1 })
-	for name := range got {
-		if strings.HasPrefix(name, "inference_server_") || name == "inference_endpoint_servers" {
-			t.Errorf("%s of a server without a page", name)
+	got, _ := p.waitFor("its page", func(got metricsPage) bool {
+		return got.Sum("inference_server_up", "endpoint", "e", "engine", "ollama") == 1
+	})
+	for name, want := range map[string]float64{ // of internal/simulator/software.yml
+		"models_loaded": 1, "loaded_models_bytes": 5137025024, "loaded_models_gpu_bytes": 5137025024,
+		"model_unload_timestamp_seconds": float64(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Unix()),
+	} {
+		if v := got.Sum("inference_server_"+name, "endpoint", "e", "engine", "ollama"); v != want {
+			t.Errorf("%s is %v, want %v", name, v, want)
 		}
 	}
 }

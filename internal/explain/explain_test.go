@@ -239,6 +239,9 @@ func constructed() []struct {
 		{"GPU throttled by heat, slow tokens", with(slow(calmTTFT, [3]float64{0.08, 0.02, 0.05}), func(e *Evidence) {
 			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Readings: []gpu.Reading{{Kind: gpu.ClockEventActive, Label: "hw_thermal", Value: 1}}})
 		}), []Cause{DecodeSlow}},
+		{"part of the model on the CPU, slow prompts and tokens", with(slow(late, [3]float64{0.08, 0.02, 0.05}), func(e *Evidence) {
+			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{onGPUs: levels(0.75, 1)}}
+		}), []Cause{DecodeSlow, PrefillSlow}},
 		{"neighbour on the card, slow prompts and tokens", with(slow(late, [3]float64{0.08, 0.02, 0.05}), func(e *Evidence) {
 			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Processes: []gpu.ProcessReading{{PID: 1, Name: "vllm", MemoryUsed: 7e10}, {PID: 7, Name: "python3", SMUtilization: 0.3}}})
 		}), []Cause{DecodeSlow, PrefillSlow}},
@@ -403,6 +406,9 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 		{"waiting for the first probe", of(health.Waiting), Unknown},
 		{"stale for no known reason", of(health.Stale, many(3, answered(time.Second))...), Unknown},
 		{"slow without a server's page", slow(late, calmTPOT), Unknown},
+		{"slow, with all of the model on GPUs", with(slow(late, calmTPOT), func(e *Evidence) {
+			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{onGPUs: levels(1, 1)}}
+		}), Unknown},
 		{"slow, and the server as fast as ever, whose queue is empty and whose TTFT is not known", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: now(0), config.RequestsRunning: now(1), hitRatio: levels(0.6, 0.7), config.KVCacheUsage: now(0.4)}}
 		}), Unknown},

@@ -249,6 +249,7 @@ func matchPrefillSlow(f *facts) *match {
 	own = append(own, f.mostOf("prefill time in the replies", func(p *Probe) (part, whole time.Duration) {
 		return p.Server.Prefill, p.Timing.TTFT
 	})...)
+	own = append(own, f.onCPU()...)
 	isHeldBack := func(d *gpu.DeviceSnapshot) bool { return len(throttle(d))+len(neighbours(d.Processes)) > 0 }
 	if len(own) == 0 && !slices.ContainsFunc(f.GPUs, isHeldBack) {
 		return nil
@@ -273,7 +274,15 @@ func matchDecodeSlow(f *facts) *match {
 	if r, ok := f.Servers.level(config.RequestsRunning).ratio(); ok && r >= worse {
 		m.title = "tokens are generated slowly: more requests run than usual"
 	}
-	return m.add(f.Servers.lines(config.RequestsRunning, config.InterToken)...).withGPUs(f)
+	return m.add(f.Servers.lines(config.RequestsRunning, config.InterToken)...).add(f.onCPU()...).withGPUs(f)
+}
+
+// onCPU returns a line where part of the loaded model is not on a GPU.
+func (f *facts) onCPU() []string {
+	if share, ok := f.Servers.level(onGPUs).now(); !ok || share >= 1 {
+		return nil
+	}
+	return f.Servers.lines(onGPUs)
 }
 
 // withGPUs adds what is wrong with the GPUs of the endpoint; it does nothing without a match.

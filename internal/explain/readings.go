@@ -13,10 +13,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
-// hitRatio and pagesUp are what readings have beside the quantities of pages: the ratio of prompt tokens that came from
-// the prefix cache, and the pages that answered.
+// hitRatio, onGPUs and pagesUp are what readings have beside the quantities of pages: the ratio of prompt tokens that came
+// from the prefix cache, the part of the loaded model that is on GPUs, and the pages that answered.
 const (
 	hitRatio config.Quantity = "prefix_cache_hit_ratio"
+	onGPUs   config.Quantity = "loaded_on_gpus_ratio"
 	pagesUp  config.Quantity = "up"
 )
 
@@ -48,6 +49,7 @@ var quantities = [...]quantity{
 	{config.Preemptions, "preemptions per second", number},
 	{config.GenerationTokens, "tokens per second", number},
 	{hitRatio, "prefix cache hit ratio", percent},
+	{onGPUs, "part of the loaded model on GPUs", percent},
 	{config.TTFT, "TTFT by the servers", seconds},
 	{config.QueueTime, "time in the queue", seconds},
 	{config.PrefillTime, "prefill time by the servers", seconds},
@@ -61,6 +63,11 @@ func (q quantity) of(now, before *page.Total) *float64 {
 	switch {
 	case q.Quantity == hitRatio:
 		return now.HitRatio
+	case q.Quantity == onGPUs:
+		if whole := now.Values[config.LoadedModels]; whole > 0 {
+			return new(now.Values[config.LoadedOnGPUs] / whole)
+		}
+		return nil
 	case shown && !config.IsCounter(q.Quantity):
 		return &v
 	case before == nil:

@@ -34,7 +34,7 @@ func TestReadings(t *testing.T) {
 			waiting, preemptions, seconds = 8, 30*(n-day+1), 0.2*day+2*(n-day)
 		}
 		r.add([]page.Status{readAt(i, "a", map[config.Quantity]float64{
-			config.RequestsRunning: 4, config.RequestsWaiting: waiting, config.Preemptions: preemptions, config.GenerationTokens: 600 * n,
+			config.LoadedModels: 8e9, config.LoadedOnGPUs: 6e9, config.RequestsRunning: 4, config.RequestsWaiting: waiting, config.Preemptions: preemptions, config.GenerationTokens: 600 * n,
 		}, &page.Histogram{Count: uint64(i), Sum: seconds})})
 	}
 	if n := len(r.past); n > maxPastReadings {
@@ -46,13 +46,13 @@ func TestReadings(t *testing.T) {
 	got := r.evidence(began.Add(day*15*time.Second), 15*time.Second)
 	for q, want := range map[config.Quantity][2]float64{
 		config.RequestsRunning: {4, 4}, config.RequestsWaiting: {8, 0}, config.Preemptions: {2, 0}, config.GenerationTokens: {40, 40}, config.TTFT: {2, 0.2},
-		pagesUp: {1, 1},
+		pagesUp: {1, 1}, onGPUs: {0.75, 0.75},
 	} {
 		if l := got.Levels[q]; l.Now == nil || l.Usual == nil || !isClose(*l.Now, want[0]) || !isClose(*l.Usual, want[1]) {
 			t.Errorf("%s: %+v, want %v", q, l, want)
 		}
 	}
-	if len(got.Levels) != 6 {
+	if len(got.Levels) != 7 {
 		t.Errorf("what no page shows is known: %+v", got.Levels)
 	}
 	if got.Known != 1 || got.Up != 1 || got.Usual != 1 {
