@@ -161,7 +161,7 @@ func referenceServer(o *referenceOutput, st page.Status) {
 		o.number("server_requests_total", counter, n, "finish", finish)
 	}
 	gauges := []string{
-		"requests_running", "requests_waiting", "requests_deferred", "engines_sleeping", "engines_awake", "startup_seconds", "weights_load_seconds", "kv_cache_usage_ratio", "kv_cache_capacity_tokens", "kv_cache_block_tokens", "kv_cache_blocks",
+		"requests_running", "requests_waiting", "requests_deferred", "requests_waiting_frontend", "engines_sleeping", "engines_awake", "startup_seconds", "weights_load_seconds", "kv_cache_usage_ratio", "kv_cache_capacity_tokens", "kv_cache_block_tokens", "kv_cache_blocks",
 		"context_length_tokens", "lora_adapters_running", "lora_adapters_waiting", "lora_adapters_max",
 		"requests_waiting_grammar", "requests_waiting_bootstrap", "requests_waiting_kv_send", "requests_waiting_kv_space", "requests_waiting_kv_transfer",
 		"kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",

@@ -16,10 +16,11 @@ func engineInside() []Panel {
 		},
 		{
 			Title: "Waiting for something else", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
-			What: "Requests that wait for something else than a place in the batch: an adapter or a transfer (deferred), a grammar, the other server of a pair, or KV cache to be sent or received.", By: ByServer,
+			What: "Requests that wait for something else than a place in the batch: an adapter or a transfer (deferred), the front end, which holds them back, a grammar, the other server of a pair, or KV cache to be sent or received.", By: ByServer,
 			Worry: "one kind grows: more replicas do not help.",
 			Queries: []Query{
 				{Expr: each("inference_server_requests_deferred"), Legend: "deferred " + replica},
+				{Expr: each("inference_server_requests_waiting_frontend"), Legend: "front end " + replica},
 				{Expr: each("inference_server_requests_waiting_grammar"), Legend: "grammar " + replica},
 				{Expr: each("inference_server_requests_waiting_bootstrap"), Legend: "connection " + replica},
 				{Expr: each("inference_server_requests_waiting_kv_send"), Legend: "send " + replica},
