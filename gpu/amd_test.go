@@ -130,6 +130,7 @@ func TestScan(t *testing.T) {
 			memory_utilization_ratio 0.41
 			power_watts 612
 			power_limit_watts 750
+			power_limit_default_watts 750
 			energy_joules_total 1
 			temperature_celsius{gpu} 71
 			temperature_celsius{junction} 71
