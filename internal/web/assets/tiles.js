@@ -11,10 +11,10 @@ const small = (...children) => h('span', { class: 'small' }, ...children);
 // tiles draws those of a series, of its module's findings and of a row; the
 // series may be undefined.
 export function tiles(row, series, findings) {
-  return [...latency(series), ttftParts(row.ttft_parts), ...ofUsers(row.users, series?.slo), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
+  return [...latency(series, row.servers), ttftParts(row.ttft_parts), ...ofUsers(row.users, series?.slo), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
 }
 
-function latency(series) {
+function latency(series, servers) {
   const { slo, ttft_window: w, runs, history, probes } = series ?? {};
   const last = history?.at.at(-1);
   const good = history?.outcome.at(-1) === 'success';
@@ -23,7 +23,7 @@ function latency(series) {
     tile('TTFT', lately(history, 'ttft_seconds', slo)),
     tile('p50, last hour', promised(w?.p50, slo?.ttft_seconds), w && small(plural(w.samples, 'probe'))),
     tile('p99, last hour', promised(w?.p99, slo?.ttft_seconds), between(w) && small(`${between(w)}, 95 % confidence`)),
-    tile('TPOT', lately(history, 'tpot_seconds', slo)),
+    tile('TPOT', lately(history, 'tpot_seconds', slo), speed(probes?.[0], servers)),
     slo?.fluidity_ratio !== undefined && tile('Fluidity', atLeast(series.fluidity_ratio, slo.fluidity_ratio), small('of the token deadlines')),
     tile('Duration', promised(good ? probes[0]?.duration_seconds : undefined, slo?.e2e_seconds)),
   ];
@@ -36,6 +36,12 @@ function lately(history, key, slo) {
   const i = times.findLastIndex((v, j) => v !== null || outcome[j] !== 'success');
   if (!(i >= 0) || times[i] === null) return promised(undefined);
   return i === times.length - 1 ? promised(times[i], slo?.[key]) : [past(times[i], slo?.[key]), small(ago(at[i]))];
+}
+
+// speed is that of the text of the latest answer, which another tokenizer does not change, and at which load that was.
+function speed({ output_characters_per_second: rate, concurrency = 1 } = {}, { running } = {}) {
+  if (!(rate > 0)) return undefined;
+  return small(`${number(Math.round(rate))} characters/s at ${plural(concurrency, 'request')} at a time${running > 0 ? `, ${number(Math.round(running))} running` : ''}`);
 }
 
 // ttftParts divides the mean TTFT of the latest probes of the endpoint, the longest part first.

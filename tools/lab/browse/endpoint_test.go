@@ -374,6 +374,21 @@ func TestFluidity(t *testing.T) {
 	}
 }
 
+// The speed of the text is shown with the load that it is at, and the announced end of a model in the head and in the fleet.
+func TestSpeedAndRetirement(t *testing.T) {
+	d := onlyProbe(&result.Document{Outcome: result.Success, TraceID: "ab", Speed: new(50.0), TextRate: new(212.4)})
+	d.Servers = &status.Load{Known: 1, Up: 1, Running: new(7.0), Waiting: new(0.0)}
+	end := time.Now().Add(5*24*time.Hour - time.Hour)
+	d.RetiresAt = end.Unix()
+	p := openEndpoint(t, d)
+	if got := p.tile("TPOT"); !strings.HasSuffix(got, "212 characters/s at 1 request at a time, 7 running") {
+		t.Errorf("TPOT: %q", got)
+	}
+	said := "Is retired on " + end.UTC().Format(time.DateOnly) + ", in 5 days"
+	p.awaitText(".headline", said)
+	open(t, serve(t, fake.NewBoard(d)).URL, "/", laptop).awaitText(".fleet", said)
+}
+
 func TestStepsAreMarked(t *testing.T) {
 	d := fake.Fleet()[0]
 	at := d.Series[0].History.At[120]
