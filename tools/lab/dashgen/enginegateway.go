@@ -115,6 +115,13 @@ func engineGateways() []Panel {
 			Min: ptr(0.0), NoValue: none,
 		},
 		{
+			Title: "Uptime of providers", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
+			What: "Share of the requests of all its users that each provider behind a hosted gateway answered lately.", By: ByGateway,
+			Worry: "the provider that your requests are pinned to falls, or all of them do.", Alerts: []string{"InferenceGatewayWithoutBackends"},
+			Queries: []Query{{Expr: ofGateways("max by (gateway, backend) (" + ofJob.of("inference_gateway_backend_uptime_ratio") + ")"), Legend: "{{backend}}"}},
+			Max:     ptr(1.0), NoValue: none,
+		},
+		{
 			Title: "TTFT as the gateway sees it", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Mean time to first token over 5 minutes as the gateway measures it, the time before a backend was asked, what the gateway itself adds, and the mean time per output token.", By: ByGateway,
 			Worry: "the queue is most of it: add replicas.", Alerts: []string{"InferenceTTFTHigh"},

@@ -127,6 +127,13 @@ func engineMemory() []Panel {
 			Min: ptr(0.0), NoValue: "the engine does not report it",
 		},
 		{
+			Title: "Part of the loaded model on GPUs", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
+			What: "Memory of the loaded model on GPUs over all that it takes, of servers that load models when they are asked for.", By: ByServer,
+			Worry: "it is below 1: layers run on the CPU, and every token waits for them.", Alerts: []string{"InferenceDecodeSpeedCollapse"},
+			Queries: []Query{{Expr: each("inference_server_loaded_models_gpu_bytes") + " / (" + each("inference_server_loaded_models_bytes") + " > 0)", Legend: replica}},
+			Min:     ptr(0.0), Max: ptr(1.0), NoValue: "no model is loaded, or the engine does not report it",
+		},
+		{
 			Title: "Memory bandwidth in use", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Bytes that one GPU reads and writes, as the engine estimates, over the bandwidth of its memory, as configured. No driver is asked.", By: ByServer,
 			Worry:   "it is near what the card achieves, about 85 %: decoding cannot be faster.",
