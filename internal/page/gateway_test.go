@@ -105,6 +105,7 @@ gateway_mappings:
     backend: [target, pod]
     values:
       requests_waiting: [{series: acme_waiting}]
+      rate_limit_remaining_tokens: [{series: acme_left}]
       routing_decisions: [{series: acme_routed_total}]
     histograms:
       queue: [{series: acme_queue_seconds}]
@@ -154,6 +155,23 @@ acme_waiting 0
 	}
 	if len(second.Backends) != 1 {
 		t.Errorf("backends %v, want a alone", second.Backends)
+	}
+}
+
+// Of what remains of a rate limit the smallest number counts, in all and of each backend.
+func TestWhatRemainsIsTheSmallest(t *testing.T) {
+	s, err := acmeReader(t).Read([]byte(`acme_routed_total{target="a"} 1
+acme_left{target="a",key="1"} 900
+acme_left{target="a",key="2"} 120
+acme_left{target="b",key="1"} 4000
+`), textFormat, time.Time{}, Want{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const left config.Quantity = "rate_limit_remaining_tokens"
+	got := []float64{s.Values[left], s.Backends["a"].Values[left], s.Backends["b"].Values[left]}
+	if want := []float64{120, 120, 4000}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
