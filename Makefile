@@ -27,7 +27,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test simulations hostile e2e peers otlp lint vuln rules boards proof incidents page real real-smoke deploy release stack generate bench fuzz build docker clean
+.PHONY: all run demo test simulations hostile e2e peers otlp lint vuln rules boards proof incidents page real real-smoke gpu-real gpu-real-folder deploy release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -99,6 +99,17 @@ real: ## the exporter against real servers, installed from their packages: make 
 
 real-smoke: ## the part of it for CI: a gateway from its package, in front of simulated engines
 	cd tools/lab/real && $(GO) run . -servers sglang-router -only 'detect|probe' -dry
+
+# Compares what the exporter shows of a card with nvidia-smi, the driver's binding and bytes that a load moved, in about four minutes;
+# without a card it says so. OUT is where the record goes, in the form of collector/testdata/h100.
+gpu-real: ## what a real card allows to check; make gpu-real OUT=folder
+	INFERENCE_EXPORTER_GPU_REAL='$(abspath $(or $(OUT),dist/gpu-record))' $(GO) test ./collector -run '^TestRealCard$$' -count=1 -v -timeout 8m
+
+gpu-real-folder: ## the same for a machine without Go, as the folder dist/gpu-real with run.sh
+	mkdir -p dist/gpu-real/testdata
+	$(GO) test -c -trimpath -o dist/gpu-real/gpu-real.test ./collector
+	cp -r collector/testdata/load dist/gpu-real/testdata
+	mv dist/gpu-real/testdata/load/run.sh dist/gpu-real
 
 deploy: ## Kubernetes manifests, Helm chart, systemd units and compose file
 	cd tools/deploy && $(GO) test -tags '$(TAGS)' ./...
