@@ -44,8 +44,9 @@ func RetirementFrom(h http.Header, now time.Time) Retirement {
 	return Retirement{Header: Believed(end, now), Deprecated: Believed(dateIn(h.Get("Deprecation")), now)}
 }
 
-// retirementIn returns when a listed model is said to end: by shutdown_date (OpenAI), expiration_date (OpenRouter) or
-// deprecation, which is a time (Mistral) or has one for inference (Azure).
+// retirementIn returns when a listed model is said to end: by shutdown_date (OpenAI, its page of deprecations),
+// expiration_date (OpenRouter, type Model of its SDKs) or deprecation, which is a time (Mistral, whose SDKs warn that the
+// model is removed then) or has one for inference (Azure OpenAI, REST 2024-10-21). Anthropic's list has none.
 func retirementIn(m *fastjson.Value) int64 {
 	for _, at := range []*fastjson.Value{m.Get("shutdown_date"), m.Get("expiration_date"), m.Get("deprecation"), m.Get("deprecation", "inference")} {
 		if date := max(dateIn(string(at.GetStringBytes())), int64(number(at))); date > 0 {

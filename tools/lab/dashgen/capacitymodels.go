@@ -76,19 +76,22 @@ func capacityFrontier() []Panel {
 		return "max by (endpoint, model, module) (" + ofRecorded.of("module:inference_quality_frontier:bool", `against="`+against+`"`) + ")"
 	}
 	seconds := func(name string) string { return "max by (endpoint, model, module) (" + ofRecorded.of(name) + ")" }
+	right := ofRecorded.of("module:inference_probe_checks_right:ratio1d")
 	states := []State{{"0", "beaten", "orange"}, {"1", "frontier", "green"}}
 	return []Panel{{
 		Title: "Quality against speed and cost, 24 hours", Viz: Table, Width: 24, Height: 10,
-		What: "Share of the right answers of each endpoint to a module that checks them, the 99th percentile of TTFT and TPOT in the same module, and what a million output tokens cost, by the price list or else by the load. A model is on the frontier if no other one that the module asks has answers as good or better and is faster, or cheaper. Whole hours, of 30 answers at least; the best 16 of a module.", By: ByRules,
+		What: "Share of the right answers of each endpoint to a module that checks them, the 99th percentile of TTFT and TPOT in the same module, and what a million output tokens cost, by the price list or else by the load. A model is on the frontier if no other one that the module asks has answers as good or better and is faster, or cheaper. Whole hours, of 30 answers at least; the best 16 of a module. Tokens of different models are not alike: beside them are the characters a second of one answer, on average, and the cost of a request.", By: ByBoth,
 		Worry: "a model is beaten in all: another one is better for the same questions.", Alerts: []string{"InferenceQualityDrop"},
 		Queries: []Query{
 			{Expr: seconds("module:inference_probe_checks_right:ratio1d")},
-			{Expr: seconds("module:inference_probe_ttft_seconds:p99_1d") + " and on (endpoint, model, module) " + ofRecorded.of("module:inference_probe_checks_right:ratio1d")},
+			{Expr: seconds("module:inference_probe_ttft_seconds:p99_1d") + " and on (endpoint, model, module) " + right},
 			{Expr: frontier("ttft")},
-			{Expr: seconds("module:inference_probe_tpot_seconds:p99_1d") + " and on (endpoint, model, module) " + ofRecorded.of("module:inference_probe_checks_right:ratio1d")},
+			{Expr: seconds("module:inference_probe_tpot_seconds:p99_1d") + " and on (endpoint, model, module) " + right},
 			{Expr: frontier("tpot")},
 			{Expr: "max by (endpoint, model, module) (" + ofRecorded.of("module:inference_quality_frontier:axis", `against="cost"`) + ")"},
 			{Expr: frontier("cost")},
+			{Expr: "max by (endpoint, model, module) (avg_over_time(" + ofProbes.of("inference_probe_last_output_characters_per_second") + "[1d])) and on (endpoint, model, module) " + right},
+			{Expr: "(" + seconds("module:inference_probe_checks_right:ratio1d") + " >= bool 0) * on (endpoint, model) group_left () " + recorded("endpoint:inference_usd_per_request:offered")},
 		},
 		Columns: []Column{
 			{Label: "endpoint", Title: "Endpoint"},
@@ -99,8 +102,10 @@ func capacityFrontier() []Panel {
 			{Query: 2, Title: "for TTFT", States: states},
 			{Query: 3, Title: "TPOT p99", Unit: "s"},
 			{Query: 4, Title: "for TPOT", States: states},
+			{Query: 7, Title: "Characters/s"},
 			{Query: 5, Title: "$/M output", Unit: "suffix: $"},
 			{Query: 6, Title: "for cost", States: states},
+			{Query: 8, Title: "$/request", Unit: "suffix: $"},
 		},
 		Sort: []Order{{Title: "Right", Desc: true}}, NoValue: "no answers are checked",
 	}}
