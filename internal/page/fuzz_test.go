@@ -27,6 +27,7 @@ values:
   kv_cache_capacity_tokens: [{series: info, from_label: blocks, times: {series: info, from_label: size}}]
   prompt_tokens: [{series: p, plus: {series: cached}}]
   preemptions: [{series: x, combine: max}]
+  lora_adapters_max: [{series: usage, over: {series: x, plus: {series: wait}}}]
   generation_tokens: [{series: steps}]
 histograms:
   ttft: [{series: t}]

@@ -1,7 +1,7 @@
 // Gateways: a list of all of them for the fleet, and the one of an endpoint with its
 // backends.
 import { h, scroller, unlessSame } from './dom.js';
-import { number, plural, ratio, seconds, unknown } from './format.js';
+import { number, plural, ratio, seconds, share, unknown } from './format.js';
 import { get, root } from './frame.js';
 import { meter } from './values.js';
 import { icon } from './words.js';
@@ -133,6 +133,9 @@ const columns = [
   ['Waiting', (b) => b.values?.engine_requests_waiting],
   ['Tokens', (b) => (b.recent?.prompt_tokens === undefined ? undefined : b.recent.prompt_tokens + (b.recent.generation_tokens ?? 0))],
   ['TTFT', (b) => (b.recent?.ttft_seconds === undefined ? undefined : seconds(b.recent.ttft_seconds))],
+  ['Uptime', (b) => (b.values?.uptime_ratio === undefined ? undefined : share(b.values.uptime_ratio))],
+  ['Median TTFT', (b) => (b.values?.ttft_median_seconds === undefined ? undefined : seconds(b.values.ttft_median_seconds))],
+  ['Median tokens/s', (b) => b.values?.median_tokens_per_second],
 ];
 
 const shownBackends = 20;

@@ -50,8 +50,8 @@ func TestGatewayOfAnEndpoint(t *testing.T) {
 		t.Errorf("tiles %q, want %q", got, tiles)
 	}
 	want := []string{
-		"Backend|Ready|Running|Requests|Failed|Decisions|Waiting|TTFT",
-		"llama-70b-2|Not ready|–|3|3|3|–|–", "llama-70b-1|Ready|19|610|38|640|4|930 ms", "llama-70b-0|Ready|12|591|0|608|1|490 ms",
+		"Backend|Ready|Running|Requests|Failed|Decisions|Waiting|TTFT|Uptime|Median TTFT|Median tokens/s",
+		"llama-70b-2|Not ready|–|3|3|3|–|–|–|–|–", "llama-70b-1|Ready|19|610|38|640|4|930 ms|–|–|–", "llama-70b-0|Ready|12|591|0|608|1|490 ms|99.50 %|420 ms|58",
 	}
 	rows := eval[[]string](p, "[...document.querySelectorAll('#gateway tr')].map(r => [...r.cells].map(c => c.textContent).join('|'))")
 	if !slices.Equal(rows, want) {

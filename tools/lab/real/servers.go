@@ -310,7 +310,7 @@ general_settings: {master_key: sk-local}
 				"--port", "{port}", "--device", "cpu", "--engine", "torch", "--no-model-warmup", "--url-prefix", "/v1",
 			},
 			ready: "/v1/models",
-			apis:  []string{"openai-embeddings"},
+			apis:  []string{"openai-embeddings"}, engine: "infinity",
 		},
 		{
 			name: "mistralrs", title: "mistral.rs",

@@ -23,7 +23,7 @@ func Gateways() []*status.Gateway {
 		Backends: []*status.Backend{
 			{Name: "llama-70b-2", Ready: new(false), Recent: &page.GatewayUse{Requests: new(3.0), Failed: new(3.0), Decisions: new(3.0)}},
 			{Name: "llama-70b-1", Ready: new(true), Values: map[string]float64{"requests_running": 19, "engine_requests_waiting": 4}, Recent: &page.GatewayUse{Requests: new(610.0), Failed: new(38.0), Decisions: new(640.0), TTFT: new(0.93)}},
-			{Name: "llama-70b-0", Ready: new(true), Values: map[string]float64{"requests_running": 12, "engine_requests_waiting": 1}, Recent: &page.GatewayUse{Requests: new(591.0), Failed: new(0.0), Decisions: new(608.0), TTFT: new(0.49)}},
+			{Name: "llama-70b-0", Ready: new(true), Values: map[string]float64{"requests_running": 12, "engine_requests_waiting": 1, "uptime_ratio": 0.995, "ttft_median_seconds": 0.42, "median_tokens_per_second": 58}, Recent: &page.GatewayUse{Requests: new(591.0), Failed: new(0.0), Decisions: new(608.0), TTFT: new(0.49)}},
 		},
 		Pages: []*status.Server{{Server: "router:4000", URL: "http://router:4000/metrics", Engine: "litellm", At: now() - 4, State: page.Up}},
 	}
