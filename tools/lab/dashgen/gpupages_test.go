@@ -50,10 +50,12 @@ func TestGPUsOfPages(t *testing.T) {
 	if err != nil || len(files) < 7 {
 		t.Fatalf("pages: %v, %v", files, err)
 	}
-	// The faults that the pages show: an XID and a reason of heat, and rows that wait for a reset.
+	// The faults that the pages show: an XID and a reason of heat, caches that fail, and rows that wait for a reset. A power limit that is as
+	// low all the time is none.
 	faults := map[string][]string{
-		"dcgm-exporter-mig.txt": {"InferenceGPUThrottled", "InferenceGPUXID"},
-		"intel-gaudi.txt":       {"InferenceGPURowRemapPending"},
+		"dcgm-exporter-health.txt": {"InferenceGPUReplacementDue"},
+		"dcgm-exporter-mig.txt":    {"InferenceGPUThrottled", "InferenceGPUXID"},
+		"intel-gaudi.txt":          {"InferenceGPURowRemapPending"},
 	}
 	sources := map[string]func(*testing.T) []prometheus.Collector{
 		"nvml": func(t *testing.T) []prometheus.Collector {
