@@ -82,7 +82,7 @@ rules: ## the alert rules and their tests, by promtool; builds it the first time
 
 boards: ## what dashboards and rules ask for, and whom an incident notifies how often, by Prometheus' own code
 	tools/prometheus/build.sh promtool
-	cd tools/lab && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./dashgen ./alertsim/incidents ./incidents ./peers ./process ./real
+	cd tools/lab && PROMTOOL=$(CURDIR)/.tools/promtool $(GO) test ./dashgen ./alertsim/incidents ./incidents ./peers ./process ./real ./upstream
 
 proof: ## every query of dashboards and rules against a real Prometheus that scrapes the exporter; builds it the first time
 	tools/lab/prove/check.sh

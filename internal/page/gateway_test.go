@@ -219,6 +219,10 @@ func TestGatewayReference(t *testing.T) {
 	})
 	wantReference(t, "gateways.md", template.FuncMap{
 		"gateways": func() []documentedEngine { return all },
+		"known": func() string {
+			return knownBy(t, all, pages, func(w *goldenGateway) string { return w.Software })
+		},
+		"dropped": func() string { return dropped(t, Gateways, all) },
 		"tables": func() []string {
 			return sourceTables(all, 3, config.Quantities(config.GatewaySoftware), tableRow{"by backend", (*documentedEngine).byBackend})
 		},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +28,7 @@ type golden[W any] struct {
 	contentType string
 	want        W
 	server      string // that showed it; "" of a page that was composed
+	recorded    string // the day on which it did
 }
 
 // goldenPage is a page of testdata/pages.
@@ -60,6 +62,9 @@ func goldenPages(t *testing.T) []goldenPage {
 	return readGolden[goldenSnapshot](t, "pages", "servers")
 }
 
+// recordedOn is the day on which a real server showed a page.
+var recordedOn = regexp.MustCompile(`(?m)^recorded: "(\d{4}-\d\d-\d\d)"\n`)
+
 // readGolden reads a folder of testdata: each NAME.txt, or NAME.json, has its NAME.want.yml. A page that was composed says so
 // in its first line, one of JSON in that of the other file.
 func readGolden[W any](t *testing.T, folder ...string) []golden[W] {
@@ -86,6 +91,12 @@ func readGolden[W any](t *testing.T, folder ...string) []golden[W] {
 		first, _, _ := strings.Cut(string(data), "\n")
 		if !bytes.HasPrefix(text, []byte("# composed ")) && !strings.HasPrefix(first, "# composed ") {
 			p.server = strings.TrimSuffix(strings.TrimPrefix(first, "# "), ".")
+		}
+		if m := recordedOn.FindSubmatch(data); m != nil {
+			p.recorded, data = string(m[1]), recordedOn.ReplaceAll(data, nil)
+		}
+		if (p.recorded == "") != (p.server == "") && folder[len(folder)-1] != string(Accelerators) {
+			t.Errorf("%s: recorded on %q, by %q", p.name, p.recorded, p.server)
 		}
 		d := yaml.NewDecoder(bytes.NewReader(data))
 		d.KnownFields(true)

@@ -36,6 +36,8 @@ func TestReference(t *testing.T) {
 	}
 	wantReference(t, "engines.md", template.FuncMap{
 		"engines": func() []documentedEngine { return engines },
+		"known":   func() string { return knownBy(t, engines, pages, func(w *goldenSnapshot) string { return w.Engine }) },
+		"dropped": func() string { return dropped(t, Servers, engines) },
 		"tables": func() []string {
 			return sourceTables(engines, enginesInTable, config.Quantities(config.ServerSoftware))
 		},
