@@ -48,5 +48,6 @@ func TestLengthsOfRequests(t *testing.T) {
 	}
 	f("vllm-0.32", total{176, 54976}, total{176, 4867})
 	f("sglang-0.5.23", total{213, 69673}, total{213, 10336})
+	f("max", total{40, 12000}, total{40, 2400})
 	f("tgi", total{312, 420000}, total{310, 31000})
 }
