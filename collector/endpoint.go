@@ -27,6 +27,8 @@ type EndpointInfo struct {
 	Labels map[string]string
 	// Hardware is what the endpoint runs on, nil when that is not configured. It must not be changed afterwards.
 	Hardware *config.Hardware
+	// Precision is the number format of the weights by the pages of its servers, for Hardware that has none; "" for unknown.
+	Precision string
 	// Price is what the endpoint costs, nil when that is not configured. It must not be changed afterwards.
 	Price *config.Price
 	// Budget returns the used shares of the endpoint's budgets, 1 for all of it; negative for a budget that there is
@@ -93,6 +95,16 @@ func (e *Endpoint) SetServed(r *result.Result) {
 	info := e.info
 	info.Model, info.API, info.Engine = cmp.Or(r.Model, info.Model), cmp.Or(r.API, info.API), cmp.Or(r.Engine, info.Engine)
 	if info.Model != e.info.Model || info.API != e.info.API || info.Engine != e.info.Engine {
+		e.describe(info)
+	}
+}
+
+// SetPrecision takes the number format of the weights from the pages of the endpoint's servers.
+func (e *Endpoint) SetPrecision(precision string) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	if info := e.info; info.Hardware != nil && info.Precision != precision {
+		info.Precision = precision
 		e.describe(info)
 	}
 }
@@ -205,6 +217,11 @@ func arithmeticOf(h *config.Hardware, products ...string) arithmetic {
 // newHardware renders the labels of what an endpoint runs on and finds its bandwidth, as far as it is configured.
 func newHardware(info EndpointInfo, labels *labeller) labelled[hardwareValues] {
 	base := []pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}
+	if info.Hardware.WeightsPrecision == "" && info.Precision != "" {
+		shown := *info.Hardware
+		shown.WeightsPrecision = info.Precision
+		info.Hardware = &shown
+	}
 	v := hardwareValues{Hardware: info.Hardware, bandwidth: configuredBandwidth(info.Hardware), arithmetic: arithmeticOf(info.Hardware, info.Hardware.GPU)}
 	for _, uuid := range info.Hardware.UUIDs {
 		label := "uuid"

@@ -228,6 +228,26 @@ func TestDecodeCeiling(t *testing.T) {
 	}
 }
 
+// A precision that the pages of the servers show counts where the configuration has none, and goes with the page.
+func TestPrecisionOfPages(t *testing.T) {
+	const ceiling = `inference_endpoint_prefill_ceiling_tokens_per_second{endpoint="e"}`
+	p, _ := newStore()
+	e := p.OpenEndpoint(EndpointInfo{Endpoint: "e", Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 1, Weights: 16_000_000_000}})
+	configured := p.OpenEndpoint(EndpointInfo{Endpoint: "c", Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 1, Weights: 8_000_000_000, WeightsPrecision: "fp8", ComputePrecision: "fp8"}})
+	p.OpenEndpoint(EndpointInfo{Endpoint: "none"}).SetPrecision("bf16")
+	for shown, want := range map[string]string{"": "", "bf16": "61843.75", "fp32": ""} {
+		e.SetPrecision(shown)
+		configured.SetPrecision(shown)
+		got := samples(t, p)
+		if got[ceiling] != want {
+			t.Errorf("%q: the ceiling is %q, want %q", shown, got[ceiling], want)
+		}
+		if got := got[`inference_endpoint_prefill_ceiling_tokens_per_second{endpoint="c"}`]; got != "123687.5" {
+			t.Errorf("%q: the configured precision no longer counts: %q", shown, got)
+		}
+	}
+}
+
 // hardwareOf returns the samples of what endpoints run on.
 func hardwareOf(t *testing.T, p *Probes) map[string]string {
 	t.Helper()

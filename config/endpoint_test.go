@@ -322,3 +322,20 @@ func TestProbeAllows(t *testing.T) {
 		t.Error("an empty list allows a host")
 	}
 }
+
+// The settings are those of a page of TensorRT-LLM 1.2; a server that quantizes, or does not say, shows no precision of its weights.
+func TestStoredPrecision(t *testing.T) {
+	for _, tt := range []struct{ precision, quantization, want string }{
+		{"bfloat16", "None", "bf16"},
+		{"float16", "none", "fp16"},
+		{"float32", "None", "fp32"},
+		{"bfloat16", "FP8", ""},
+		{"bfloat16", "", ""},
+		{"auto", "None", ""},
+		{"", "None", ""},
+	} {
+		if got := StoredPrecision(map[Setting]string{Precision: tt.precision, Quantization: tt.quantization}); got != tt.want {
+			t.Errorf("%q, %q: %q, want %q", tt.precision, tt.quantization, got, tt.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 	"regexp"
+	"strings"
 )
 
 // Hardware says what an endpoint runs on, for the ceilings of what it can decode and prefill: the memory bandwidth of its
@@ -75,6 +76,15 @@ func (h *Hardware) Arithmetic() string {
 		return h.WeightsPrecision
 	}
 	return h.ComputePrecision
+}
+
+// StoredPrecision returns the number format of the weights that settings of a server show: that of the model, if the server
+// says that nothing quantizes it; "" for unknown.
+func StoredPrecision(settings map[Setting]string) string {
+	if !strings.EqualFold(settings[Quantization], "none") {
+		return ""
+	}
+	return map[string]string{"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32"}[settings[Precision]]
 }
 
 // precisions are the number formats of weights and of the arithmetic on them, the widest first, with the bytes of

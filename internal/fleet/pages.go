@@ -60,10 +60,24 @@ func (e *endpoint) readServers(r Reader) *source {
 		e.seeSleep(statuses)
 		there := present(statuses)
 		e.servers.Set(known.Model, there)
+		e.metrics.SetPrecision(storedPrecision(there))
 		e.read(there)
 		log.all(statuses)
 	}
 	return s
+}
+
+// storedPrecision returns the number format of the weights that all pages that can be read show, "" where one does not.
+func storedPrecision(there []page.Status) string {
+	read := slices.DeleteFunc(slices.Clone(there), func(s page.Status) bool { return s.Snapshot == nil })
+	if len(read) == 0 {
+		return ""
+	}
+	first := config.StoredPrecision(read[0].Snapshot.Settings)
+	if slices.ContainsFunc(read, func(s page.Status) bool { return config.StoredPrecision(s.Snapshot.Settings) != first }) {
+		return ""
+	}
+	return first
 }
 
 // modelPatience is how long readings wait for the model that a first probe finds.

@@ -19,13 +19,14 @@ func capacityGPUs() []Panel {
 		},
 		{
 			Title: "GPUs and what they do", Viz: Table, Width: 12, Height: 8,
-			What: "GPUs of each endpoint's servers; the most tokens a second of one of them in 7 days, for answers and for prompts; and the worst efficiency of scaling: tokens a second of a GPU in a burst, divided by those in the same burst at the deployment of the model with fewest GPUs.", By: ByBoth,
-			Worry: "the efficiency is under 70 %: more GPUs bring little, and replicas are better.",
+			What: "GPUs of each endpoint's servers; the most tokens a second of one of them in 7 days, for answers and for prompts; and the worst efficiency of scaling: tokens a second of a GPU in a burst, divided by those in the same burst at the deployment of the model with fewest GPUs; and whether the GPUs multiply the number formats of the configuration as they are.", By: ByBoth,
+			Worry: "the efficiency is under 70 %: more GPUs bring little, and replicas are better. Numbers are converted: prefill is no faster than in the wider format.",
 			Queries: []Query{
 				{Expr: recorded("endpoint:inference_endpoint_gpus:sum")},
 				{Expr: most("generation")},
 				{Expr: most("prompt")},
 				{Expr: "min by (endpoint, model) (" + ofRecorded.of(scaling) + ")"},
+				{Expr: "min by (endpoint, model) (" + ofEndpoint.of("inference_endpoint_precision_native") + ")"},
 			},
 			Columns: []Column{
 				{Label: "model", Title: "Model"},
@@ -34,6 +35,7 @@ func capacityGPUs() []Panel {
 				{Query: 1, Title: "Generated tok/s"},
 				{Query: 2, Title: "Prompt tok/s"},
 				{Query: 3, Title: "Scaling", Unit: "percentunit", Steps: []Step{{lowest, "red"}, {0.7, "yellow"}, {0.85, "green"}}},
+				{Query: 4, Title: "Numbers", Width: 110, States: []State{{"0", "converted", "yellow"}, {"1", "native", "green"}}},
 			},
 			Sort: []Order{{Title: "Model"}}, NoValue: "no hardware is configured",
 		},

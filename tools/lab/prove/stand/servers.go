@@ -107,7 +107,7 @@ func mainEndpoint(url, server string) string {
     http: {tls_config: {insecure_skip_verify: true}}
     %s
     servers: {urls: [%q], interval: 1s}
-    hardware: {gpu: H100 SXM, weights: 16GB, total_weights: 16GB, kv_cache_per_token: 128KiB, uuids: [GPU-simulated-0]}
+    hardware: {gpu: H100 SXM, weights: 16GB, weights_precision: bf16, total_weights: 16GB, kv_cache_per_token: 128KiB, uuids: [GPU-simulated-0]}
 `, Main, url, objectives, server+"/metrics")
 }
 
