@@ -59,12 +59,7 @@ func (t *timeline) firstTokens(s result.TokenSpan) int {
 // perToken returns the time per token of a stretch, or Absent. The first event's
 // own tokens came with it and took no decode time.
 func (t *timeline) perToken(c result.Clock, s result.TokenSpan) time.Duration {
-	rest := s.Tokens - s.FirstTokens
-	took := t.took(c, s)
-	if rest <= 0 || took <= 0 {
-		return result.Absent
-	}
-	return took / time.Duration(rest)
+	return t.per(c, s, s.Tokens-s.FirstTokens)
 }
 
 // perCharacter is perToken for the characters of a stretch, which two tokenizers have in common.
@@ -73,8 +68,12 @@ func (t *timeline) perCharacter(c result.Clock, s result.TokenSpan) time.Duratio
 	for _, e := range t.events[s.First+1 : s.Last+1] {
 		rest += e.size
 	}
+	return t.per(c, s, rest)
+}
+
+func (t *timeline) per(c result.Clock, s result.TokenSpan, rest int) time.Duration {
 	took := t.took(c, s)
-	if rest == 0 || took <= 0 {
+	if rest <= 0 || took <= 0 {
 		return result.Absent
 	}
 	return took / time.Duration(rest)

@@ -96,7 +96,7 @@ func (r *reply) readHeader() {
 		r.result.Server = times(r.resp.Header)
 	}
 	r.retry = api.RetryAfter(r.resp.Header, time.Now())
-	r.result.Retirement.Add(api.RetirementFrom(r.resp.Header, time.Now()))
+	r.result.Retirement.Learn(api.RetirementFrom(r.resp.Header, time.Now()), false)
 	if name := r.prober.endpoint.cfg.Request.ReplicaHeader; name != "" && r.result.Turn != nil {
 		r.result.Turn.Replica = r.prober.endpoint.names.Clean(r.resp.Header.Get(name))
 	}

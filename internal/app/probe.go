@@ -241,6 +241,7 @@ func (c *probeCommand) printJSON(w io.Writer, t result.Target, results []*result
 func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*fleet.Prober, target fleet.Target, o probereport.Options) error {
 	t := target.Report()
 	s := probereport.NewSummary()
+	s.Price = t.Price
 	tracker := target.Tracker(nil)
 	progress := c.progress(env)
 	defer progress.end()

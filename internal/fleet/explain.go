@@ -159,7 +159,6 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 			for name, e := range f.active.Load().endpoints {
 				e.page.SetCause(found.top[name])
 				e.page.SetModelChanges(e.changes())
-				e.page.SetRetirement(e.identity.ends())
 				for _, change := range e.memory.ClockChanges(gpus) {
 					e.page.AddEvent(change)
 				}

@@ -128,10 +128,7 @@ func (i *identity) learn(r *result.Result) {
 	if r.Model != "" {
 		i.known.Model = r.Model
 	}
-	if r.Outcome == result.Success { // what fails is answered by something between, too
-		i.retirement = api.Retirement{}
-	}
-	i.retirement.Add(r.Retirement)
+	i.retirement.Learn(r.Retirement, r.Outcome == result.Success)
 }
 
 // ends returns when the endpoint is said to end.

@@ -35,9 +35,7 @@ type Comparison struct {
 // End sets what the comparison came to.
 func (c *Comparison) End(of *compare.Comparison) {
 	c.Verdict, c.Findings, c.Pairs, c.Took = of.Verdict(), of.Findings(), of.Pairs(), time.Since(c.Start).Seconds()
-	for _, s := range []*Side{&c.Baseline, &c.Candidate} {
-		s.Fair = s.fair.of(s.price)
-	}
+	c.Baseline.Fair, c.Candidate.Fair = c.Baseline.fair.figures(), c.Candidate.fair.figures()
 }
 
 // Side is one of the two that are compared, with the results of its probes.
@@ -45,16 +43,15 @@ type Side struct {
 	Endpoint string                 `json:"endpoint"`
 	URL      string                 `json:"url"`
 	Outcomes map[result.Outcome]int `json:"outcomes"`
-	Fair     *Fair                  `json:"compared,omitempty"`
+	Fair     map[string]float64     `json:"compared,omitempty"`
 	*Summary `json:"-"`
-
-	price *config.Price
 }
 
 // NewSide returns a side without results; price may be nil.
 func NewSide(endpoint, url string, price *config.Price) Side {
 	s := NewSummary()
-	return Side{endpoint, url, s.outcomes, nil, s, price}
+	s.Price = price
+	return Side{endpoint, url, s.outcomes, nil, s}
 }
 
 func quantityTitle(q compare.Quantity) string {
@@ -99,19 +96,14 @@ func (c *Comparison) Text(w io.Writer, o Options) error {
 	return p.writeTo(w)
 }
 
+// unlike is the ratio of the lengths of tokens from which on those of two models are not alike.
+const unlike = 1.1
+
 // fairly writes what two models whose tokens are not alike have in common.
 func (c *Comparison) fairly(p *page) {
-	var rows []row
-	for _, s := range []struct {
-		name string
-		fair *Fair
-	}{{"baseline", c.Baseline.Fair}, {"candidate", c.Candidate.Fair}} {
-		if s.fair != nil {
-			rows = append(rows, row{s.name, s.fair.String()}, row{"  at", loadOf(s.fair.Concurrency)})
-		}
-	}
-	p.section("Text and cost", rows)
-	if areUnlike(c.Baseline.Fair, c.Candidate.Fair) {
+	p.section("Text and cost", append(c.Baseline.fair.rows("baseline"), c.Candidate.fair.rows("candidate")...))
+	a, b := c.Baseline.Fair["output_characters_per_token"], c.Candidate.Fair["output_characters_per_token"]
+	if a > 0 && b > 0 && max(a/b, b/a) > unlike {
 		p.note("The tokens of the two are not alike: compare characters/s, and not TPOT.")
 	}
 }

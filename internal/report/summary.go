@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
@@ -35,6 +36,8 @@ type Summary struct {
 	samples  map[string][]time.Duration        // of successes, by the name of a metric
 	verdicts map[result.Verdict]int            // on the answers that were checked
 	fair     fairness
+
+	Price    *config.Price      // of tokens, set before the first result; nil is none
 	together *workload.Findings // nil is nothing
 	skipped  int                // runs without a request
 	skip     *result.Skip       // of the first of them
@@ -73,7 +76,7 @@ func (s *Summary) Add(results ...*result.Result) {
 }
 
 func (s *Summary) add(r *result.Result) {
-	s.fair.add(r)
+	s.fair.add(r, s.Price)
 	s.outcomes[r.Outcome]++
 	if v := r.Answer.Verdict; v != "" {
 		s.verdicts[v]++
@@ -120,7 +123,7 @@ func (s *Summary) Text(w io.Writer, t result.Target, o Options) error {
 	s.listFailures(p)
 	s.listVerdicts(p)
 	s.table(p)
-	p.section("Compared with others", s.fair.rows(t.Price))
+	p.section("Compared with others", s.fair.rows("speed, cost"))
 	p.findings(s.together)
 	return p.writeTo(w)
 }
@@ -211,7 +214,7 @@ type summaryDocument struct {
 	Verdicts map[result.Verdict]int  `json:"verdicts,omitempty"`
 	Skipped  int                     `json:"skipped,omitempty"`
 	Latency  map[string]distribution `json:"latency,omitempty"`
-	Fair     *Fair                   `json:"compared,omitempty"`
+	Fair     map[string]float64      `json:"compared,omitempty"`
 	Together *workload.Findings      `json:"together,omitempty"`
 }
 
@@ -233,7 +236,7 @@ type distribution struct {
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: s.outcomes, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Fair: s.fair.of(t.Price), Together: s.together,
+		Outcomes: s.outcomes, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Fair: s.fair.figures(), Together: s.together,
 	}
 	for name, samples := range s.samples {
 		d.Latency[name] = describe(samples)

@@ -111,6 +111,7 @@ func (e *Endpoint) identify(r *result.Result) {
 	if r.Model != e.found.model {
 		e.found.model = cmp.Or(harmless(r.Model), e.found.model)
 	}
+	e.ends.Learn(r.Retirement, r.Outcome == result.Success)
 	e.found.api = cmp.Or(r.API, e.found.api)
 	e.found.engine = cmp.Or(r.Engine, e.found.engine)
 }
@@ -282,16 +283,6 @@ func (e *Endpoint) SetModelChanges(all []drift.Change) {
 	defer e.mu.Unlock()
 	if !reflect.DeepEqual(first, e.model) {
 		e.model = first
-		e.touch()
-	}
-}
-
-// SetRetirement sets when the endpoint is said to end.
-func (e *Endpoint) SetRetirement(r api.Retirement) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if r != e.ends {
-		e.ends = r
 		e.touch()
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,29 +19,20 @@ type Retirement struct {
 }
 
 // End returns the earlier end; 0 is not known.
-func (r Retirement) End() int64 {
-	if r.Header == 0 || r.Listed != 0 && r.Listed < r.Header {
-		return r.Listed
-	}
-	return r.Header
-}
+func (r Retirement) End() int64 { return min(cmp.Or(r.Header, r.Listed), cmp.Or(r.Listed, r.Header)) }
 
-// Add takes over what another reply says.
-func (r *Retirement) Add(of Retirement) {
-	for to, from := range map[*int64]int64{&r.Header: of.Header, &r.Listed: of.Listed, &r.Deprecated: of.Deprecated} {
-		if from != 0 {
-			*to = from
-		}
+// Learn takes over what another reply says. A success says all: what fails is answered by something between, too.
+func (r *Retirement) Learn(of Retirement, success bool) {
+	if success {
+		*r = Retirement{}
 	}
+	*r = Retirement{cmp.Or(of.Header, r.Header), cmp.Or(of.Listed, r.Listed), cmp.Or(of.Deprecated, r.Deprecated)}
 }
 
 // RetirementFrom reads the headers of a reply: Sunset (RFC 8594), Deprecation (RFC 9745; of older drafts the date, while
 // "true" says no date) and Mistral's x-model-deprecation-timestamp, after which the model is removed.
 func RetirementFrom(h http.Header, now time.Time) Retirement {
-	end := dateIn(h.Get("Sunset"))
-	if end == 0 {
-		end = dateIn(h.Get("X-Model-Deprecation-Timestamp"))
-	}
+	end := cmp.Or(dateIn(h.Get("Sunset")), dateIn(h.Get("X-Model-Deprecation-Timestamp")))
 	return Retirement{Header: Believed(end, now), Deprecated: Believed(dateIn(h.Get("Deprecation")), now)}
 }
 
@@ -56,12 +48,12 @@ func retirementIn(m *fastjson.Value) int64 {
 	return 0
 }
 
-// farthest is how far a date may be from now: others are a mistake or stand for none.
-const farthest = 10 * 365 * 24 * time.Hour
+// farthest is how many seconds a date may be from now: others are a mistake or stand for none.
+const farthest = 10 * 365 * 86400
 
 // Believed returns a date, and 0 for one that is too far from now.
 func Believed(date int64, now time.Time) int64 {
-	if date <= 0 || (date-now.Unix()) > int64(farthest.Seconds()) || (now.Unix()-date) > int64(farthest.Seconds()) {
+	if gap := date - now.Unix(); date <= 0 || max(gap, -gap) > farthest {
 		return 0
 	}
 	return date
@@ -75,10 +67,7 @@ func dateIn(text string) int64 {
 		n, _ := strconv.ParseInt(seconds, 10, 64) // the nearest where it is out of range, which is not believed
 		return n
 	}
-	if at, err := http.ParseTime(text); err == nil {
-		return at.Unix()
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
+	for _, layout := range []string{http.TimeFormat, time.RFC850, time.ANSIC, time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at.Unix()
 		}

@@ -64,11 +64,14 @@ func TestRetirementOfListedModels(t *testing.T) {
 	}
 }
 
-func TestRetirementAdds(t *testing.T) {
+func TestRetirementLearns(t *testing.T) {
 	r := Retirement{Header: 20, Listed: 30}
-	r.Add(Retirement{Listed: 10, Deprecated: 5})
+	r.Learn(Retirement{Listed: 10, Deprecated: 5}, false)
 	if r != (Retirement{20, 10, 5}) || r.End() != 10 {
 		t.Errorf("%+v ends at %d", r, r.End())
+	}
+	if r.Learn(Retirement{Listed: 30}, true); r != (Retirement{Listed: 30}) {
+		t.Errorf("after a success: %+v", r)
 	}
 	if end := (Retirement{Listed: 7}).End(); end != 7 {
 		t.Errorf("listed alone: %d", end)
