@@ -84,8 +84,10 @@ func (d *simulatedDevice) Text(question string) (string, error) {
 		return "none", nil
 	case "chassis serial number":
 		return "simulated", nil
-	case "slot number", "tray index", "host id":
+	case "slot number", "tray index", "host id", "fabric clique":
 		return "1", nil
+	case "fabric cluster":
+		return "00000000-0000-0000-0000-000000000001", nil
 	case "module id":
 		return fmt.Sprint(1 + d.index), nil
 	}
