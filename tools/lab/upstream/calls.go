@@ -137,6 +137,10 @@ func (e *evaluator) words(list string, depth int) []string {
 			continue
 		}
 		if name := word.FindString(list); name != "" {
+			if called, ok := strings.CutPrefix(list[len(name):], "("); ok && name != "append" { // whatever it returns
+				list = called[len(inside(called)):]
+				continue
+			}
 			if expr := e.expression(name); expr != "" {
 				all = append(all, e.words(expr, depth+1)...)
 			}

@@ -40,6 +40,7 @@ def register(self):
     # Gauge("acme_comment", "")
     a = Gauge(name="acme_running", documentation="Requests (now), \"quoted\".", labelnames=_LABELS)
     b = self._counter_cls(name=self.prefix + "tokens", documentation=f"x {self.y}", labelnames=labels + ["source"])
+    f = Gauge("acme_free", "", labelnames=self.labels_of("acme_free"))
     c = Histogram("acme_wait"
         "_seconds", "Wait", ["stage"], buckets=[0.1, 1])
     d = Gauge(name=Names.QUEUE, documentation="")
@@ -48,6 +49,7 @@ def register(self):
     e = Gauge(name=unknown(), documentation="")
 `}},
 			[]metric{
+				{Name: "acme_free", Type: "gauge"},
 				{Name: "acme_other_queue", Type: "histogram"},
 				{Name: "acme_queue", Type: "gauge"},
 				{Name: "acme_running", Type: "gauge", Labels: []string{"model", "engine"}},
