@@ -222,6 +222,9 @@ func constructed() []struct {
 			g.WasRead = false
 		})), []Cause{ProcessGone}},
 		{"503 by a gateway without a ready backend, servers up", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), behind(serversUp, ready(0, 4))), []Cause{GatewayBackends, QueueFull}},
+		{"404 by a gateway that lost the last backend of its model", with(of(health.Down, many(6, failed(result.HTTPError, 404))...), behind(nil, func(g *Pages) {
+			g.Levels = Levels{config.ModelsReady: levels(0, 1)}
+		})), []Cause{GatewayBackends}},
 		{"503 by a gateway without a ready backend, all servers' pages refused", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), behind(&Pages{Known: 1, Lost: []string{"a:8000: connect"}}, ready(0, 4))), []Cause{ProcessGone, GatewayBackends}},
 		{"two of four backends left, requests wait at the servers", with(slow(late, calmTPOT), behind(&Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: levels(9, 0), config.RequestsRunning: levels(32, 20), config.QueueTime: levels(1.6, 0)}}, ready(2, 4))), []Cause{GatewayBackends, QueueFull}},
 		{"first tokens late, half of what is more in the queue of the gateway", with(slow(late, calmTPOT), behind(&Pages{Known: 1, Up: 1, Levels: Levels{config.TTFT: levels(0.2, 0.18), config.RequestsWaiting: levels(0, 0)}}, func(g *Pages) {

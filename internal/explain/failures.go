@@ -99,7 +99,7 @@ func matchRequest(f *facts) *match {
 		http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity)
 	m := f.failures(func(p *Probe) bool {
 		redirected := p.Outcome == result.HTTPError && p.Status/100 == 3
-		return refused(p) && !unauthorized(p) || redirected || p.Outcome == result.ProtocolError && !f.Succeeded
+		return refused(p) && !unauthorized(p) && !f.modelGone(p) || redirected || p.Outcome == result.ProtocolError && !f.Succeeded
 	})
 	switch {
 	case m != nil && f.isRetired():

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -44,7 +45,8 @@ func matchGatewayBackends(f *facts) *match {
 		return nil
 	}
 	m := f.failures(func(p *Probe) bool {
-		return byLoad(p) || p.Outcome == result.Truncated || p.Outcome == result.HTTPError && p.Status/100 == 5
+		return byLoad(p) || p.Outcome == result.Truncated || p.Outcome == result.HTTPError && p.Status/100 == 5 ||
+			f.modelGone(p)
 	})
 	switch {
 	case m == nil && (len(f.failed) > 0 || !f.isCrowded()):
@@ -61,6 +63,13 @@ func matchGatewayBackends(f *facts) *match {
 		m.add("not ready: " + name)
 	}
 	return m.add(g.waits()...).add(g.Trouble...).add(f.lateness()...).withServers(f)
+}
+
+// modelGone reports whether a probe was told that there is no such model while the gateway has none: the last backend
+// of the model has left.
+func (f *facts) modelGone(p *Probe) bool {
+	ready, ok := f.Gateway.level(config.ModelsReady).now()
+	return ok && ready == 0 && status(http.StatusNotFound)(p)
 }
 
 // isCrowded reports whether tokens are late and requests wait somewhere, or may.

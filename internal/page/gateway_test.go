@@ -158,6 +158,25 @@ acme_waiting 0
 	}
 }
 
+// Models that were ready and are no longer on the page are not ready; of a page that never had any, none is known.
+func TestModelsLeaveThePage(t *testing.T) {
+	r := gatewayMappings(t, nil).NewReader()
+	const up = "dynamo_frontend_disconnected_clients 0\n"
+	for i, c := range []struct {
+		text  string
+		ready float64
+		known bool
+	}{{up, 0, false}, {up + "dynamo_frontend_model_ready{model=\"m\"} 1\n", 1, true}, {up, 0, true}} {
+		s, err := r.Read([]byte(c.text), textFormat, time.Time{}.Add(time.Duration(i)*time.Minute), Want{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ready, known := s.Values[config.ModelsReady]; ready != c.ready || known != c.known {
+			t.Errorf("page %d: %v models ready, known %v", i, ready, known)
+		}
+	}
+}
+
 // Of what remains of a rate limit the smallest number counts, in all and of each backend.
 func TestWhatRemainsIsTheSmallest(t *testing.T) {
 	s, err := acmeReader(t).Read([]byte(`acme_routed_total{target="a"} 1

@@ -41,6 +41,7 @@ type Reader struct {
 	item   int              // of the mapping, where the use of the cache was last read from; 0 after a restart
 	marks  []mark           // of each source of progress on the latest page that had it
 	queued bool             // requests were seen to wait since the server started
+	models bool             // models of a gateway were ready on an earlier page
 	worked time.Time        // when progress was last seen
 	ranks  map[uint64]*rank // by the labels of their series
 
@@ -178,6 +179,11 @@ func (r *Reader) snapshot(c *mapping, s *scratch, at time.Time) *Snapshot {
 		snap.Started = time.UnixMilli(int64(r.start * 1e3))
 	}
 	snap.Ranks = r.readRanks(c, s, at)
+	if _, shown := snap.Values[config.ModelsReady]; shown {
+		r.models = true
+	} else if r.models {
+		snap.Values[config.ModelsReady] = 0 // a model that lost its last backend is taken off the page
+	}
 	r.queued = r.queued || snap.Values[config.RequestsWaiting] > 0
 	snap.Missing = c.missing(snap, s, r.queued)
 	snap.LastProgress = r.lastProgress(c, s, snap.idle(), at)
