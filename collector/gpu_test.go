@@ -438,7 +438,8 @@ func TestReferenceGPU(t *testing.T) {
 	}
 	b.WriteString("\n## Products that are known\n\n")
 	b.WriteString("By the data sheets. `hardware.gpu` takes these names, with or without the vendor's, in any case; also those that the driver uses. " +
-		"Operations are 10^12 a second of dense matrices, half of what a data sheet gives with sparsity; `fp16` is as fast as `bf16` where it is not named.\n\n")
+		"Operations are 10^12 a second of dense matrices, half of what a data sheet gives with sparsity; `fp16` is as fast as `bf16` where it is not named. " +
+		"The data sheets, and what the figures were compared with, are named in `gpu/products.yml`.\n\n")
 	b.WriteString("| product | GB/s | peak operations |\n| --- | --- | --- |\n")
 	for _, name := range gpu.Products() {
 		bandwidth, ok := gpu.ProductBandwidth(name)
