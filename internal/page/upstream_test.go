@@ -25,6 +25,7 @@ type upstreamVersion struct {
 	Commit     string           `yaml:"commit"`
 	Package    string           `yaml:"package"`
 	Date       string           `yaml:"date"`
+	Read       string           `yaml:"read"`
 	Metrics    []upstreamMetric `yaml:"metrics"`
 
 	newest bool // of its repository
@@ -231,8 +232,8 @@ func TestUpstreamLists(t *testing.T) {
 		}
 		seen := map[string]bool{}
 		for _, v := range upstream(t, name) {
-			if !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(v.Commit) && v.Package == "" || v.Repository == "" || v.Version == "" {
-				t.Errorf("%s: %s %s: no repository, version, or commit and package", name, v.Repository, v.Version)
+			if !regexp.MustCompile(`^[0-9a-f]{40}$`).MatchString(v.Commit) && v.Package == "" || v.Repository == "" || v.Version == "" || v.Read == "" {
+				t.Errorf("%s: %s %s: no repository, version, day of reading, or commit and package", name, v.Repository, v.Version)
 			}
 			for _, m := range v.Metrics {
 				if key := v.Repository + " " + m.Name; seen[key] {
@@ -303,7 +304,7 @@ func comparedWith(versions []upstreamVersion) string {
 			if v.Date != "" {
 				text += " of " + v.Date
 			}
-			texts = append(texts, text)
+			texts = append(texts, text+", read on "+v.Read)
 		}
 	}
 	return strings.Join(texts, "; ")

@@ -25,6 +25,7 @@ type version struct {
 	Commit     string   `yaml:"commit,omitempty"`  // 40 hexadecimal digits
 	Package    string   `yaml:"package,omitempty"` // that was read where the commit is not known, with its version
 	Date       string   `yaml:"date,omitempty"`    // of the commit or the package, where it is known
+	Read       string   `yaml:"read"`              // the day on which this tool did
 	Metrics    []metric `yaml:"metrics"`
 }
 

@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -29,13 +30,13 @@ var table []byte
 func main() {
 	folder := flag.String("lists", "../../../internal/page/testdata/upstream", "folder of the lists")
 	flag.Parse()
-	if err := run(*folder, flag.Args()); err != nil {
+	if err := run(*folder, flag.Args(), time.Now()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(folder string, given []string) error {
+func run(folder string, given []string, now time.Time) error {
 	sources, err := parseSources(table)
 	if err != nil {
 		return err
@@ -58,6 +59,7 @@ func run(folder string, given []string) error {
 				return fmt.Errorf("read %s for %s: %w", what, s.List, err)
 			}
 			for _, v := range read {
+				v.Read = now.UTC().Format(time.DateOnly)
 				names += len(v.Metrics)
 				changed[s.List] = join(changed[s.List], v)
 			}
