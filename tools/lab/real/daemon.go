@@ -346,7 +346,7 @@ func ratioWithout(replies []cacheCount, n int, ratio float64) bool {
 	return leaveOut(0, n, all)
 }
 
-// overload sends many requests at once, beside which the daemon probes.
+// overload sends many requests at once, again and again until a page shows that they wait, and probes beside the last of them.
 func overload(ctx context.Context, b *bench) (string, error) {
 	const requests = 48
 	if b.body == nil {
@@ -355,11 +355,18 @@ func overload(ctx context.Context, b *bench) (string, error) {
 	if err := b.startDaemon(ctx); err != nil {
 		return "", err
 	}
-	statuses := make(chan int, requests)
+	statuses, seen := make(chan int, requests), make(chan struct{})
 	for range requests {
-		go func() { statuses <- b.post(ctx) }()
+		go func() {
+			status := b.post(ctx)
+			for !isClosed(seen) && ctx.Err() == nil {
+				status = b.post(ctx)
+			}
+			statuses <- status
+		}()
 	}
 	saturated := b.saturated()
+	close(seen)
 	b.front.tee.forget()
 	results, err := b.probe(ctx, "short", "-n", "3")
 	if err != nil {
@@ -390,6 +397,15 @@ func overload(ctx context.Context, b *bench) (string, error) {
 		return "", fmt.Errorf("no page showed %d running requests, the configured limit, and others waiting", b.server.slots)
 	}
 	return fmt.Sprintf("%sbeside %d requests at once, answered by status %v: %s; %s", saturated, requests, count, strings.Join(said, ", "), text), err
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // saturated waits until the daemon shows as many running requests as the
