@@ -430,7 +430,7 @@ func TestReferenceGPU(t *testing.T) {
 	}
 	b.WriteString("\n## XIDs\n\n")
 	b.WriteString("What alerts and pages say of the XIDs of `xid_errors_total` and `xid_last_timestamp_seconds`. The name and the immediate action are those of NVIDIA's catalogue. " +
-		"Those of the class `fatal` page; those of `depends` are fatal or harmless by a sub-code, which only the kernel log has: they page together with a recovery action or an endpoint that fails. " +
+		"Those of the class `fatal` page; those of `depends` are fatal or harmless by a sub-code, which only the kernel log has (144 to 150), or by the new recovery action (154): they page together with a recovery action or an endpoint that fails. " +
 		"`contained` is a ticket, `program` nothing.\n\n")
 	b.WriteString("| XID | class | meaning | name | action |\n| --- | --- | --- | --- | --- |\n")
 	for _, x := range xid.All() {

@@ -10,7 +10,8 @@ import (
 // GPUs over the bytes of weights that each token reads, and their arithmetic over that of a token. Nothing in it is
 // required; what is left out makes no series.
 type Hardware struct {
-	// GPU is the name of the product, such as `H100 SXM`, which determines the memory bandwidth.
+	// GPU is the name of the product, such as `H100 SXM`, which determines the memory bandwidth and
+	// the peak operations.
 	GPU string `yaml:"gpu,omitempty" text:"128"`
 	// GPUs is how many GPUs work on one token at the same time (tensor parallel). Replicas do not count, nor do the
 	// stages of a pipeline, which work one after the other. Default: the number of `uuids`, or 1.
@@ -33,11 +34,12 @@ type Hardware struct {
 	// head size × bytes of a value, such as 128KiB for Llama 3.1 8B in bf16. With it the bytes of the KV cache follow
 	// from its capacity in tokens, where the server does not report them.
 	KVCachePerToken Bytes `yaml:"kv_cache_per_token,omitempty"`
-	// WeightsPrecision is the number format in which the weights are stored. It is a
-	// label, and gives the bytes of `parameters`.
+	// WeightsPrecision is the number format in which the weights are stored. It
+	// gives the bytes of `parameters`, and the ceiling of prefill needs it.
 	WeightsPrecision string `yaml:"weights_precision,omitempty" form:"precision"`
 	// ComputePrecision is the number format in which the GPU multiplies. Where it is not that of the weights, these are converted on the
-	// way: the ceiling stays, while less of it can be reached.
+	// way: the ceiling of decode stays, while less of it can be reached. The ceiling of prefill needs it,
+	// unless the weights have 16 bits.
 	ComputePrecision string `yaml:"compute_precision,omitempty" form:"precision"`
 	// UUIDs are the GPUs or MIG devices as the driver names them, `GPU-...` or `MIG-...`. They join the endpoint to the
 	// readings of these GPUs, on whatever machine these are.

@@ -234,7 +234,7 @@ func TestGatewayReference(t *testing.T) {
 	pages := gatewayPages(t)
 	all := documented(t, gatewayMappings(t, nil), filepath.Join("mappings", "gateways"), func(name string) string {
 		servers := serversOf(pages, func(w *goldenGateway) bool { return w.Software == name })
-		return cmp.Or(servers, "pages composed from its source; no real one was met")
+		return cmp.Or(servers, "composed pages; none was recorded")
 	})
 	wantReference(t, "gateways.md", template.FuncMap{
 		"gateways": func() []documentedEngine { return all },

@@ -29,7 +29,7 @@ func TestReference(t *testing.T) {
 	pages := goldenPages(t)
 	engines := documented(t, mappings(t, nil), filepath.Join("mappings", "servers"), func(name string) string {
 		servers := serversOf(pages, func(w *goldenSnapshot) bool { return w.Engine == name })
-		return cmp.Or(servers, "pages composed from documented names; no real server was met")
+		return cmp.Or(servers, "composed pages; none was recorded")
 	})
 	for i := range engines {
 		engines[i].prefix = commonPrefix(engines[i].config)

@@ -249,7 +249,7 @@ func TestUpstreamLists(t *testing.T) {
 // evidence is what a run of real servers wrote (tools/lab/real/evidence).
 type evidence struct {
 	Server, Version, Date string
-	Checks                []struct{ Result string }
+	Checks                []struct{ Name, Result string }
 }
 
 func evidenceOf(t *testing.T, server string) *evidence {
@@ -264,22 +264,30 @@ func evidenceOf(t *testing.T, server string) *evidence {
 	if err := json.Unmarshal(text, &e); err != nil {
 		t.Fatalf("%s: %v", server, err)
 	}
-	if !slices.ContainsFunc(e.Checks, func(c struct{ Result string }) bool { return c.Result == "ok" }) {
-		return nil // it was not met
+	if !e.passed("detect") {
+		return nil // it did not run
 	}
 	return &e
+}
+
+func (e *evidence) passed(check string) bool {
+	return slices.ContainsFunc(e.Checks, func(c struct{ Name, Result string }) bool { return c.Name == check && c.Result == "ok" })
 }
 
 // knownBy renders a table of how the names of each software are known: from a real server, from pages that one showed, from source.
 func knownBy[W any](t *testing.T, all []documentedEngine, pages []golden[W], isOf func(*W) string) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("| software | met | names compared with |\n| --- | --- | --- |\n")
+	b.WriteString("| software | checked against | names compared with |\n| --- | --- | --- |\n")
 	for i := range all {
 		e := &all[i]
 		var met []string
 		if v := evidenceOf(t, e.Name); v != nil {
-			met = append(met, fmt.Sprintf("a real server: %s on %s, by `make real`", v.Version, v.Date))
+			what := "a real server"
+			if !v.passed("daemon: server values") {
+				what += ", by probes alone"
+			}
+			met = append(met, fmt.Sprintf("%s: %s on %s, by `make real`", what, v.Version, v.Date))
 		}
 		for j := range pages {
 			if p := &pages[j]; p.server != "" && isOf(&p.want) == e.Name {

@@ -129,12 +129,12 @@ func endpointNow() []Panel {
 		{
 			Title: "Expires in", Viz: Stat, Unit: "s", Width: 4, Height: 4,
 			What: "Time until the first certificate of the server's chain expires, and until the model or the API is retired, where the provider announces that.", By: ByProbe,
-			Worry: "it is under 14 days.", Alerts: []string{"InferenceCertificateExpiring", "InferenceEndpointRetiring"},
+			Worry: "it is under 14 days, or under 30 for a retirement.", Alerts: []string{"InferenceCertificateExpiring", "InferenceEndpointRetiring"},
 			Queries: []Query{
 				{Expr: "min(" + ofEndpoint.of("inference_probe_tls_cert_not_after_timestamp_seconds") + ") - time()", Legend: "certificate"},
 				{Expr: "min(" + ofState.of("inference_endpoint_retirement_timestamp_seconds") + ") - time()", Legend: "retirement"},
 			},
-			Steps: []Step{{lowest, "red"}, {3 * 86400, "yellow"}, {14 * 86400, "green"}}, NoValue: "no TLS, no announced end",
+			Steps: []Step{{lowest, "red"}, {3 * 86400, "yellow"}, {30 * 86400, "green"}}, NoValue: "no TLS, no announced end",
 		},
 		{
 			Title: "What answers", Viz: Table, Width: 11, Height: 4,
