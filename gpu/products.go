@@ -3,6 +3,7 @@ package gpu
 import (
 	_ "embed"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -70,7 +71,7 @@ func ProductPeak(name, precision string) (operationsPerSecond float64, ok bool) 
 	case "mxfp4", "nvfp4":
 		tera = max(tera, p.Tera["fp4"])
 	}
-	return tera * 1e12, true
+	return tera * 1e12, !math.IsNaN(tera)
 }
 
 // addPeaks adds how fast a product multiplies each number format that its data sheet has.

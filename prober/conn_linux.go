@@ -21,6 +21,16 @@ func enableStamps(_, _ string, c syscall.RawConn) error {
 	})
 }
 
+// StampsArrivals reports whether the kernel stamps what sockets receive, so that it does not matter how late that is read.
+func StampsArrivals() bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) == nil
+}
+
 // keepStampsOn opens the idle socket that keeps receive stamps switched on.
 func keepStampsOn() io.Closer {
 	lc := net.ListenConfig{Control: enableStamps}

@@ -11,6 +11,9 @@ import (
 // enableStamps does nothing: only Linux stamps TCP segments for the reader.
 func enableStamps(_, _ string, _ syscall.RawConn) error { return nil }
 
+// StampsArrivals reports whether the kernel stamps what sockets receive.
+func StampsArrivals() bool { return false }
+
 func keepStampsOn() io.Closer { return nil }
 
 func newReceiver(net.Conn) receiver { return nil }

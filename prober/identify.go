@@ -168,8 +168,9 @@ func (e *Endpoint) runLookup(ctx context.Context, l *lookup, known target) {
 
 // apply takes over what a lookup found, or why it found nothing, and returns the error for the runs that waited for it.
 func (i *identity) apply(found target, err error) error {
-	i.lookedUpAt, i.renamed, i.stale = time.Now(), false, err != nil && !settled(err)
 	unset, several := errors.AsType[*result.Skip](err)
+	i.lookedUpAt, i.renamed = time.Now(), false
+	i.stale = err != nil && !settled(err) && !(several && i.target.model != "") // probes go on with the model that is known
 	switch {
 	case several && i.target.model == "":
 		i.skip = unset
@@ -247,8 +248,12 @@ func (e *Endpoint) findTarget(ctx context.Context, l *lookup, found target) (tar
 	var models []api.ModelInfo
 	if found.protocol.Models != nil {
 		var err error
-		if models, err = e.models(ctx, l, found.protocol); err != nil && !found.protocol.ModelOptional {
+		models, err = e.models(ctx, l, found.protocol)
+		switch {
+		case err != nil && !found.protocol.ModelOptional:
 			return target{}, err
+		case err != nil && found.model != "": // what is known stays
+			return found, nil
 		}
 	}
 	found.engine = cmp.Or(api.EngineOf(models), found.engine)

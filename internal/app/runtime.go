@@ -4,6 +4,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // A smallFleet has fewer endpoints than this. Its heap is so small that it may grow by half before garbage is collected: 50
@@ -28,7 +30,7 @@ func (d *daemon) paceRuntime() {
 		}
 		debug.SetGCPercent(percent)
 	}
-	if os.Getenv("GOMAXPROCS") == "" && runtime.GOOS == "linux" {
+	if os.Getenv("GOMAXPROCS") == "" && prober.StampsArrivals() {
 		if small {
 			runtime.GOMAXPROCS(1)
 		} else {

@@ -100,9 +100,11 @@ type xidSeries struct {
 // deviceSource is what the samples of a source of accelerators are.
 type deviceSource struct {
 	*ExporterSource
-	parts bool   // may be of a part of a device
-	xids  bool   // is of critical errors: their number or,
-	byXID string // where this is the name of a label, how many of a number there were
+	parts bool // may be of a part of a device
+	// signed is for what can be below zero, such as the margin of a GPU that is too hot.
+	signed bool
+	xids   bool   // is of critical errors: their number or,
+	byXID  string // where this is the name of a label, how many of a number there were
 }
 
 // deviceReading is how to work out a reading from the results of sources, which are added.
@@ -119,7 +121,7 @@ func (c *mapping) compileExporter() {
 		for _, s := range sources {
 			r := deviceReading{ExporterSource: s}
 			for _, series := range append([]string{s.Series}, s.Plus...) {
-				r.terms = append(r.terms, c.addDevices(series, deviceSource{ExporterSource: s, parts: slices.Contains(a.Parts, kind)}))
+				r.terms = append(r.terms, c.addDevices(series, deviceSource{ExporterSource: s, parts: slices.Contains(a.Parts, kind), signed: kind == "temperature_margin_celsius"}))
 			}
 			c.readings[kind] = append(c.readings[kind], r)
 		}
@@ -133,7 +135,7 @@ func (c *mapping) compileExporter() {
 
 // addDevices adds a source of the samples of a series and returns its index.
 func (c *mapping) addDevices(series string, d deviceSource) int {
-	i := c.addSource(series, source{labels: sortedLabels(d.Labels), max: d.Combine != config.CombineSum, device: &d})
+	i := c.addSource(series, source{labels: sortedLabels(d.Labels), max: d.Combine != config.CombineSum, device: &d, signed: d.signed})
 	if prefix := c.exporter.Prefix; prefix != "" {
 		c.findNumber(plain(prefix+series), i, 1)
 	}

@@ -32,19 +32,22 @@ func flatten(page []byte) ([]byte, error) {
 	}
 	var f flattened
 	f.add("", "", "", value, 0)
-	if f.text.Len() > maxPage {
+	if f.text.Len()+f.copied > maxPage {
 		return nil, pageErrorf(ReasonTooLarge, "a page of JSON of more than %d MiB as series", maxPage>>20)
 	}
 	return f.text.Bytes(), nil
 }
 
 // flattened is a page of JSON on its way into the text format.
-type flattened struct{ text bytes.Buffer }
+type flattened struct {
+	text   bytes.Buffer
+	copied int // bytes of labels
+}
 
 // add adds the samples of a value at a path of keys, with the labels of the objects in lists that it is in; list is the
 // path of the outermost one.
 func (f *flattened) add(path, list, labels string, value any, depth int) {
-	if depth > maxJSONDepth || f.text.Len() > maxPage {
+	if depth > maxJSONDepth || f.text.Len()+f.copied > maxPage {
 		return
 	}
 	switch v := value.(type) {
@@ -68,7 +71,10 @@ func (f *flattened) add(path, list, labels string, value any, depth int) {
 		for _, item := range v {
 			if object, ok := item.(map[string]any); ok {
 				in := strings.TrimPrefix(strings.TrimPrefix(path, list), "_")
-				f.add(path, list, labels+textsOf(in, object, depth+1), object, depth+1)
+				if texts := labels + textsOf(in, object, depth+1); len(texts) <= maxSeriesBytes { // else no series with them is read
+					f.copied += len(texts)
+					f.add(path, list, texts, object, depth+1)
+				}
 			}
 		}
 	}

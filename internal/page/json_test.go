@@ -184,3 +184,18 @@ func FuzzFlatten(f *testing.F) {
 		}
 	})
 }
+
+// Texts of objects around a list are repeated in its items: a page that would copy them for long is refused.
+func TestRepeatedTextsAreBounded(t *testing.T) {
+	around := `"t":"` + strings.Repeat("x", 250) + `"`
+	for i := range 50 {
+		around += fmt.Sprintf(`,"t%d":%q`, i, strings.Repeat("x", 250))
+	}
+	page := `{"l":[{` + around + `,"i":[` + strings.Repeat(`{"a":"b"},`, 90_000) + `{"a":"b","n":1}]}]}`
+	if len(page) > maxJSON {
+		t.Fatalf("the page has %d bytes", len(page))
+	}
+	if text, err := flatten([]byte(page)); err == nil {
+		t.Errorf("a page of %d bytes is read as %d", len(page), len(text))
+	}
+}

@@ -20,6 +20,7 @@ const DiffersAfter = 30 * time.Minute
 type Replicas struct {
 	mu      sync.Mutex
 	servers map[string]*Snapshot         // the latest page of each
+	began   time.Time                    // the first reading
 	since   map[config.Setting]time.Time // when the first of the readings began that all found a difference; never changed
 }
 
@@ -69,28 +70,38 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s", d.Setting, strings.Join(values, "; "))
 }
 
-// Read compares the servers by a reading of the pages of all. One whose page could not be read counts as it was last.
+// Read compares the servers by a reading of the pages of all. One whose page could not be read counts as it was last,
+// for DiffersAfter.
 func (r *Replicas) Read(statuses []Status) *Compared {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	servers := make(map[string]*Snapshot, len(statuses))
 	for i := range statuses {
 		st := &statuses[i]
-		if latest := cmp.Or(st.Snapshot, r.servers[st.Server]); latest != nil {
+		if latest := cmp.Or(st.Snapshot, r.servers[st.Server]); latest != nil && st.At.Sub(latest.At) < DiffersAfter && !latest.loadsOnRequest() {
 			servers[st.Server] = latest
 		}
 	}
 	r.servers = servers
-	if len(servers) < 2 {
-		r.since = nil
+	if len(statuses) == 0 {
 		return new(Compared)
 	}
 	now, since, c := statuses[0].At, map[config.Setting]time.Time{}, &Compared{Differs: map[config.Setting]bool{}}
+	if r.began.IsZero() {
+		r.began = now
+	}
 	names := slices.Sorted(maps.Keys(servers))
 	for _, row := range config.Settings() {
 		values, compared, differ := r.compare(names, row)
-		if differ {
-			since[row.Setting] = cmp.Or(r.since[row.Setting], now)
+		before, saved := r.since[row.Setting]
+		if before.After(now) { // by a file of another clock
+			before = now
+		}
+		switch {
+		case differ:
+			since[row.Setting] = cmp.Or(before, now)
+		case saved && !compared && now.Sub(r.began) < DiffersAfter: // after a restart a page may not have been read yet
+			since[row.Setting] = before
 		}
 		if compared {
 			c.Differs[row.Setting] = differ && now.Sub(since[row.Setting]) >= DiffersAfter
@@ -124,6 +135,12 @@ func (r *Replicas) compare(names []string, row config.SettingRow) (values map[st
 		values[value] = append(values[value], server)
 	}
 	return values, compared, differ
+}
+
+// loadsOnRequest reports whether the server loads models, with settings of their own, as they are asked for.
+func (s *Snapshot) loadsOnRequest() bool {
+	_, ok := s.Values["models_loaded"]
+	return ok
 }
 
 // setting returns a setting as text; "" where the page does not show it.

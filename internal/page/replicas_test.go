@@ -147,7 +147,9 @@ func TestReplicasOfRoles(t *testing.T) {
 			for _, at := range []int64{1000, 1000 + 1800} {
 				var all []Status
 				for i, s := range c.all {
-					all = append(all, Status{Server: fmt.Sprint(i), At: time.Unix(at, 0), Snapshot: s})
+					read := *s
+					read.At = time.Unix(at, 0)
+					all = append(all, Status{Server: fmt.Sprint(i), At: read.At, Snapshot: &read})
 				}
 				for _, d := range r.Read(all).Findings {
 					got = append(got, d.Setting)
@@ -157,6 +159,38 @@ func TestReplicasOfRoles(t *testing.T) {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
+	}
+}
+
+// A server that is gone is not compared for longer than a finding takes, nor is one that loads models on request, and a page that
+// was not read yet after a restart ends nothing.
+func TestReplicasThatAreNotCompared(t *testing.T) {
+	start := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	two := func(at time.Time) []Status {
+		return []Status{readOf(t, "a", trtllm("bfloat16", "1"), at), readOf(t, "b", trtllm("float16", "1"), at)}
+	}
+	gone := func(at time.Time) []Status {
+		return []Status{readOf(t, "a", trtllm("bfloat16", "1"), at), {Server: "b", At: at, State: Down}}
+	}
+	r := NewReplicas(nil)
+	r.Read(two(start))
+	if compared, _ := found(r.Read(gone(start.Add(29 * time.Minute)))); compared == "" {
+		t.Error("a server that is gone for 29 minutes is not compared")
+	}
+	if compared, _ := found(r.Read(gone(start.Add(30 * time.Minute)))); compared != "" {
+		t.Errorf("compared with a server that is gone: %s", compared)
+	}
+	again := NewReplicas(map[config.Setting]time.Time{config.Precision: start})
+	again.Read(gone(start.Add(time.Hour)))
+	if _, findings := found(again.Read(two(start.Add(61 * time.Minute)))); findings == "" {
+		t.Error("what differed before a restart does no longer")
+	}
+	ollama := two(start)
+	for _, st := range ollama {
+		st.Snapshot.Values["models_loaded"] = 1
+	}
+	if compared, _ := found(NewReplicas(nil).Read(ollama)); compared != "" {
+		t.Errorf("servers that load models on request are compared: %s", compared)
 	}
 }
 
