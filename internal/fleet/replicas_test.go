@@ -41,7 +41,9 @@ func TestReplicasThatDiffer(t *testing.T) {
 			if statuses[i].Snapshot == nil {
 				t.Fatalf("a page could not be read: %+v", statuses[i])
 			}
-			statuses[i].At = statuses[i].At.Add(later)
+			at := *statuses[i].Snapshot
+			at.At = at.At.Add(later)
+			statuses[i].At, statuses[i].Snapshot = at.At, &at
 		}
 		e.read(statuses)
 	}

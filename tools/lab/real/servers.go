@@ -194,7 +194,6 @@ general_settings: {master_key: sk-local}
 			engine: "litellm", page: "/metrics/", cached: true, quantities: map[string][]string{
 				"prompt_tokens_total":            {"litellm_input_tokens_metric_total"},
 				"generation_tokens_total":        {"litellm_output_tokens_metric_total"},
-				"requests_total":                 {"litellm_proxy_total_requests_metric_total"},
 				"ttft_seconds_count":             {"litellm_llm_api_time_to_first_token_metric_count"},
 				"ttft_seconds_sum":               {"litellm_llm_api_time_to_first_token_metric_sum"},
 				"request_duration_seconds_count": {"litellm_request_total_latency_metric_count"},
