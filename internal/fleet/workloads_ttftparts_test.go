@@ -63,6 +63,19 @@ func (a *asked) Observe(o *Observation) {
 	a.all = append(a.all, o.Result)
 }
 
+// ended waits until the servers have done with all requests, which is after the client has read the answer: until then their
+// pages lack them.
+func (a *asked) ended(replicas []*simulator.Replica) {
+	for _, r := range a.all {
+		for _, server := range replicas {
+			rec, known := server.Server().Request(hex.EncodeToString(r.TraceID[:]))
+			for ; known && !rec.Complete; rec, known = server.Server().Request(rec.TraceID) {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+}
+
 // partsCase is a situation whose truth is known.
 type partsCase struct {
 	name     string
@@ -155,14 +168,15 @@ func (c *partsCase) test(t *testing.T) {
 	}
 	m := l.endpoint("e")
 	read := func() {
+		seen.ended(replicas)
 		if gateway != nil {
 			l.active.Load().gateways.byName["g"].read(t.Context(), schedule.Run{})
 		}
 		m.scrape.read(t.Context(), schedule.Run{})
 	}
 	l.run("e", schedule.Run{Scheduled: time.Now()}) // which finds model and API
-	seen.all = nil
 	read()
+	seen.all = nil
 	for range c.rounds {
 		var probes sync.WaitGroup
 		for _, task := range m.tasks {
