@@ -32,6 +32,7 @@ func units() map[string]string {
 	return map[string]string{
 		"": "", "seconds": "s", "bytes": "By", "ratio": "1", "tokens": "{tokens}", "usd": "{usd}",
 		"usd_per_hour": "{usd}/h", "usd_per_token": "{usd}/{token}", "tokens_per_second": "{tokens}/s",
+		"characters": "{characters}", "characters_per_second": "{characters}/s",
 		"percent": "%", "threads": "{threads}", // of the Go runtime
 	}
 }
