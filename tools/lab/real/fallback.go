@@ -15,7 +15,7 @@ import (
 // is usual from 20 replies, and 3 others in a row are a change.
 const (
 	guarded     = "guarded"
-	before, all = 22, 32
+	before, all = 22, 45
 )
 
 // fallback ends the server of a model while it is probed, so that the gateway
