@@ -23,7 +23,7 @@ type cardRecord struct {
 }
 
 // readCard reads the record of a folder: metrics.txt, a page for each state, nvidia-smi.csv, a row for each, moved.txt, and
-// later.txt, which need not be there.
+// later.txt, if there is one.
 func readCard(t *testing.T, dir string) cardRecord {
 	t.Helper()
 	c := cardRecord{page: map[string]map[string]string{}, smi: map[string]map[string]string{}, moved: map[string]float64{}}

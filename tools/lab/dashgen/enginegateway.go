@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // perGateway groups the readings of a gateway's page, which several exporters may read.
 const perGateway = "gateway, server"
 
@@ -24,16 +26,30 @@ func gatewayGauge(name string) string {
 	return ofGateways("max by (" + perGateway + ") (" + ofJob.of(name) + ")")
 }
 
+// gatewayShare is one counter of gateways over another, by gateway.
+func gatewayShare(of, all string) string {
+	return ofGateways(gatewayRate("gateway", "inference_gateway_"+of) + " / (" + gatewayRate("gateway", "inference_gateway_"+all) + " > 0)")
+}
+
+// gatewayMean is the mean of a distribution of gateways.
+func gatewayMean(name string) string { return gatewayShare(name+"_seconds_sum", name+"_seconds_count") }
+
+const noGateway = "no gateway, or it does not report it"
+
 // engineGateways is what gateways in front of the servers report.
 func engineGateways() []Panel {
-	const none = "no gateway, or it does not report it"
+	return slices.Concat(gatewayBackends(), gatewayTokens(), gatewayTimes())
+}
+
+// gatewayBackends is who waits, and to which backends requests go.
+func gatewayBackends() []Panel {
 	return []Panel{
 		{
 			Title: "Queue of the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
 			What: "Requests that wait in the gateway before a backend has them, for each replica of it.", By: ByGateway,
 			Worry:   "it grows: no backend has room, or none is ready.",
 			Queries: []Query{{Expr: gatewayGauge("inference_gateway_requests_waiting"), Legend: "{{gateway}} {{server}}"}},
-			Min:     ptr(0.0), NoValue: none,
+			Min:     ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "Backends of the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
@@ -44,34 +60,34 @@ func engineGateways() []Panel {
 				{Expr: gatewayGauge("inference_gateway_backends"), Legend: "all {{gateway}} {{server}}", Reference: true},
 				{Expr: gatewayGauge("inference_gateway_models_ready"), Legend: "models {{gateway}} {{server}}"},
 			},
-			Min: ptr(0.0), NoValue: none,
+			Min: ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "Requests by backend", Viz: TimeSeries, Unit: "reqps", Width: 12, Height: 8,
 			What: "Requests that ended at each backend, by how they ended. Retries count at each backend that was tried.", By: ByGateway,
 			Worry: "one backend has failures, or none of the requests.", Alerts: []string{"InferenceGatewayBackendFailing"},
 			Queries: []Query{{Expr: ofGateways(gatewayRate("gateway, backend, finish", "inference_gateway_backend_requests_total")), Legend: "{{backend}} {{finish}}"}},
-			Min:     ptr(0.0), NoValue: none,
+			Min:     ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "Prefix hits of the routing", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Share of what the gateway looked up in its index of prefixes that it expected in the cache of the backend it chose.", By: ByGateway,
 			Worry: "it falls while the load is the same: prompts go to servers that do not have them.", Alerts: []string{"InferencePrefixCacheHitRateCollapse"},
-			Queries: []Query{{
-				Expr:   ofGateways(gatewayRate("gateway", "inference_gateway_prefix_cache_hits_total") + " / (" + gatewayRate("gateway", "inference_gateway_prefix_cache_queries_total") + " > 0)"),
-				Legend: "{{gateway}}",
-			}},
-			Min: ptr(0.0), NoValue: none,
+			Queries: []Query{{Expr: gatewayShare("prefix_cache_hits_total", "prefix_cache_queries_total"), Legend: "{{gateway}}"}},
+			Min:     ptr(0.0), NoValue: noGateway,
 		},
+	}
+}
+
+// gatewayTokens is what requests through gateways consist of, and what is left for more of them.
+func gatewayTokens() []Panel {
+	return []Panel{
 		{
 			Title: "Cached prompt tokens", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Share of the prompt tokens of users' requests that servers or providers read from their cache, as they reported it in their replies.", By: ByGateway,
-			Worry: "it falls while the load is the same: prompts are computed, and paid, again.",
-			Queries: []Query{{
-				Expr:   ofGateways(gatewayRate("gateway", "inference_gateway_cached_prompt_tokens_total") + " / (" + gatewayRate("gateway", "inference_gateway_prompt_tokens_total") + " > 0)"),
-				Legend: "{{gateway}}",
-			}},
-			Min: ptr(0.0), NoValue: none,
+			Worry:   "it falls while the load is the same: prompts are computed, and paid, again.",
+			Queries: []Query{{Expr: gatewayShare("cached_prompt_tokens_total", "prompt_tokens_total"), Legend: "{{gateway}}"}},
+			Min:     ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "Tokens through the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
@@ -81,7 +97,7 @@ func engineGateways() []Panel {
 				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_prompt_tokens_total")), Legend: "prompt {{gateway}}"},
 				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_generation_tokens_total")), Legend: "answer {{gateway}}"},
 			},
-			Min: ptr(0.0), NoValue: none,
+			Min: ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "Retries and fallbacks", Viz: TimeSeries, Unit: "reqps", Width: 12, Height: 8,
@@ -92,7 +108,7 @@ func engineGateways() []Panel {
 				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_fallbacks_total")), Legend: "fallbacks {{gateway}}"},
 				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_fallback_failures_total")), Legend: "failed fallbacks {{gateway}}"},
 			},
-			Min: ptr(0.0), NoValue: none,
+			Min: ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "Metrics that the gateway could not read", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
@@ -102,7 +118,7 @@ func engineGateways() []Panel {
 				{Expr: "60 * " + ofGateways(gatewayRate("gateway", "inference_gateway_data_layer_errors_total")), Legend: "failed reads {{gateway}}"},
 				{Expr: gatewayGauge("inference_gateway_backends_stale"), Legend: "stale {{gateway}} {{server}}"},
 			},
-			Min: ptr(0.0), NoValue: none,
+			Min: ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "What is left of the quota", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
@@ -112,33 +128,39 @@ func engineGateways() []Panel {
 				{Expr: gatewayGauge("inference_gateway_rate_limit_remaining_requests"), Legend: "requests {{gateway}} {{server}}"},
 				{Expr: gatewayGauge("inference_gateway_rate_limit_remaining_tokens"), Legend: "tokens {{gateway}} {{server}}"},
 			},
-			Min: ptr(0.0), NoValue: none,
+			Min: ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "Uptime of providers", Viz: TimeSeries, Unit: "percentunit", Width: 12, Height: 8,
 			What: "Share of the requests of all its users that each provider behind a hosted gateway answered lately.", By: ByGateway,
 			Worry: "the provider that your requests are pinned to falls, or all of them do.", Alerts: []string{"InferenceGatewayWithoutBackends"},
 			Queries: []Query{{Expr: ofGateways("max by (gateway, backend) (" + ofJob.of("inference_gateway_backend_uptime_ratio") + ")"), Legend: "{{backend}}"}},
-			Max:     ptr(1.0), NoValue: none,
+			Max:     ptr(1.0), NoValue: noGateway,
 		},
+	}
+}
+
+// gatewayTimes is how long gateways take, and whether their pages are read.
+func gatewayTimes() []Panel {
+	return []Panel{
 		{
 			Title: "TTFT as the gateway sees it", Viz: TimeSeries, Unit: "s", Width: 12, Height: 8,
 			What: "Mean time to first token over 5 minutes as the gateway measures it, the time before a backend was asked, what the gateway itself adds, and the mean time per output token.", By: ByGateway,
 			Worry: "the queue is most of it: add replicas.", Alerts: []string{"InferenceTTFTHigh"},
 			Queries: []Query{
-				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_ttft_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_ttft_seconds_count") + " > 0)"), Legend: "TTFT {{gateway}}"},
-				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_queue_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_queue_seconds_count") + " > 0)"), Legend: "queue {{gateway}}"},
-				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_overhead_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_overhead_seconds_count") + " > 0)"), Legend: "overhead {{gateway}}"},
-				{Expr: ofGateways(gatewayRate("gateway", "inference_gateway_tpot_seconds_sum") + " / (" + gatewayRate("gateway", "inference_gateway_tpot_seconds_count") + " > 0)"), Legend: "TPOT {{gateway}}"},
+				{Expr: gatewayMean("ttft"), Legend: "TTFT {{gateway}}"},
+				{Expr: gatewayMean("queue"), Legend: "queue {{gateway}}"},
+				{Expr: gatewayMean("overhead"), Legend: "overhead {{gateway}}"},
+				{Expr: gatewayMean("tpot"), Legend: "TPOT {{gateway}}"},
 			},
-			Min: ptr(0.0), NoValue: none,
+			Min: ptr(0.0), NoValue: noGateway,
 		},
 		{
 			Title: "Pages of the gateway", Viz: TimeSeries, Unit: "none", Width: 12, Height: 8,
 			What: "1 where the latest reading of the page of a replica succeeded.", By: ByGateway,
 			Worry: "all replicas of a gateway are at 0.", Alerts: []string{"InferenceGatewayLost"},
 			Queries: []Query{{Expr: gatewayGauge("inference_gateway_up"), Legend: "{{gateway}} {{server}}"}},
-			Min:     ptr(0.0), Max: ptr(1.0), NoValue: none,
+			Min:     ptr(0.0), Max: ptr(1.0), NoValue: noGateway,
 		},
 	}
 }

@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // card names a series of one GPU.
 const card = "{{machine}} {{vendor}} {{gpu}}"
 
@@ -314,10 +316,9 @@ func linkErrors(name string) string {
 	return inMachine("60 * sum by (" + byCard + ", kind) (rate(" + ofGPU.of(name) + "[5m])) > 0")
 }
 
+// gpuLinks is what PCIe and NVLink carry, and how well.
 func gpuLinks() []Panel {
-	const rows = 10
-	faults := ofGPU.of("inference_gpu_fabric_fault")
-	return []Panel{
+	return slices.Concat([]Panel{
 		{
 			Title: "PCIe", Viz: TimeSeries, Unit: "binBps", Width: 8, Height: 8,
 			What: "Bytes that each GPU sent and received over PCIe.", By: ByDriver,
@@ -371,6 +372,14 @@ func gpuLinks() []Panel {
 			},
 			Sort: []Order{{Title: "Missing", Desc: true}}, NoValue: noGPU,
 		},
+	}, gpuFabric())
+}
+
+// gpuFabric is the fabric of NVLinks, and where in it and in the rack the GPUs are.
+func gpuFabric() []Panel {
+	const rows = 10
+	faults := ofGPU.of("inference_gpu_fabric_fault")
+	return []Panel{
 		{
 			Title: "NVLink fabric and links that are up", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
 			What: "NVLinks of each GPU that are active; the state of the fabric: 1 not started, 2 in progress, 3 completed; and, once completed, whether it is healthy: 1, else 0.", By: ByDriver,

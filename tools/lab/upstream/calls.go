@@ -316,44 +316,49 @@ func quotedLen(text string) int {
 	return 1
 }
 
-// inside returns a text up to the bracket that closes what was open before it.
-func inside(text string) string {
-	depth := 0
+// walk calls visit with each place in a text that is not in quotes and how many brackets are open after it, until visit returns false.
+func walk(text string, visit func(i, open int) bool) {
+	open := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"', '\'', '`':
 			i += quotedLen(text[i:]) - 1
+			continue
 		case '(', '[', '{':
-			depth++
+			open++
 		case ')', ']', '}':
-			if depth--; depth < 0 {
-				return text[:i]
-			}
+			open--
+		}
+		if !visit(i, open) {
+			return
 		}
 	}
-	return text
+}
+
+// inside returns a text up to the bracket that closes what was open before it.
+func inside(text string) string {
+	end := len(text)
+	walk(text, func(i, open int) bool {
+		if open < 0 {
+			end = i
+		}
+		return open >= 0
+	})
+	return text[:end]
 }
 
 // arguments returns the arguments at the start of a text that follows an open bracket.
 func arguments(text string) []string {
 	text = inside(text)
 	var args []string
-	start, depth := 0, 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"', '\'', '`':
-			i += quotedLen(text[i:]) - 1
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			depth--
-		case ',':
-			if depth == 0 {
-				args = append(args, strings.TrimSpace(text[start:i]))
-				start = i + 1
-			}
+	start := 0
+	walk(text, func(i, open int) bool {
+		if text[i] == ',' && open == 0 {
+			args = append(args, strings.TrimSpace(text[start:i]))
+			start = i + 1
 		}
-	}
+		return true
+	})
 	return append(args, strings.TrimSpace(text[start:]))
 }
 
