@@ -76,44 +76,23 @@ func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
 	h.pack(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		format := expfmt.NegotiateAccept(r.Header, h.Formats...)
 		w.Header().Set("Content-Type", string(format))
-		page.size, page.err = writeBeside(w, func(out io.Writer) error { return h.Metrics.Write(out, format) })
+		out := &countingWriter{w: w}
+		page.err = h.Metrics.Write(out, format)
+		page.size = out.n
 	})).ServeHTTP(page, &packed)
 	page.took = time.Since(start)
 	return page, nil
 }
 
-// writeBeside has write make a page while another goroutine writes its pieces to w, as making a page and compressing it
-// take about as long. It returns the size of the page. w is not used after it returns, and its errors are its own.
-func writeBeside(w io.Writer, write func(io.Writer) error) (size int64, err error) {
-	out := &pieceWriter{full: make(chan []byte, 2), spare: make(chan []byte, 4)}
-	var written sync.WaitGroup
-	written.Go(func() {
-		for p := range out.full {
-			_, _ = w.Write(p) // to a heldPage, which takes all
-			out.spare <- p
-		}
-	})
-	defer written.Wait()
-	defer close(out.full)
-	err = write(out)
-	return out.size, err
+type countingWriter struct {
+	w io.Writer
+	n int64
 }
 
-// pieceWriter sends copies of what is written to it. There are at most four: two that wait, one at each end.
-type pieceWriter struct {
-	full, spare chan []byte
-	size        int64
-}
-
-func (p *pieceWriter) Write(b []byte) (int, error) {
-	var piece []byte
-	select {
-	case piece = <-p.spare:
-	default:
-	}
-	p.full <- append(piece[:0], b...)
-	p.size += int64(len(b))
-	return len(b), nil
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // heldPage is a page that is made, by what writes to it as an http.ResponseWriter, and not yet read.
