@@ -57,15 +57,12 @@ type LoadTest struct {
 	Trace []TracedRequest `yaml:"-"`
 }
 
-// LoadWindow is a part of each day.
+// LoadWindow is a part of each day, or of some days.
 type LoadWindow struct {
-	// Start and End are times of day, such as `02:00`; an end before the start is that of the next day.
-	Start string `yaml:"start"`
-	End   string `yaml:"end"`
-	// Days lists the days on which it starts: `mon`, `tue`, `wed`, `thu`, `fri`, `sat`, `sun`. Default: all.
-	Days []string `yaml:"days,omitempty"`
-	// Location is the time zone, such as `Europe/Berlin`.
-	Location string `yaml:"location" default:"UTC"`
+	// Hours is a part of the day in UTC, such as `22:00-06:00`, without its last minute.
+	Hours string `yaml:"hours" form:"hours" required:"a part of the day, such as 02:00-05:00"`
+	// Days lists the days on which it begins: `mon`, `tue`, `wed`, `thu`, `fri`, `sat`, `sun`. Default: all.
+	Days []string `yaml:"days,omitempty" oneof:"mon,tue,wed,thu,fri,sat,sun" items:"some,unique"`
 }
 
 // TracedRequest is a recorded request.
