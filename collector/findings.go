@@ -136,7 +136,9 @@ func newFindingsFamily(index int, m workload.Metric) *familyOf[*findingsValues] 
 		case m.Each != nil:
 			for i, block := range v.series[index] {
 				e.labels(block, v.created)
-				emit(e, 0, m.Value(found, i))
+				for _, own := range f.order {
+					emit(e, own, m.Value(found, i*len(f.order)+own))
+				}
 			}
 		default:
 			e.labels(v.block, v.created)

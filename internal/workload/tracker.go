@@ -35,17 +35,36 @@ func (t *Tracker) Observe(results []*result.Result) *Findings {
 	defer t.mu.Unlock()
 	now := t.now()
 	for _, r := range results {
-		if r.Model == "" || r.Model == t.model {
-			continue
-		}
-		if t.model != "" {
-			t.all = t.estimates()
-		}
-		t.model = r.Model
+		t.serve(r.Model)
 	}
 	for _, e := range t.all {
 		if e != nil {
 			e.Observe(results, now)
+		}
+	}
+	return t.findings(now)
+}
+
+// serve makes t forget all that it knows of another model; "" is not known. t.mu is held.
+func (t *Tracker) serve(model string) {
+	if model == "" || model == t.model {
+		return
+	}
+	if t.model != "" {
+		t.all = t.estimates()
+	}
+	t.model = model
+}
+
+// Take adds a run that is no probe, such as a load test of a model, and returns what Observe does.
+func (t *Tracker) Take(model string, run any) *Findings {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	t.serve(model)
+	for _, e := range t.all {
+		if taker, ok := e.(Taker); ok {
+			taker.Take(run, now)
 		}
 	}
 	return t.findings(now)

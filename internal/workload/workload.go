@@ -33,6 +33,12 @@ type Estimate interface {
 	Finding(now time.Time) Finding
 }
 
+// Taker is an Estimate that also draws conclusions from runs that are no probes.
+type Taker interface {
+	// Take adds a run; what is not of its kind changes nothing.
+	Take(run any, now time.Time)
+}
+
 // Learner is an Estimate that goes on after a restart. The others learn again within minutes,
 // or say what is true of the latest run only.
 type Learner interface{ Learned() []Learned }
@@ -89,12 +95,12 @@ type Line struct {
 type Metric struct {
 	// Name comes without the prefix that it has in common with all families of probes.
 	Name, Unit, Help string
-	// Label is a label with the closed set Values, of which each has a sample; "" is none.
+	// Label is a label with the closed set Values, of which each has a sample in each series; "" is none.
 	Label  string
 	Values []string
 	Each   []string // the labels of the series of a finding that is Several; nil is one series
-	// Value returns the value of sample i: by index in Values or in the series of the finding.
-	// What is no finite number is absent.
+	// Value returns the value of sample i: by index in Values or in the series of the finding, or in the Values of
+	// each of the series, one after the other. What is no finite number is absent.
 	Value func(f Finding, i int) float64
 }
 
