@@ -1,0 +1,74 @@
+package loadtest
+
+import (
+	"iter"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+)
+
+// rise returns how long the load of a level takes to rise: a tenth of its duration, at most 10 s.
+func rise(level time.Duration) time.Duration { return min(level/10, 10*time.Second) }
+
+// risen returns when so much work is due, in requests or in seconds of a trace, where its rate rises evenly until it is
+// there, and stays.
+func risen(work, rate float64, rise time.Duration) time.Duration {
+	half := rise.Seconds() / 2
+	at := half + work/rate
+	if work < rate*half {
+		at = math.Sqrt(4 * half * work / rate)
+	}
+	return time.Duration(at * float64(time.Second))
+}
+
+// arrivals yields when the requests of an open loop are due, counted from the start of the level, and the lengths of
+// those of a trace. It does not end: a trace begins again when it is over.
+func arrivals(l *config.LoadTest, level float64, rng *rand.Rand) iter.Seq2[time.Duration, *config.TracedRequest] {
+	rise := rise(time.Duration(l.Duration))
+	if l.Kind() == config.LoadTrace {
+		return func(yield func(time.Duration, *config.TracedRequest) bool) {
+			for begun := time.Duration(0); ; begun += span(l.Trace) {
+				for i := range l.Trace {
+					if !yield(risen((begun+l.Trace[i].At).Seconds(), level, rise), &l.Trace[i]) {
+						return
+					}
+				}
+			}
+		}
+	}
+	return func(yield func(time.Duration, *config.TracedRequest) bool) {
+		for work := rng.ExpFloat64(); yield(risen(work, level, rise), nil); work += rng.ExpFloat64() {
+		}
+	}
+}
+
+// span returns how long a trace takes until it begins again, which is a mean gap after its last request; one in which no
+// time passes takes a second.
+func span(trace []config.TracedRequest) time.Duration {
+	last := trace[len(trace)-1].At
+	if last <= 0 {
+		return time.Second
+	}
+	return last + last/time.Duration(max(1, len(trace)-1))
+}
+
+// slots are the indexes of users who have no request in flight.
+type slots struct {
+	free []int
+	used int
+}
+
+// take returns an index, false where all mostInFlight are in use.
+func (s *slots) take() (int, bool) {
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		return i, true
+	}
+	s.used++
+	return s.used - 1, s.used <= mostInFlight
+}
+
+func (s *slots) give(i int) { s.free = append(s.free, i) }

@@ -1,0 +1,331 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+)
+
+const (
+	// mostInFlight bounds the requests in flight of an open loop, whose server may fall behind without end.
+	mostInFlight = 2048
+	// mostSamples bounds what is kept of a level: it is over when so many requests were sent.
+	mostSamples = 50_000
+	// tailLimit is how long the last requests of a level may take. Ask has limits of its own, which are shorter.
+	tailLimit = 15 * time.Minute
+	// endLimit is how long requests may take to end once they are canceled.
+	endLimit = 5 * time.Second
+	// pauseAfterFailure is the least time that a user of a closed loop waits after a request that failed.
+	pauseAfterFailure = time.Second
+	// lateStart is how much later than planned this process may send a request without being the reason why it is slow.
+	lateStart = 10 * time.Millisecond
+)
+
+// Progress is how far a run is.
+type Progress struct {
+	// At is counted from the start of the run.
+	At time.Duration
+	// Level is the one at hand, Step which one of Steps it is, from 1.
+	Level       float64
+	Step, Steps int
+	// InFlight are requests of ours, Done those of the level that have ended, and Failed those of them that failed.
+	InFlight, Done, Failed int
+	// Pressure is the latest reading of the pages; nil is none.
+	Pressure *Pressure
+	// P50 and P99 are those of TTFT over the latest 10,000 requests of the level; result.Absent before the first.
+	P50, P99 time.Duration
+}
+
+// Run puts the load of a plan on an endpoint, level after level, until all were measured or a reason to end came, and
+// returns when every request has ended. progress is called at most once per second, must return soon, and may be nil. A
+// driver that ignores its context for more than 5 s is left behind.
+func Run(ctx context.Context, p Plan, d Driver, progress func(Progress)) *Report {
+	r := &runner{plan: p, driver: d, progress: progress, seed: rand.Uint64()}
+	return r.run(ctx)
+}
+
+// runner is one run.
+type runner struct {
+	plan     Plan
+	driver   Driver
+	progress func(Progress)
+	seed     uint64 // of all that is drawn
+
+	start time.Time
+	ctx   context.Context         // ends with the run
+	end   context.CancelCauseFunc // the first cause is the end
+	work  sync.WaitGroup          // everything that was started
+
+	mu     sync.Mutex // guards what follows
+	flying map[int]time.Time
+	levels []Recorded // the last is the one at hand
+	over   func()     // ends the sending of that level
+	failed int        // of that level
+	late   int
+	guard  guard
+}
+
+// ending is the cause with which the context of a run ends.
+type ending struct {
+	end  End
+	text string
+}
+
+func (e *ending) Error() string { return fmt.Sprintf("%s: %s", e.end, e.text) }
+
+// stop ends the run. Only the first call has an effect.
+func (r *runner) stop(end End, text string) { r.end(&ending{end, text}) }
+
+func (r *runner) run(parent context.Context) *Report {
+	if !r.plan.Until.IsZero() {
+		var cancel context.CancelFunc
+		parent, cancel = context.WithDeadlineCause(parent, r.plan.Until, &ending{end: WindowOver})
+		defer cancel()
+	}
+	r.ctx, r.end = context.WithCancelCause(parent)
+	r.start, r.flying = time.Now(), make(map[int]time.Time)
+	if r.hasRoom() {
+		if r.plan.HasPage {
+			r.work.Go(r.watch)
+		}
+		if r.progress != nil {
+			r.work.Go(r.tell)
+		}
+		for i := 0; i < len(r.plan.Load.Levels()) && r.ctx.Err() == nil; i++ {
+			r.level(i)
+		}
+	}
+	r.stop(Completed, "")
+	r.wait(&r.work)
+	return r.report()
+}
+
+// report returns what was recorded. What a request that was left behind records later is not in it.
+func (r *runner) report() *Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := &Report{Start: r.start, Stop: time.Now(), End: Canceled, Levels: r.levels}
+	if why, ok := errors.AsType[*ending](context.Cause(r.ctx)); ok {
+		all.End, all.Text = why.end, why.text
+	}
+	r.levels = nil
+	return all
+}
+
+// wait waits for work, no longer than its limits.
+func (r *runner) wait(work *sync.WaitGroup) {
+	idle := make(chan struct{})
+	go func() {
+		work.Wait()
+		close(idle)
+	}()
+	tail := time.NewTimer(tailLimit)
+	defer tail.Stop()
+	select {
+	case <-idle:
+		return
+	case <-r.ctx.Done():
+	case <-tail.C:
+		r.stop(Errors, "requests do not end")
+	}
+	select {
+	case <-idle:
+	case <-time.After(endLimit):
+	}
+}
+
+// level runs level i until its last request has ended.
+func (r *runner) level(i int) {
+	l := r.plan.Load
+	v, duration := l.Levels()[i], time.Duration(l.Duration)
+	r.mu.Lock()
+	begin := time.Since(r.start)
+	r.levels = append(r.levels, Recorded{Kind: l.Kind(), Level: v, Begin: begin})
+	sending, over := context.WithTimeout(r.ctx, duration)
+	r.failed, r.late, r.over = 0, 0, over
+	r.mu.Unlock()
+	defer over()
+	var asked sync.WaitGroup
+	if l.Kind() == config.LoadUsers {
+		r.closed(sending, &asked, int(v))
+	} else {
+		r.open(sending, &asked, v)
+	}
+	<-sending.Done()
+	r.mu.Lock()
+	rec := &r.levels[i]
+	if rec.Stop = time.Since(r.start); rec.Stop >= begin+rise(duration) {
+		rec.Full = begin + rise(duration)
+	}
+	r.mu.Unlock()
+	r.wait(&asked)
+}
+
+// closed has n users send their requests, each when its answer came and it has thought. They come one after the other
+// while the load rises.
+func (r *runner) closed(sending context.Context, asked *sync.WaitGroup, n int) {
+	duration, think := time.Duration(r.plan.Load.Duration), time.Duration(r.plan.Load.ThinkTime)
+	for user := range n {
+		rng := rand.New(rand.NewPCG(r.seed, uint64(user)))
+		asked.Go(func() {
+			pause := rise(duration) * time.Duration(user) / time.Duration(n)
+			for sleep(sending, pause) {
+				failed := r.ask(user, time.Time{}, nil)
+				if pause = time.Duration(rng.ExpFloat64() * float64(think)); failed {
+					pause = max(pause, pauseAfterFailure)
+				}
+			}
+		})
+	}
+}
+
+// open sends the requests of an open loop when they are due.
+func (r *runner) open(sending context.Context, asked *sync.WaitGroup, level float64) {
+	var users slots
+	begin := time.Now()
+	rng := rand.New(rand.NewPCG(r.seed, uint64(len(r.levels))))
+	for at, lengths := range arrivals(r.plan.Load, level, rng) {
+		planned := begin.Add(at)
+		if !sleep(sending, time.Until(planned)) {
+			return
+		}
+		r.mu.Lock()
+		user, ok := users.take()
+		r.mu.Unlock()
+		if !ok {
+			r.stop(OwnLimit, fmt.Sprintf("%d requests are in flight", mostInFlight))
+			return
+		}
+		asked.Go(func() {
+			r.ask(user, planned, lengths)
+			r.mu.Lock()
+			users.give(user)
+			r.mu.Unlock()
+		})
+	}
+}
+
+// sleep waits, and reports whether ctx has not ended by then.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// ask sends a request, records it, and reports whether it failed.
+func (r *runner) ask(user int, planned time.Time, lengths *config.TracedRequest) (failed bool) {
+	if !r.driver.Afford() {
+		r.stop(Budget, "")
+		return true
+	}
+	sent := time.Now()
+	r.takeOff(user, sent)
+	res := r.driver.Ask(r.ctx, user, planned, lengths)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.flying, user)
+	if r.ctx.Err() != nil { // what was canceled says nothing
+		return true
+	}
+	if end, text := refusal(res); end != "" {
+		r.stop(end, text)
+		return true
+	}
+	late := res.Imprecise
+	switch {
+	case !planned.IsZero():
+		late, sent = late || sent.Sub(planned) > lateStart, planned
+	case !res.Sent.IsZero():
+		sent = res.Sent
+	}
+	s := Sample{
+		Sent: sent.Sub(r.start), Ended: time.Since(r.start), TTFT: result.Absent, TPOT: result.Absent,
+		Input: res.Tokens.Prompt, Output: res.Tokens.Output, Outcome: res.Outcome, Late: late,
+	}
+	if !s.failed() {
+		s.TTFT, s.TPOT = res.Timing.TTFT, res.Timing.TPOT
+	}
+	if r.plan.Objectives != nil {
+		s.Judgement = r.plan.Objectives.Judge(res)
+	}
+	r.record(&s)
+	return s.failed()
+}
+
+// takeOff counts a request as in flight.
+func (r *runner) takeOff(user int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.flying[user] = now
+	r.guard.peak = max(r.guard.peak, len(r.flying))
+}
+
+// record keeps a sample of the level at hand.
+func (r *runner) record(s *Sample) {
+	rec := &r.levels[len(r.levels)-1]
+	rec.Samples = append(rec.Samples, *s)
+	if len(rec.Samples) >= mostSamples {
+		r.over()
+	}
+	if s.failed() {
+		r.failed++
+	}
+	if s.Late {
+		r.late++
+	}
+	r.heed(s, rec)
+}
+
+// failed reports whether the request was not answered.
+func (s *Sample) failed() bool { return s.Outcome != result.Success && s.Outcome != result.CheckFailed }
+
+// tell calls progress each second.
+func (r *runner) tell() {
+	for sleep(r.ctx, time.Second) {
+		r.progress(r.now())
+	}
+}
+
+func (r *runner) now() Progress {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := Progress{
+		At: time.Since(r.start), Step: len(r.levels), Steps: len(r.plan.Load.Levels()), InFlight: len(r.flying),
+		Failed: r.failed, Pressure: r.guard.latest, P50: result.Absent, P99: result.Absent,
+	}
+	if p.Step == 0 {
+		return p
+	}
+	rec := &r.levels[p.Step-1]
+	p.Level, p.Done = rec.Level, len(rec.Samples)
+	if all := latestTTFT(rec.Samples, 10_000); len(all) > 0 {
+		p.P50, p.P99 = all[stats.Rank(len(all), 0.5)-1], all[stats.Rank(len(all), 0.99)-1]
+	}
+	return p
+}
+
+// latestTTFT returns those of the latest n samples that have one, in rising order.
+func latestTTFT(samples []Sample, n int) []time.Duration {
+	var all []time.Duration
+	for _, s := range samples[max(0, len(samples)-n):] {
+		if s.TTFT >= 0 && !s.Late {
+			all = append(all, s.TTFT)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
