@@ -114,6 +114,9 @@ func (m *Module) WhatIsAsked() string {
 	if len(m.Concurrency) > 0 {
 		asked += ", bursts of " + joinInts(m.Concurrency)
 	}
+	if m.Load != nil {
+		asked += ", load of " + m.Load.Words()
+	}
 	return asked
 }
 

@@ -173,7 +173,9 @@ func (b *badMaker) option(n *yaml.Node, p path, s *structure, o option) {
 		} else if i.from != "" {
 			bad("1ms", "must be "+i.String())
 		}
-		if i.to != "" {
+		if i.to != "" && unit != "" {
+			bad(fmt.Sprintf("%.0fms", i.high/1e6+1), "must be "+i.String())
+		} else if i.to != "" {
 			bad(wrap(fmt.Sprintf("%.0f", i.high+1)), "must be "+i.String())
 		}
 	}

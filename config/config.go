@@ -213,7 +213,7 @@ func (c *Config) check(r *report, _ path) {
 		r.errorf("endpoints", "no endpoints; want at least one with a url, or discovery")
 	}
 	for i, d := range c.Discovery {
-		d.modules, d.gateways = c.Modules, c.Gateways
+		d.modules, d.gateways, d.budget = c.Modules, c.Gateways, c.Global.Budget
 		d.Template.checkReferences(r, path("discovery").index(i), c)
 	}
 	first := map[string]int{}

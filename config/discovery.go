@@ -47,6 +47,7 @@ type Discovery struct {
 	modules map[string]*Module // those that a target may name
 
 	gateways map[string]*MetricsPages // the same
+	budget   Budget                   // of all endpoints
 }
 
 // Format writes the discovery as printYAML does.
@@ -78,7 +79,8 @@ func (d *Discovery) MakesSame(other *Discovery) bool {
 	return reflect.DeepEqual(d.Template, other.Template) &&
 		reflect.DeepEqual(d.RelabelConfigs, other.RelabelConfigs) &&
 		slices.Equal(d.Allow, other.Allow) &&
-		slices.Equal(slices.Sorted(maps.Keys(d.modules)), slices.Sorted(maps.Keys(other.modules))) &&
+		maps.EqualFunc(d.modules, other.modules, func(a, b *Module) bool { return reflect.DeepEqual(a.Load, b.Load) }) &&
+		d.budget == other.budget &&
 		slices.Equal(slices.Sorted(maps.Keys(d.gateways)), slices.Sorted(maps.Keys(other.gateways)))
 }
 
@@ -153,7 +155,7 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	}
 	if names := target.Get(labelModules); names != "" {
 		e.Modules = strings.Split(strings.ReplaceAll(names, " ", ""), ",")
-		e.checkModules(r, labelModules, d.modules)
+		e.checkModules(r, labelModules, d.modules, d.budget)
 	}
 	e.Gateway = cmp.Or(target.Get(labelGateway), e.Gateway)
 	checkGateway(r, labelGateway, e.Gateway, d.gateways)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Bounds of texts that become label values or go into requests, in bytes.
@@ -87,6 +89,16 @@ func (e *Endpoint) HasKey() bool {
 	return e.SigV4 != nil || e.CloudIdentity != nil || e.HTTP.hasCredentials()
 }
 
+// IsHosted reports whether the endpoint is a hosted API: none has a page of metrics.
+func (e *Endpoint) IsHosted() bool {
+	p, _ := api.Lookup(e.API)
+	known := false
+	if e.URL.URL != nil {
+		_, known = api.LookupHost(e.URL.Hostname())
+	}
+	return e.SigV4 != nil || e.CloudIdentity != nil || p.Hosted || known
+}
+
 // credentials names a key with credentials; "" without any.
 func (e *Endpoint) credentials() string {
 	switch {
@@ -132,7 +144,7 @@ func checkEndpointName(r *report, p path, name string) {
 }
 
 func (e *Endpoint) checkReferences(r *report, p path, c *Config) {
-	e.checkModules(r, p.key("modules"), c.Modules)
+	e.checkModules(r, p.key("modules"), c.Modules, c.Global.Budget)
 	var judged []*Module
 	for _, name := range e.Modules {
 		if m := c.Modules[name]; m != nil && m.SLO == nil {
@@ -143,13 +155,16 @@ func (e *Endpoint) checkReferences(r *report, p path, c *Config) {
 	checkGateway(r, p.key("gateway"), e.Gateway, c.Gateways)
 }
 
-func (e *Endpoint) checkModules(r *report, p path, modules map[string]*Module) {
+// checkModules checks the modules that the endpoint names; all is the budget of all endpoints.
+func (e *Endpoint) checkModules(r *report, p path, modules map[string]*Module, all Budget) {
 	for i, name := range e.Modules {
 		switch {
 		case modules[name] == nil:
 			r.errorf(p.index(i), "unknown module %s%s", quote(name), Hint(name, "known", slices.Sorted(maps.Keys(modules))))
 		case slices.Contains(e.Modules[:i], name):
 			r.errorf(p.index(i), "module %s is listed twice", quote(name))
+		case modules[name].Load != nil:
+			e.checkLoad(r, p.index(i), name, modules[name].Load, all)
 		}
 	}
 }
@@ -285,7 +300,9 @@ func (m *Module) uncounted(key string) string {
 		return m.Ask().Key + ", which asks for no answer"
 	case m.Arrivals != nil:
 		return "arrivals, which have no knee"
-	case !m.Judged() && key != "ttft":
+	case m.Load != nil && (key == "objective" || key == "correct_coordinated_omission"):
+		return "load: a load test is no probe"
+	case !m.Judged() && m.Load == nil && key != "ttft":
 		return "concurrency: bursts are compared with ttft alone"
 	case (key == "tpot" || key == "fluidity") && m.MaxOutput() == 1:
 		return "output_tokens: 1, as the first token has no TPOT"
@@ -330,6 +347,6 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 	return slo
 }
 
-// Judged reports whether the probes of the module count as good or bad: bursts do
-// not, which are a load of the exporter's own making.
-func (m *Module) Judged() bool { return len(m.Concurrency) == 0 }
+// Judged reports whether the probes of the module count as good or bad: bursts and load
+// tests do not, which are a load of the exporter's own making.
+func (m *Module) Judged() bool { return len(m.Concurrency) == 0 && m.Load == nil }

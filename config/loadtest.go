@@ -1,6 +1,9 @@
 package config
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -33,22 +36,25 @@ type LoadTest struct {
 	// TraceFile is a file with recorded requests: when each arrived, and the lengths of its prompt and of its answer;
 	// see [workloads](workloads.md#recorded-requests).
 	TraceFile string `yaml:"trace_file,omitempty"`
-	// TraceSpeeds lists how many times as fast as recorded the requests arrive, in rising order. Default: once as fast.
-	TraceSpeeds []float64 `yaml:"trace_speeds,omitempty" range:"(0,100]" items:"some" requires:"trace_file"`
+	// TraceSpeeds lists how many times as fast as recorded the requests arrive, in rising order.
+	TraceSpeeds []float64 `yaml:"trace_speeds,omitempty" default:"[1]" range:"(0,100]" items:"some" requires:"trace_file"`
 	// ThinkTime is how long a user thinks between an answer and the next request on average; the times are
 	// exponentially distributed.
 	ThinkTime model.Duration `yaml:"think_time,omitempty" requires:"users"`
 	// Duration is how long each level takes.
-	Duration model.Duration `yaml:"duration" default:"2m"`
+	Duration model.Duration `yaml:"duration" default:"2m" range:"[10s,30m]"`
 	// Window is when a run may begin, and must have ended. Default: at any time.
 	Window *LoadWindow `yaml:"window,omitempty"`
 	// MaxErrorRatio ends the run when more than this share of the latest requests failed.
 	MaxErrorRatio float64 `yaml:"max_error_ratio" default:"0.05" range:"(0,1]"`
-	// MaxTokens and MaxUSD bound what one run spends, beside the budgets. Default: no such bound.
-	MaxTokens int     `yaml:"max_tokens,omitempty" range:"[1,1000000000]"`
-	MaxUSD    float64 `yaml:"max_usd,omitempty" range:"(0,1000000]"`
+	// MaxTokens bounds the tokens that one run spends, prompts and answers together, beside the budgets. Where tokens
+	// have a price, there must be this bound, `max_usd` or a budget. Default: no such bound.
+	MaxTokens int `yaml:"max_tokens,omitempty" range:"[1,1000000000]"`
+	// MaxUSD bounds what one run spends in US dollars, of an endpoint whose tokens have a price. Default: no such bound.
+	MaxUSD float64 `yaml:"max_usd,omitempty" range:"(0,1000000]"`
 	// WithoutPage allows the load where no metrics page of a server is read, so that users who wait cannot be seen: it
-	// then ends when its own requests become slow.
+	// then ends when its own requests become slow. Hosted services and endpoints with `servers.find: false` and no page
+	// need it.
 	WithoutPage bool `yaml:"without_page,omitempty"`
 	// Target is the level at which the objectives are to be met, which an alert goes by. Default: the highest.
 	Target float64 `yaml:"target,omitempty"`
@@ -88,9 +94,6 @@ func (l *LoadTest) Levels() []float64 {
 	case LoadRate:
 		return l.RequestsPerSecond
 	case LoadTrace:
-		if len(l.TraceSpeeds) == 0 {
-			return []float64{1}
-		}
 		return l.TraceSpeeds
 	}
 	all := make([]float64, len(l.Users))
@@ -98,4 +101,144 @@ func (l *LoadTest) Levels() []float64 {
 		all[i] = float64(n)
 	}
 	return all
+}
+
+// Words returns the levels in a few words.
+func (l *LoadTest) Words() string {
+	var levels []string
+	for _, n := range l.Levels() {
+		levels = append(levels, strconv.FormatFloat(n, 'g', -1, 64))
+	}
+	what := map[LoadKind]string{LoadUsers: " users", LoadRate: " requests/s", LoadTrace: " times a recording"}
+	return strings.Join(levels, ", ") + what[l.Kind()]
+}
+
+// Takes returns how long a run takes that nothing ends before, but for the last answers.
+func (l *LoadTest) Takes() time.Duration {
+	return time.Duration(len(l.Levels())) * time.Duration(l.Duration)
+}
+
+// Opens reports whether a run may begin, and when it must have ended; the zero time is never.
+func (l *LoadTest) Opens(now time.Time) (until time.Time, open bool) {
+	if l.Window == nil {
+		return time.Time{}, true
+	}
+	begin, length := l.Window.span()
+	today := now.UTC().Truncate(day)
+	for _, midnight := range []time.Time{today.Add(-day), today} {
+		since := now.Sub(midnight.Add(begin))
+		if since >= 0 && since < length && l.Window.on(midnight.Weekday()) {
+			return midnight.Add(begin + length), true
+		}
+	}
+	return time.Time{}, false
+}
+
+const day = 24 * time.Hour
+
+// span returns when the window begins, after midnight, and how long it is.
+func (w *LoadWindow) span() (begin, length time.Duration) {
+	after := func(clock string) time.Duration {
+		t, _ := time.Parse("15:04", clock) // it has the form
+		return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
+	}
+	first, end, _ := strings.Cut(w.Hours, "-")
+	begin = after(first)
+	return begin, (after(end) - begin + day) % day
+}
+
+func (w *LoadWindow) on(d time.Weekday) bool {
+	return len(w.Days) == 0 || slices.Contains(w.Days, strings.ToLower(d.String()[:3]))
+}
+
+const (
+	maxLoadLevels = 16
+	maxLoadTokens = 16_000_000 // of prompts in memory at once, at some 6 bytes each
+)
+
+// levelsKey is the key of the levels.
+func (l *LoadTest) levelsKey() string {
+	if l.Kind() == LoadTrace {
+		return "trace_speeds"
+	}
+	return string(l.Kind())
+}
+
+// completeModule sets the defaults of its module, and takes from a built-in one what means nothing with load.
+func (l *LoadTest) completeModule(m *Module, r *report, p path) {
+	orDefault(r, p.key("interval"), &m.Interval, model.Duration(day))
+	orDefault(r, p.key("concurrency"), &m.Concurrency, nil)
+	if m.Prefix.IsRelated() {
+		orDefault(r, p.key("prefix"), &m.Prefix, PrefixCold)
+	}
+	if len(m.Concurrency) == 0 {
+		orDefault(r, p.key("connection"), &m.Connection, ConnectionReuse)
+	}
+}
+
+func (l *LoadTest) complete(r *report, p path) {
+	if levels := l.Levels(); len(levels) > 0 {
+		orDefault(r, p.key("target"), &l.Target, levels[len(levels)-1])
+	}
+}
+
+func (l *LoadTest) check(r *report, p path) {
+	levels, at := l.Levels(), p.key(l.levelsKey())
+	switch {
+	case r.failedUnder(at) || r.failedUnder(p.key("trace_file")):
+		return
+	case len(levels) == 0:
+		r.errorf(p, "want users, requests_per_second or trace_file")
+		return
+	case len(levels) > maxLoadLevels:
+		r.errorf(at, "%d levels, more than %d", len(levels), maxLoadLevels)
+	}
+	for i := 1; i < len(levels); i++ {
+		if levels[i] <= levels[i-1] {
+			r.errorf(at.index(i), "expected rising numbers, got %v after %v", levels[i], levels[i-1])
+		}
+	}
+	if !slices.Contains(levels, l.Target) {
+		r.errorf(p.key("target"), "want one of %s, got %v", l.levelsKey(), l.Target)
+	}
+	if l.ThinkTime >= l.Duration && !r.failed[p.key("duration")] {
+		r.errorf(p.key("think_time"), "%s is not less than the duration of %s", l.ThinkTime, l.Duration)
+	}
+	if w := p.key("window"); l.Window != nil && !r.failedUnder(w) && !r.failed[p.key("duration")] {
+		if _, length := l.Window.span(); l.Takes() > length {
+			r.errorf(w, "%d levels of %s take %s, longer than the window", len(levels), l.Duration, model.Duration(l.Takes()))
+		}
+	}
+}
+
+// validateLoad checks what the other keys of the module mean for a load test.
+func (m *Module) validateLoad(r *report, p path) {
+	l := m.Load
+	if l == nil {
+		return
+	}
+	for i, lengths := range []Lengths{m.InputTokens, m.OutputTokens} {
+		if len(lengths.Ladder) > 1 {
+			r.errorf(p.key([]string{"input_tokens", "output_tokens"}[i]), "a ladder beside load; want one length, or a mix of them")
+		}
+	}
+	if n := len(l.Users); n > 0 && l.Users[n-1]*m.MaxInput() > maxLoadTokens {
+		r.errorf(p.key("load").key("users"), "%d prompt tokens at once, more than %d", l.Users[n-1]*m.MaxInput(), maxLoadTokens)
+	}
+}
+
+// checkLoad checks that a load test of a module can see users who wait, and cannot cost any amount; all is the budget of
+// all endpoints.
+func (e *Endpoint) checkLoad(r *report, p path, name string, l *LoadTest, all Budget) {
+	inUSD := e.Price.PerToken()
+	priced := inUSD || e.Price != nil && e.Price.Input+e.Price.Output > 0
+	switch {
+	case !l.WithoutPage && len(e.Servers.URLs)+len(e.Servers.DNS) == 0 && (!e.Servers.Find || e.IsHosted()):
+		r.errorf(p, "module %s puts load on %s, where no metrics page of a server is read, so that users who wait cannot be seen; name pages under servers.urls, or set load.without_page of the module", quote(name), quote(e.Name))
+	case l.MaxUSD > 0 && !inUSD:
+		r.errorf(p, "load.max_usd of module %s has no effect without a price of tokens in US dollars; set load.max_tokens instead", quote(name))
+	case !priced || l.MaxTokens > 0 || e.Budget.TokensPerHour+all.TokensPerHour > 0:
+	case !inUSD || l.MaxUSD+e.Budget.USDPerDay+all.USDPerDay == 0:
+		r.errorf(p, "module %s puts load on %s, whose tokens have a price, without a bound of what it costs; set load.max_tokens of the module, load.max_usd with a price in US dollars, or a budget", quote(name), quote(e.Name))
+	}
 }

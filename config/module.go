@@ -79,6 +79,10 @@ type Module struct {
 	// Arrivals has the requests of a burst start one after the other, as those of users
 	// do; see [workloads](workloads.md#arrivals). Default: all at once.
 	Arrivals *Arrivals `yaml:"arrivals,omitempty"`
+	// Load makes the module a load test: the load of many users, one level after the other, which ends at once when
+	// users wait. It is no probe, and counts for no state, no SLO and no uptime. Defaults with it: `interval` 24h,
+	// `connection` reuse. Default: no load test.
+	Load *LoadTest `yaml:"load,omitempty" excludes:"concurrency,arrivals,prefix: paired,prefix: conversation,questions,reference_logprob,track_model,reference_texts,tool_call,structured,fingerprint,expect,log_answers"`
 	// Prompt is the text to ask, instead of one that is made to length; at most 1 MiB.
 	Prompt string `yaml:"prompt,omitempty"`
 	// PromptsFile is a file with prompts of your own; see below.
@@ -138,6 +142,9 @@ type Timeouts struct {
 // complete sets what follows from what is asked and from the timeout, and reads files.
 func (m *Module) complete(r *report, p path) {
 	m.Ask().complete(m, r, p)
+	if m.Load != nil {
+		m.Load.completeModule(m, r, p)
+	}
 	t, at := &m.Timeouts, p.key("timeouts")
 	orDefault(r, at.key("headers"), &t.Headers, t.FirstToken)
 	r.limit(at.key("connect"), &t.Connect, p.key("timeout"), m.Timeout)
@@ -155,6 +162,7 @@ func (m *Module) check(r *report, p path) {
 	m.validateConcurrency(r, p)
 	m.validateArrivals(r, p)
 	m.validateLengths(r, p)
+	m.validateLoad(r, p)
 	m.validateAsk(r, p)
 	m.validateAnswers(r, p)
 	if wake := p.key("slo").key("wake"); r.written(wake) {

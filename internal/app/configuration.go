@@ -50,14 +50,21 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	probes := 0
+	probes, loads := 0, 0
 	for _, e := range cfg.Endpoints {
 		for _, name := range e.Modules {
-			probes += len(cfg.Modules[name].Rungs())
+			if m := cfg.Modules[name]; m.Load != nil {
+				loads++
+			} else {
+				probes += len(m.Rungs())
+			}
 		}
 	}
 	fmt.Fprintf(env.Stdout, "%s: good: %s, %s", file,
 		probereport.Count(len(cfg.Endpoints), "endpoint", "endpoints"), probereport.Count(probes, "probe", "probes"))
+	if loads > 0 {
+		fmt.Fprintf(env.Stdout, ", %s", probereport.Count(loads, "load test", "load tests"))
+	}
 	if n := len(cfg.Discovery); n > 0 {
 		fmt.Fprintf(env.Stdout, ", and what is found by %s", probereport.Count(n, "discovery", "discoveries"))
 	}
@@ -149,7 +156,7 @@ func (c *modulesCommand) run(_ context.Context, env environment) error {
 
 // objectiveText is what a module promises where the endpoint does not say otherwise.
 func objectiveText(m *config.Module) string {
-	if !m.Judged() {
+	if len(m.Concurrency) > 0 {
 		return "-"
 	}
 	slo := new(config.Endpoint).SLOWith(m)
@@ -246,7 +253,9 @@ func ruleOptions(cfg *config.Config) alerts.Options {
 			labels[name] = true
 		}
 		for _, name := range e.Modules {
-			modules[name] = time.Duration(cfg.Modules[name].Interval)
+			if m := cfg.Modules[name]; m.Load == nil { // which is no probe
+				modules[name] = time.Duration(m.Interval)
+			}
 		}
 	}
 	for _, e := range cfg.Endpoints {

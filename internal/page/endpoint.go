@@ -20,7 +20,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Options are what all endpoints share.
@@ -82,7 +81,7 @@ func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	for _, u := range cfg.Servers.DNS {
 		e.dns = append(e.dns, &dnsName{url: u.URL, client: connect(e.settings(u.URL), u.Hostname())})
 	}
-	if e.finds = cfg.Servers.Find && len(e.urls)+len(e.dns) == 0 && !isHosted(cfg); e.finds {
+	if e.finds = cfg.Servers.Find && len(e.urls)+len(e.dns) == 0 && !cfg.IsHosted(); e.finds {
 		e.own = connect(e.ownSettings(), "")
 		e.bare = e.own
 		if bare := e.ownSettings().WithoutCredentials(); !reflect.DeepEqual(bare, e.ownSettings()) {
@@ -100,13 +99,6 @@ func (e *Endpoint) Close() {
 	for _, c := range e.clients {
 		foreign.CloseIdle(c.transport)
 	}
-}
-
-// isHosted reports whether the endpoint is a hosted API: none has a page.
-func isHosted(cfg *config.Endpoint) bool {
-	p, _ := api.Lookup(cfg.API)
-	_, known := api.LookupHost(cfg.URL.Hostname())
-	return cfg.SigV4 != nil || cfg.CloudIdentity != nil || p.Hosted || known
 }
 
 // settings returns how to connect to a page that is configured. The endpoint's own key goes to no other origin.
