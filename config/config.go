@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
 	promconfig "github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 	"golang.org/x/net/http/httpguts"
@@ -45,6 +46,20 @@ type Config struct {
 	GatewayMappings map[string]*Mapping `yaml:"gateway_mappings,omitempty" text:"128"`
 	// GPUs says from where GPUs are read besides the drivers of this machine.
 	GPUs GPUs `yaml:"gpus,omitempty"`
+
+	// Files are the files of prompts and recordings that were read with it, with a hash of what each had.
+	Files map[string]uint64 `yaml:"-"`
+}
+
+// FilesChanged reports whether one of Files has something else by now, or cannot be read.
+func (c *Config) FilesChanged() bool {
+	for name, sum := range c.Files {
+		data, err := foreign.ReadFile(name, maxRecordsBytes)
+		if err != nil || xxhash.Sum64(data) != sum {
+			return true
+		}
+	}
+	return false
 }
 
 // Check finds mistakes that only a package above this one can see, each with its Path and its Msg, in a
@@ -109,6 +124,7 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
+	c.Files = r.read
 	return c, nil
 }
 

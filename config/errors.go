@@ -82,12 +82,13 @@ type report struct {
 	hidden map[path]path // what messages show instead of paths whose last key may be a secret
 	errs   []*Error
 
-	missing        map[*Error]bool // those of errs that are a missing secret
-	missingSecrets string          // takes the place of Global.MissingSecrets, unless it is ""
+	missing        map[*Error]bool   // those of errs that are a missing secret
+	read           map[string]uint64 // Config.Files
+	missingSecrets string            // takes the place of Global.MissingSecrets, unless it is ""
 }
 
 func newReport(file string) *report {
-	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}, missing: map[*Error]bool{}}
+	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}, missing: map[*Error]bool{}, read: map[string]uint64{}}
 }
 
 // written reports whether the file gives p a value of the right type. What is written wrongly gets its

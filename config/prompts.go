@@ -8,6 +8,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/valyala/fastjson"
 
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
@@ -48,6 +49,7 @@ func (r *report) loadLines(p path, name string, parse func(data []byte) []lineEr
 		r.errorf(p, "cannot read: %v", err)
 		return
 	}
+	r.read[name] = xxhash.Sum64(data)
 	for _, mistake := range parse(data) {
 		r.errorAt(r.line(p), p, "%s:%d: %v", name, mistake.line, mistake.err)
 	}

@@ -51,6 +51,9 @@ type daemonOptions struct {
 	// load reads the configuration again.
 	load    func() (*config.Config, error)
 	hangups <-chan os.Signal // each asks for a reload; nil is none
+	// changed reports whether it would load something else than what was loaded; it is called every autoReload, 0 is never.
+	changed    func(loaded *config.Config) bool
+	autoReload time.Duration
 }
 
 // daemon is the running program: discovery, schedule, fleet and web server.

@@ -44,6 +44,12 @@ func (d *daemon) info() web.Info {
 func (d *daemon) follow(ctx context.Context) error {
 	d.web.Ready(true)
 	defer d.web.Ready(false)
+	var looks <-chan time.Time // at the file
+	if d.autoReload > 0 {
+		ticker := time.NewTicker(d.autoReload)
+		defer ticker.Stop()
+		looks = ticker.C
+	}
 	for {
 		select {
 		case <-d.discovery.Changed():
@@ -56,6 +62,8 @@ func (d *daemon) follow(ctx context.Context) error {
 			_ = d.apply() // which logs the error
 		case answer := <-d.reloads:
 			answer <- d.apply()
+		case <-looks:
+			d.applyChanged()
 		case <-ctx.Done():
 			return nil
 		}
@@ -82,6 +90,25 @@ func (d *daemon) reload(ctx context.Context) error {
 func (d *daemon) apply() error {
 	began := time.Now()
 	cfg, err := d.load()
+	return d.replace(cfg, err, began)
+}
+
+// applyChanged is apply where the files are not those of the active configuration, or the latest attempt failed. The same
+// mistakes are reported once.
+func (d *daemon) applyChanged() {
+	active := d.active.Load()
+	if active.refused == nil && !d.changed(active.Config) {
+		return
+	}
+	began := time.Now()
+	cfg, err := d.load()
+	if err == nil || active.refused == nil || err.Error() != active.refused.Error() {
+		_ = d.replace(cfg, err, began) // which logs the error
+	}
+}
+
+// replace makes what was loaded the active configuration, unless that failed.
+func (d *daemon) replace(cfg *config.Config, err error, began time.Time) error {
 	if err == nil {
 		err = d.activate(cfg)
 	}
@@ -169,6 +196,12 @@ func (s *source) load(name string, checks ...config.Check) (*config.Config, erro
 	}
 	s.taken = data
 	return cfg, nil
+}
+
+// changed reports whether the file, or one that it names, is not what was loaded.
+func (s *source) changed(name string, loaded *config.Config) bool {
+	data, err := config.Read(name)
+	return err != nil || !bytes.Equal(data, s.taken) || loaded.FilesChanged()
 }
 
 // read returns the contents of a file: of one that looks half written those that have

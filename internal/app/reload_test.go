@@ -120,6 +120,82 @@ func TestReloadKeepsWhatStays(t *testing.T) {
 	})
 }
 
+// A volume of a ConfigMap is a link to a link to a folder: an update swaps the link in the middle.
+func TestAutoReload(t *testing.T) {
+	t.Parallel()
+	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+	volume := t.TempDir()
+	version := 0
+	update := func(text, prompts string) {
+		t.Helper()
+		version++
+		data := filepath.Join(volume, fmt.Sprintf("..v%d", version))
+		if err := os.Mkdir(data, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{"exporter.yml": text, "prompts.jsonl": prompts} {
+			if err := os.WriteFile(filepath.Join(data, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Symlink(filepath.Base(data), filepath.Join(volume, "..next")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(volume, "..next"), filepath.Join(volume, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := func(name string) string {
+		return fmt.Sprintf(`
+global: {interval: 50ms}
+modules: {own: {prompts_file: prompts.jsonl, output_tokens: 2}}
+endpoints: [{name: %s, url: %q, api: openai-chat, model: simulated-8b, modules: [own]}]
+`, name, server)
+	}
+	update(config("first"), `{"prompt": "one"}`)
+	for _, name := range []string{"exporter.yml", "prompts.jsonl"} {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(volume, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.auto-reload-interval=10ms", "--config.file="+filepath.Join(volume, "exporter.yml"))
+	at := func(got metricsPage) float64 {
+		return got.Sum("inference_exporter_config_last_reload_success_timestamp_seconds")
+	}
+	ok := func(got metricsPage) bool { return got.Sum("inference_exporter_config_last_reload_successful") == 1 }
+	has := func(name string) func(got metricsPage) bool {
+		return func(got metricsPage) bool { return ok(got) && got.Has("inference_endpoint_info", "endpoint", name) }
+	}
+	p.waitFor("the first endpoint", has("first"))
+	update(config("second"), `{"prompt": "one"}`)
+	p.waitFor("an update", has("second"))
+
+	update("endpoints: [{name: half", `{"prompt": "one"}`)
+	got, _ := p.waitFor("a bad file", func(got metricsPage) bool { return !ok(got) })
+	if !got.Has("inference_endpoint_info", "endpoint", "second") {
+		t.Error("a bad file ends what was active")
+	}
+	update(config("second"), `{"prompt": "one"}`)
+	p.waitFor("the good file again", has("second"))
+
+	update(config("second"), `{"prompt"`)
+	p.waitFor("a bad file of prompts", func(got metricsPage) bool { return !ok(got) })
+	if err := os.Remove(filepath.Join(volume, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	p.waitFor("no file", func(metricsPage) bool { return strings.Contains(p.stderr.String(), "no such file") })
+	update(config("second"), `{"prompt": "one"}`)
+	before, _ := p.waitFor("all files", has("second"))
+	update(config("second"), `{"prompt": "two"}`)
+	p.waitFor("other prompts", func(got metricsPage) bool { return has("second")(got) && at(got) > at(before) })
+
+	for text, want := range map[string]int{"reloading the configuration failed": 3, "configuration reloaded": 4} {
+		if n := len(p.stderr.lines(text)); n != want {
+			t.Errorf("%q is logged %d times, want %d:\n%s", text, n, want, p.stderr)
+		}
+	}
+}
+
 // An invalid configuration leaves the previous one active.
 func TestReloadRefused(t *testing.T) {
 	t.Parallel()

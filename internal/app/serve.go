@@ -71,6 +71,8 @@ func (o *collectors) addFlags(c *kingpin.CmdClause) {
 func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 	cmd := new(serveCommand)
 	c.Flag("config.file", "Configuration file.").StringVar(&cmd.file)
+	c.Flag("config.auto-reload-interval", "How often to look whether the configuration file, or one of prompts or recordings that it names, has changed, and to reload it then; 0 is never.").
+		Default("0s").SetValue(cli.AtLeast(&cmd.autoReload, 0))
 	c.Flag("endpoint", "URL or HOST:PORT of an endpoint to probe with all defaults, instead of a configuration file. Repeatable.").PlaceHolder("URL").StringsVar(&cmd.endpoints)
 	c.Flag("model", "Model to ask for at the URLs of --endpoint. It is needed where a server has several.").PlaceHolder("NAME").StringVar(&cmd.model)
 	c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").StringVar(&cmd.metricsPath)
@@ -110,6 +112,7 @@ func (c *serveCommand) run(ctx context.Context, env environment) error {
 	}
 	o := c.daemonOptions
 	o.hosts, o.stateDir, o.load, o.hangups = append(ownNames(*c.web.WebListenAddresses), o.hosts...), c.state.dir(), c.loadConfig, hangups
+	o.changed = func(loaded *config.Config) bool { return c.source.changed(c.file, loaded) }
 	d, err := newDaemon(cfg, env, o)
 	if err != nil {
 		return err
@@ -133,6 +136,8 @@ func (c *serveCommand) loadConfig() (*config.Config, error) {
 		return nil, usageError{errors.New("--config.file and --endpoint are mutually exclusive")}
 	case c.model != "" && len(c.endpoints) == 0:
 		return nil, usageError{errors.New("--model goes with --endpoint; in a configuration file an endpoint has the key model")}
+	case c.autoReload > 0 && c.file == "":
+		return nil, usageError{errors.New("--config.auto-reload-interval goes with --config.file")}
 	case c.file != "":
 		return loadConfig(c.source.load, c.file)
 	case len(c.endpoints) > 0:
