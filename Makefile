@@ -122,7 +122,7 @@ stack: ## the demo with a real Prometheus and the rules; builds it the first tim
 
 generate: ## references in docs/, rules and dashboards from the code; a test compares them too
 	$(GO) test ./collector ./config ./internal/page ./prober/api ./internal/app \
-		-run 'TestReference|TestBadFiles|TestNamesAreFrozen|TestSeriesOfAnEndpoint|TestMetricsGolden' -count=1 -update
+		-run 'TestReference|TestSchemaFile|TestBadFiles|TestNamesAreFrozen|TestSeriesOfAnEndpoint|TestMetricsGolden' -count=1 -update
 	$(GO) test ./internal/explain ./internal/fleet -run 'TestReference|TestFaultsAreDocumented' -count=1 -update
 	$(GO) test ./alerts -run 'TestFilesAreCurrent|TestReference' -count=1 -update
 	cd tools/lab/dashgen && $(GO) run .

@@ -88,7 +88,7 @@ type report struct {
 }
 
 func newReport(file string) *report {
-	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}, missing: map[*Error]bool{}, read: map[string]uint64{}}
+	return &report{file: file, lines: map[path]int{}, failed: map[path]bool{}, hidden: map[path]path{}, missing: map[*Error]bool{}}
 }
 
 // written reports whether the file gives p a value of the right type. What is written wrongly gets its

@@ -49,6 +49,9 @@ func (r *report) loadLines(p path, name string, parse func(data []byte) []lineEr
 		r.errorf(p, "cannot read: %v", err)
 		return
 	}
+	if r.read == nil {
+		r.read = map[string]uint64{}
+	}
 	r.read[name] = xxhash.Sum64(data)
 	for _, mistake := range parse(data) {
 		r.errorAt(r.line(p), p, "%s:%d: %v", name, mistake.line, mistake.err)

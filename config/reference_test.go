@@ -34,6 +34,7 @@ func TestReference(t *testing.T) {
 		"table":         ref.table,
 		"doc":           ref.doc,
 		"httpKeys":      ref.httpKeys,
+		"schema":        func() string { return SchemaURL },
 		"reserved":      ref.reserved,
 		"delicate":      func() string { return codes(reserved().Hosts) + ", " + codes(addressTexts()) },
 		"apis":          ref.apis,

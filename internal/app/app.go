@@ -166,10 +166,17 @@ func newCommandLine(o Options) *commandLine {
 		"simulate":   newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")).run,
 		"completion": printing(cli.Completion(c.app.Command("completion", "Print the completion script of a shell."))),
 		"man":        printing(cli.Man(c.app)),
+		"schema":     printing(printSchema),
 	}
+	c.app.Command("schema", "Print the JSON schema of the configuration, by which editors complete and check it.")
 	c.app.Command("man", "Print the manual page.")
 	cli.SetHelp(c.app)
 	return c
+}
+
+func printSchema(w io.Writer) error {
+	_, err := io.WriteString(w, config.Schema)
+	return err
 }
 
 func printing(print func(io.Writer) error) command {

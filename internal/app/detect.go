@@ -61,7 +61,7 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 		return err
 	}
 	found.Engine = cmp.Or(found.Engine, shown) // known by its page alone: the rest may need a key
-	fmt.Fprintf(env.Stdout, "# %s\n", summary(found))
+	fmt.Fprintf(env.Stdout, "# yaml-language-server: $schema=%s\n# %s\n", config.SchemaURL, summary(found))
 	printEvidence(env.Stdout, "#   ", found.Evidence)
 	fmt.Fprintf(env.Stdout, "#   %s\n", page)
 	fmt.Fprint(env.Stdout, detect.Stanza(found, base)+c.access.stanza(endpoint))

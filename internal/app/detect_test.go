@@ -15,10 +15,13 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
+// schemaLine is what editors find the schema by.
+const schemaLine = "# yaml-language-server: $schema=" + config.SchemaURL + "\n"
+
 func TestDetect(t *testing.T) {
 	url := testlab.Serve(t, simulator.New(simulator.Options{Engine: "sglang", Model: "acme/chat-8b"}).Handler())
 	got := runToEnd(t, "detect", url)
-	want := `# api openai-chat, engine sglang 0.5.11
+	want := schemaLine + `# api openai-chat, engine sglang 0.5.11
 #   GET /v1/models: 200, 1 model, owned_by sglang
 #   GET /server_info: 200, version 0.5.11
 #   GET ` + url + `/metrics: metrics of sglang
@@ -45,7 +48,7 @@ func TestDetectKnowsTheEngineByItsPage(t *testing.T) {
 		}
 		s.ServeHTTP(w, r)
 	}))
-	if got := runToEnd(t, "detect", url); !strings.HasPrefix(got.stdout, "# api openai-chat, engine vllm\n") {
+	if got := runToEnd(t, "detect", url); !strings.HasPrefix(got.stdout, schemaLine+"# api openai-chat, engine vllm\n") {
 		t.Errorf("exit code %d: %s", got.code, got.stdout)
 	}
 }

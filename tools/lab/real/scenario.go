@@ -154,7 +154,8 @@ func detect(ctx context.Context, b *bench) (string, error) {
 	if b.server.engine != "" {
 		want += ", engine " + b.server.engine
 	}
-	first, rest, _ := strings.Cut(string(output), "\n")
+	_, found, _ := strings.Cut(string(output), "\n") // the first line names the schema
+	first, rest, _ := strings.Cut(found, "\n")
 	if !strings.HasPrefix(first, want) {
 		return "", fmt.Errorf("found %q, want %q", first, want)
 	}
