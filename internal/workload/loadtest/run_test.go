@@ -81,7 +81,7 @@ func (q *queue) Pressure(context.Context) (Pressure, error) {
 	return p, err
 }
 
-func (q *queue) Afford() bool {
+func (q *queue) Afford(*config.TracedRequest) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.afford--
