@@ -96,7 +96,8 @@ func Catalogue() []Family {
 		probes = append(probes, f.Family)
 	}
 	return slices.Concat(
-		sections()["endpoints"], probes, descriptions(findingsFamilies()), descriptions(serverFamilies()), gatewayFamilies(),
+		descriptions(infoFamilies()), descriptions(hardwareFamilies()), descriptions(spendingFamilies()), descriptions(healthFamilies()),
+		descriptions(endpointFamilies()), probes, descriptions(findingsFamilies()), descriptions(serverFamilies()), gatewayFamilies(),
 		gpuFamilies(), sections()["pods"], sections()["gpu pages"], sections()["exporter"],
 	)
 }
@@ -280,7 +281,7 @@ const ownNone ownLabel = 0
 
 // ownNames are the names of the own labels, sorted; the first is none.
 var ownNames = [...]string{
-	"", "cause", "finding", "finish", "incident", "kind", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "setting", "slo", "source", "stat",
+	"", "cause", "end", "finding", "finish", "incident", "kind", "load", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "setting", "slo", "source", "stat",
 	"state", "verdict", "witness",
 }
 

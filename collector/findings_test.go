@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -105,7 +107,25 @@ func everyFinding(model string) *workload.Findings {
 		Drift:      &drift.Drift{Similarity: &similarity, Order: &order, Distance: &distance},
 	}, &answers.Finding{Answers: 5000, Signs: [7]answers.Sign{
 		{Count: 3, Usual: new(0.25)}, {Count: 2}, {Usual: new(0.0)}, {Usual: new(0.0)}, {Count: 4, Usual: new(0.0), Since: epoch, Seen: 2, Looked: 101}, {Usual: new(0.0)}, {Usual: new(0.0)},
-	}})
+	}}, loadTest())
+}
+
+// loadTest returns a finding whose levels of 4 and 8 users are complete, the first with all that can be known.
+func loadTest() *loadtest.Finding {
+	p99 := loadtest.Quantile{Value: 0.5, Lower: 0.375, Upper: 0.75}
+	return &loadtest.Finding{
+		At: epoch, End: loadtest.Slow, Kind: config.LoadUsers, Target: 8,
+		Levels: []loadtest.Level{
+			{Level: 0.5, Requests: 9},
+			{
+				Level: 4, Complete: true, Requests: 400, Failed: 1, Late: 2, InFlight: 3.5, Goodput: new(0.875), OutputTokensPerSecond: 640,
+				OutputTokensPerSecondPerGPU: 320, USDPerMillionOutputTokens: 1.5, Verdict: loadtest.Met,
+				TTFT: loadtest.Quantiles{P50: loadtest.Quantile{Value: 0.25, Lower: 0.125, Upper: 0.5}, P99: p99}, TPOT: loadtest.Quantiles{P99: p99},
+			},
+			{Level: 8, Complete: true, Requests: 100, Verdict: loadtest.Missed},
+		},
+		MaxGood: &loadtest.Capacity{Level: 4, InFlight: 3.5, Confidence: 0.96875}, Knee: &loadtest.Capacity{Level: 8},
+	}
 }
 
 // newFindings returns a store with findings of one series only.
@@ -128,7 +148,7 @@ func findingsOf(t *testing.T, p *Probes) map[string]string {
 }
 
 func TestFindings(t *testing.T) {
-	p, _ := newFindings(everyFinding("m"))
+	p, _ := newFindings(found("m", everyFinding("m").All[:len(prober.Workloads())-1]...))
 	wantSamples(t, findingsOf(t, p), map[string]string{
 		`first_token_logprob_shift{}`:                                            "0.125",
 		`prefill_tokens_per_second{,stat="estimate"}`:                            "8000",
@@ -198,6 +218,44 @@ func TestFindings(t *testing.T) {
 		`integrity_raised{endpoint="e",finding="no_finish_reason",model="m",module="i"}`:                "0",
 		`integrity_raised_timestamp_seconds{endpoint="e",finding="special_token",model="m",module="i"}`: "1.7e+09",
 	})
+}
+
+// A metric may have both the series of a finding and a label of its own.
+func TestFindingsOfALoadTest(t *testing.T) {
+	p, _ := newFindings(found("m", loadTest()))
+	want := map[string]string{`load_end_timestamp_seconds{}`: "1.7e+09"}
+	for name, v := range map[string]string{"max_good": "4", "max_good_in_flight": "3.5", "max_good_confidence_ratio": "0.96875", "knee": "8", "target": "8", "target_missed": "1"} {
+		want[fmt.Sprintf(`load_%s{endpoint="e",load="users",model="m",module="i"}`, name)] = v
+	}
+	for _, end := range loadtest.Ends() {
+		want[fmt.Sprintf("load_end{end=%q,}", end)] = map[bool]string{true: "1", false: "0"}[end == loadtest.Slow]
+	}
+	level := func(level, own string, values map[string]string) {
+		for name, v := range values {
+			want[fmt.Sprintf(`load_%s{endpoint="e",level=%q,load="users",model="m",module="i"%s}`, name, level, own)] = v
+		}
+	}
+	level("4", "", map[string]string{
+		"requests": "400", "failed_requests": "1", "late_requests": "2", "in_flight": "3.5", "goodput_ratio": "0.875",
+		"output_tokens_per_second": "640", "output_tokens_per_second_per_gpu": "320", "usd_per_million_output_tokens": "1.5",
+	})
+	level("8", "", map[string]string{"requests": "100", "failed_requests": "0", "late_requests": "0", "in_flight": "0"})
+	level("4", `,stat="p50"`, map[string]string{"ttft_seconds": "0.25"})
+	level("4", `,stat="p50_lower"`, map[string]string{"ttft_seconds": "0.125"})
+	level("4", `,stat="p50_upper"`, map[string]string{"ttft_seconds": "0.5"})
+	level("4", `,stat="p99"`, map[string]string{"ttft_seconds": "0.5", "tpot_seconds": "0.5"})
+	level("4", `,stat="p99_lower"`, map[string]string{"ttft_seconds": "0.375", "tpot_seconds": "0.375"})
+	level("4", `,stat="p99_upper"`, map[string]string{"ttft_seconds": "0.75", "tpot_seconds": "0.75"})
+	wantSamples(t, findingsOf(t, p), want)
+
+	undecided := loadTest()
+	undecided.Levels[2].Verdict, undecided.MaxGood, undecided.Knee = loadtest.Undecided, nil, nil
+	p, _ = newFindings(found("m", undecided))
+	for name := range findingsOf(t, p) {
+		if strings.HasPrefix(name, "load_max_good") || strings.HasPrefix(name, "load_knee") || strings.HasPrefix(name, "load_target_missed") {
+			t.Errorf("%s of a target that is undecided", name)
+		}
+	}
 }
 
 // What is not known is not shown.
@@ -313,14 +371,14 @@ func TestFindingsWhileScraped(t *testing.T) {
 }
 
 // The families of several endpoints are what client_golang makes of the same
-// values. Only one has bursts and turns: client_golang sorts by the concurrency and the
-// affinity first.
+// values. Only one has bursts, turns and a load test: client_golang sorts by the concurrency, the
+// affinity and the end first.
 func TestFindingsEqualClientGolang(t *testing.T) {
 	p, registry := NewProbes(time.Now), prometheus.NewRegistry()
 	for i, target := range targets(false) {
 		f := everyFinding(target.model)
 		if l, b := f.All[0].(*load.Finding), f.All[1].(*load.BurstFinding); i > 0 {
-			l.Turns, b.Bursts = nil, nil
+			l.Turns, b.Bursts, f.All[len(f.All)-1] = nil, nil, nil
 			l.ColdCached, l.Prefill.FixedSeconds.Lower = uint64(i), -float64(i)
 		}
 		p.OpenFindings(target.findings()).Set(f)
@@ -352,21 +410,22 @@ func register(reg *prometheus.Registry, t target, m workload.Metric, found workl
 			registered(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts(describedOpts("probe_"+m.Name)), names)).WithLabelValues(own...).Set(v)
 		}
 	}
-	switch {
-	case m.Each != nil:
-		for i, series := range found.(workload.Several).Series() {
-			var own []string
-			for _, l := range series {
-				own = append(own, l.Value)
-			}
-			add(i, m.Each, own)
+	names, series := m.Each, [][]workload.Label{nil}
+	if m.Each != nil {
+		series = found.(workload.Several).Series()
+	}
+	for i, of := range series {
+		var own []string
+		for _, l := range of {
+			own = append(own, l.Value)
 		}
-	case m.Label != "":
-		for i, v := range m.Values {
-			add(i, []string{m.Label}, []string{v})
+		if m.Label == "" {
+			add(i, names, own)
+			continue
 		}
-	default:
-		add(0, nil, nil)
+		for j, v := range m.Values {
+			add(i*len(m.Values)+j, append(slices.Clone(names), m.Label), append(slices.Clone(own), v))
+		}
 	}
 }
 

@@ -96,12 +96,10 @@ func (m *Module) validateSpan(r *report, p path, last float64) {
 	}
 }
 
-// Bounds of a file with recorded requests.
+// Bounds of a file with recorded arrivals.
 const (
-	maxTraceRequests = 100_000
-	maxTraceSpan     = 366 * 24 * time.Hour
-	maxInputTokens   = 2_000_000
-	maxOutputTokens  = 100_000
+	maxProfileArrivals = 100_000
+	maxProfileSpan     = 366 * 24 * time.Hour
 )
 
 // loadProfile reads ProfileFile, which is known to be a regular file.
@@ -148,50 +146,35 @@ func (p Profile) Spans(n int) []time.Duration {
 	return all
 }
 
-// parseProfile reads the arrivals of a file with recorded requests, whatever their lengths.
+// parseProfile reads the arrivals of a file: CSV, or JSON lines as Mooncake's traces are.
 func parseProfile(data []byte) (Profile, *lineError) {
-	requests, mistake := parseTrace(data, false)
-	if mistake != nil {
-		return nil, mistake
-	}
-	profile := make(Profile, len(requests))
-	for i := range requests {
-		profile[i] = requests[i].At
-	}
-	return profile, nil
-}
-
-// parseTrace reads the requests of a file, which must have lengths where these are wanted: CSV, or JSON lines as
-// Mooncake's traces are.
-func parseTrace(data []byte, lengths bool) ([]TracedRequest, *lineError) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	t := traceReader{lengths: lengths}
-	read := t.csv
+	var b profileBuilder
+	read := b.csv
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		read = t.jsonLines
+		read = b.jsonLines
 	}
 	line, err := read(data)
-	if n := len(t.requests); err == nil && (n == 0 || t.requests[n-1].At == 0) {
+	if n := len(b.profile); err == nil && (n == 0 || b.profile[n-1] == 0) {
 		err = errors.New("want at least two arrivals, and time between them")
 	}
 	if err != nil {
 		return nil, &lineError{max(1, line), err}
 	}
-	return t.requests, nil
+	return b.profile, nil
 }
 
-type traceReader struct {
-	lengths  bool // are read, and must be there
-	requests []TracedRequest
-	first    time.Time
+type profileBuilder struct {
+	profile Profile
+	first   time.Time
 }
 
 // csv reads lines with a number of seconds or a date each, or CSV with a header that has a column `timestamp` of these,
 // in any case: BurstGPT has seconds, Azure's traces have dates. It returns the last line that it read.
-func (t *traceReader) csv(data []byte) (line int, err error) {
+func (b *profileBuilder) csv(data []byte) (line int, err error) {
 	rows := csv.NewReader(bytes.NewReader(data))
 	rows.ReuseRecord = true
-	column, lengths := -1, [2]int{-1, -1}
+	column := -1
 	for {
 		row, err := rows.Read()
 		if parseErr, ok := errors.AsType[*csv.ParseError](err); ok {
@@ -201,43 +184,19 @@ func (t *traceReader) csv(data []byte) (line int, err error) {
 			return line, nil
 		}
 		line, _ = rows.FieldPos(0)
-		header := false
 		if column < 0 {
+			var header bool
 			if column, header = timestampColumn(row); header {
-				lengths = lengthColumns(row)
+				continue
 			}
 		}
-		switch {
-		case column < 0:
+		if column < 0 {
 			return line, errors.New("no column timestamp; want a header with one, or a number of seconds in each line")
-		case t.lengths && lengths[1] < 0:
-			return line, errors.New("no columns with lengths; want ContextTokens and GeneratedTokens, Request tokens and Response tokens, or input_length and output_length in the header")
-		case header:
-			continue
 		}
-		input, output := "", ""
-		if t.lengths {
-			input, output = row[lengths[0]], row[lengths[1]]
-		}
-		at, err := parseArrival(row[column])
-		if err := t.add(at, input, output, err); err != nil {
+		if err := b.add(parseArrival(row[column])); err != nil {
 			return line, err
 		}
 	}
-}
-
-// lengthColumns returns which columns have the lengths of prompts and answers, -1 for none: by the names of Azure's
-// traces, BurstGPT and Mooncake.
-func lengthColumns(header []string) (columns [2]int) {
-	for _, names := range [][2]string{{"contexttokens", "generatedtokens"}, {"request tokens", "response tokens"}, {"input_length", "output_length"}} {
-		for i, name := range names {
-			columns[i] = slices.IndexFunc(header, func(text string) bool { return strings.EqualFold(strings.TrimSpace(text), name) })
-		}
-		if columns[0] >= 0 && columns[1] >= 0 {
-			return columns
-		}
-	}
-	return [2]int{-1, -1}
 }
 
 // timestampColumn returns which column has the times, -1 for none, and whether the first row is a header.
@@ -275,67 +234,44 @@ func afterEpoch(n float64, unit time.Duration) (time.Time, error) {
 	return time.Unix(0, 0).Add(time.Duration(after)), nil
 }
 
-// parseTokens returns a length; one of 0, as BurstGPT has for answers that failed, as 1.
-func parseTokens(text string, most int) (int, error) {
-	n, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil || n < 0 || n > most {
-		return 0, fmt.Errorf("expected a number of tokens up to %d, got %s", most, quote(text))
-	}
-	return max(1, n), nil
-}
-
-// jsonLines reads an object in each line, with a `timestamp` in milliseconds and the lengths: Mooncake's
+// jsonLines reads an object in each line, with a `timestamp` in milliseconds: Mooncake's
 // traces. It returns the last line that it read.
-func (t *traceReader) jsonLines(data []byte) (line int, err error) {
+func (b *profileBuilder) jsonLines(data []byte) (line int, err error) {
 	for text := range bytes.Lines(data) {
 		line++
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
 		var request struct {
-			Timestamp *float64        `json:"timestamp"`
-			Input     json.RawMessage `json:"input_length"`
-			Output    json.RawMessage `json:"output_length"`
+			Timestamp *float64 `json:"timestamp"`
 		}
 		if err := json.Unmarshal(text, &request); err != nil || request.Timestamp == nil {
 			return line, errors.New("want an object in each line, with the number of milliseconds as timestamp")
 		}
-		if t.lengths && (request.Input == nil || request.Output == nil) {
-			return line, errors.New("no lengths; want input_length and output_length in each line")
-		}
-		at, err := afterEpoch(*request.Timestamp, time.Millisecond)
-		if err := t.add(at, string(request.Input), string(request.Output), err); err != nil {
+		if err := b.add(afterEpoch(*request.Timestamp, time.Millisecond)); err != nil {
 			return line, err
 		}
 	}
 	return line, nil
 }
 
-// add adds a request, unless its time has an error already.
-func (t *traceReader) add(at time.Time, input, output string, err error) error {
-	n := len(t.requests)
+// add adds an arrival, unless it has an error already.
+func (b *profileBuilder) add(at time.Time, err error) error {
+	n := len(b.profile)
 	if n == 0 {
-		t.first = at
+		b.first = at
 	}
-	request := TracedRequest{At: at.Sub(t.first)}
+	after := at.Sub(b.first)
 	switch {
 	case err != nil:
 		return err
-	case n == maxTraceRequests:
-		return fmt.Errorf("more than %d arrivals; want a part of the recording", maxTraceRequests)
-	case n > 0 && request.At < t.requests[n-1].At:
+	case n == maxProfileArrivals:
+		return fmt.Errorf("more than %d arrivals; want a part of the recording", maxProfileArrivals)
+	case n > 0 && after < b.profile[n-1]:
 		return errors.New("earlier than the arrival before; want them in the order of time")
-	case request.At > maxTraceSpan:
+	case after > maxProfileSpan:
 		return errors.New("more than a year after the first arrival")
 	}
-	if t.lengths {
-		if request.Input, err = parseTokens(input, maxInputTokens); err != nil {
-			return err
-		}
-		if request.Output, err = parseTokens(output, maxOutputTokens); err != nil {
-			return err
-		}
-	}
-	t.requests = append(t.requests, request)
+	b.profile = append(b.profile, after)
 	return nil
 }

@@ -193,26 +193,18 @@ type Traffic struct {
 
 // MaxInput returns how many tokens a prompt that is made to length is to have at most.
 func (m *Module) MaxInput() int {
-	most := m.InputTokens.Max()
-	if m.Traffic != nil {
-		most = max(most, m.Traffic.MaxInputTokens)
+	if m.Traffic == nil {
+		return m.InputTokens.Max()
 	}
-	if m.Load != nil {
-		most = max(most, m.Load.Longest.Input)
-	}
-	return most
+	return max(m.InputTokens.Max(), m.Traffic.MaxInputTokens)
 }
 
 // MaxOutput returns how many tokens an answer may have at most.
 func (m *Module) MaxOutput() int {
-	most := m.OutputTokens.Max()
-	if m.Traffic != nil {
-		most = max(most, m.Traffic.MaxOutputTokens)
+	if m.Traffic == nil {
+		return m.OutputTokens.Max()
 	}
-	if m.Load != nil {
-		most = max(most, m.Load.Longest.Output)
-	}
-	return most
+	return max(m.OutputTokens.Max(), m.Traffic.MaxOutputTokens)
 }
 
 // turnTokens is more tokens than a turn adds to the prompt of the next one beside

@@ -6,10 +6,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
 // workloads are built once: every endpoint looks them up, and they are large.
-var workloads = []workload.Workload{load.Lengths(), load.Bursts(), drift.Workload(), answers.Workload()}
+var workloads = []workload.Workload{load.Lengths(), load.Bursts(), drift.Workload(), answers.Workload(), loadtest.Workload()}
 
 // Workloads lists the kinds of workload, in the order of the documentation.
 func Workloads() []workload.Workload { return workloads }

@@ -3,6 +3,7 @@ package loadtest
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -221,21 +222,18 @@ func (f *Finding) complete() []Level {
 // News implements workload.News: the target is missed or met again, and the knee fell.
 func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) {
 	b, _ := before.(*Finding)
-	if b == nil {
-		return nil
-	}
-	warn := func(missed bool, message, note string) {
-		all = append(all, workload.Line{Warn: missed, Message: message, Note: note, Args: []any{"load", f.Kind, "target", f.Target, "end", f.End}})
+	b = cmp.Or(b, new(Finding))
+	add := func(warn bool, message, note string, level float64) {
+		all = append(all, workload.Line{Warn: warn, Message: message, Note: InWords(f.Kind, level) + note, Args: []any{"load", f.Kind, "level", level}})
 	}
 	switch was, is := b.TargetVerdict(), f.TargetVerdict(); {
 	case is == Missed && was != Missed:
-		warn(true, "The 99th percentile misses the objective at the target load", "at "+InWords(f.Kind, f.Target)+" the 99th percentile misses the objective")
+		add(true, "target load misses the objectives", ", the target, miss the objectives at the 99th percentile", f.Target)
 	case is == Met && was == Missed:
-		warn(false, "The 99th percentile meets the objective at the target load again", "at "+InWords(f.Kind, f.Target)+" the 99th percentile meets the objective again")
+		add(false, "target load meets the objectives again", ", the target, meet the objectives at the 99th percentile again", f.Target)
 	}
-	if f.Knee != nil && (b.Knee == nil && slices.ContainsFunc(b.Levels, func(l Level) bool { return l.Complete && l.Level == f.Knee.Level }) || b.Knee != nil && f.Knee.Level < b.Knee.Level) {
-		text := "the load that misses the objectives fell to " + InWords(f.Kind, f.Knee.Level)
-		warn(true, "The load that misses the objectives fell to "+InWords(f.Kind, f.Knee.Level), text)
+	if k := f.Knee; k != nil && (b.Knee == nil && b.level(k.Level) != nil || b.Knee != nil && k.Level < b.Knee.Level) {
+		add(true, "fewer requests than before miss the objectives", " miss the objectives at the 99th percentile: fewer than before", k.Level)
 	}
 	return all
 }
@@ -245,7 +243,41 @@ const curveFor = 14 * 24 * time.Hour
 
 // Estimate keeps the latest of each level.
 type Estimate struct {
-	latest *Finding // nil before the first run
+	kind       config.LoadKind
+	ttft, tpot time.Duration // the objectives; 0 is none
+	latest     *Finding      // nil before the first run
+}
+
+// Learned implements workload.Learner.
+func (e *Estimate) Learned() []workload.Learned {
+	return []workload.Learned{{Part: "load_test", Version: 1, Save: e.save, Restore: e.restore}}
+}
+
+// saved is a Finding as it survives a restart.
+type saved Finding
+
+func (e *Estimate) save() any {
+	if e.latest == nil {
+		return nil
+	}
+	return (*saved)(e.latest)
+}
+
+// restore takes up what was saved, unless the objectives were others.
+func (e *Estimate) restore(data []byte) error {
+	var f Finding
+	if err := json.Unmarshal(data, (*saved)(&f)); err != nil {
+		return err
+	}
+	byLevel := func(a, b Level) int { return cmp.Compare(a.Level, b.Level) }
+	if !slices.Contains(Ends(), f.End) || !slices.IsSortedFunc(f.Levels, byLevel) {
+		return errors.New("no curve of a load test")
+	}
+	if f.Kind == e.kind && f.TTFT == e.ttft && f.TPOT == e.tpot {
+		f.conclude()
+		e.latest = &f
+	}
+	return nil
 }
 
 // Observe implements workload.Estimate: a load test has no probes.
@@ -254,12 +286,12 @@ func (*Estimate) Observe([]*result.Result, time.Time) {}
 // Take implements workload.Taker: a Finding of a run.
 func (e *Estimate) Take(run any, now time.Time) {
 	f, ok := run.(*Finding)
-	if !ok {
+	if !ok || f.Kind != e.kind {
 		return
 	}
 	next := *f
 	next.Levels = slices.Clone(f.complete())
-	if e.latest != nil && e.latest.Kind == f.Kind {
+	if e.latest != nil {
 		for _, l := range e.latest.Levels {
 			if next.level(l.Level) == nil {
 				next.Levels = append(next.Levels, l)

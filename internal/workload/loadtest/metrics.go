@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -103,4 +104,10 @@ func Workload() workload.Workload {
 	return workload.Workload{Estimate: estimateOf, Finding: new(Finding), Metrics: metrics}
 }
 
-func estimateOf(*config.Endpoint, *config.Module) workload.Estimate { return nil }
+func estimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
+	if m.Load == nil {
+		return nil
+	}
+	o := series.NewObjectives(e.SLOWith(m))
+	return &Estimate{kind: m.Load.Kind(), ttft: o.TTFT, tpot: o.TPOT}
+}
