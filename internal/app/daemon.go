@@ -45,6 +45,7 @@ type daemonOptions struct {
 	hosts       []string // names by which a browser may ask
 	lifecycle   bool     // a request may reload the configuration
 	mcp         bool     // programs may ask by the Model Context Protocol
+	profiles    bool     // of the process, on pages
 	links       web.Links
 	file        string // of the configuration, for people; "" is none
 	stateDir    string // of what survives a restart; "" is none
@@ -155,7 +156,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links,
 		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet, Logger: d.env.logger,
-		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.fleet.State, Gatherer: registry, Info: d.info, MCP: d.mcp,
+		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.fleet.State, Gatherer: registry, Info: d.info, MCP: d.mcp, Profiles: d.profiles,
 		Config: func() ([]byte, error) { return d.active.Load().Marshal() },
 	}
 	if d.hardware != nil {

@@ -78,6 +78,7 @@ func newServeCommand(c *kingpin.CmdClause) *serveCommand {
 	c.Flag("web.telemetry-path", "Path of the metrics.").Default("/metrics").StringVar(&cmd.metricsPath)
 	c.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration file, as SIGHUP does, and let POST and DELETE /api/v1/endpoints/NAME/mute mute an endpoint.").BoolVar(&cmd.lifecycle)
 	c.Flag("web.enable-mcp", "Answer programs at /mcp by the Model Context Protocol: what the API shows, and probes. Not in every build: the container image and the releases have it.").BoolVar(&cmd.mcp)
+	c.Flag("web.enable-pprof", "Show profiles of the process at /debug/pprof/, for its developers: what takes memory and processor time.").BoolVar(&cmd.profiles)
 	c.Flag("web.allowed-host", "Host name by which the pages, the API, /probe, /mcp and /-/reload may be requested, such as that of a reverse proxy. Addresses, names without a dot, names of this machine and of services in Kubernetes (.svc) are always allowed. Repeatable.").PlaceHolder("NAME").StringsVar(&cmd.hosts)
 	cmd.web = kingpinflag.AddFlags(c, listenAddress)
 	c.Flag("web.runbook-url", "Address below which the pages of the runbooks are, for the links of the status page; empty is no links.").

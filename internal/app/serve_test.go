@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -371,4 +372,26 @@ func TestShardFlags(t *testing.T) {
 	f(2, 3, true)
 	f(3, 3, false)
 	f(0, 0, false)
+}
+
+// Profiles are there by a flag alone, and never the command line, which may name files with keys.
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	off := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--no-collector.server", "--collector.gpu")
+	on := start(t, "--web.listen-address=127.0.0.1:0", "--no-collector.probe", "--no-collector.server", "--collector.gpu", "--web.enable-pprof")
+	f := func(p *program, path string, want int) []byte {
+		t.Helper()
+		resp, body := p.get(path)
+		if resp.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", path, resp.StatusCode, want)
+		}
+		return body
+	}
+	f(off, "/debug/pprof/", http.StatusNotFound)
+	f(off, "/debug/pprof/heap", http.StatusNotFound)
+	f(on, "/debug/pprof/", http.StatusOK)
+	f(on, "/debug/pprof/cmdline", http.StatusNotFound)
+	if heap := f(on, "/debug/pprof/heap", http.StatusOK); !bytes.HasPrefix(heap, []byte{0x1f, 0x8b}) {
+		t.Errorf("a profile of %d bytes is not one", len(heap))
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/pprof"
 	"path"
 	"regexp"
 	"sync/atomic"
@@ -64,6 +65,8 @@ type Options struct {
 	Muter Muter
 	// MCP is whether programs may ask by the Model Context Protocol.
 	MCP bool
+	// Profiles is whether the profiles of the process are at /debug/pprof/.
+	Profiles bool
 }
 
 // Server serves the pages. Its handler may be used before Ready is called.
@@ -133,6 +136,9 @@ func (s *Server) routes(o *Options) ([]route, error) {
 		}
 		routes = append(routes, route{mcpPath, handler})
 	}
+	if o.Profiles {
+		routes = append(routes, profileRoutes()...)
+	}
 	return append(routes,
 		route{"GET /api/v1/events", &eventsHandler{hub: s.hub}},
 		route{"GET " + healthyPath, http.HandlerFunc(s.serveHealthy)},
@@ -142,6 +148,17 @@ func (s *Server) routes(o *Options) ([]route, error) {
 		route{"POST " + mutePath, &muteHandler{o.Muter}},
 		route{"DELETE " + mutePath, &muteHandler{o.Muter}},
 	), nil
+}
+
+// profileRoutes are those of net/http/pprof, but for the command line of the process.
+func profileRoutes() []route {
+	return []route{
+		{"GET /debug/pprof/", http.HandlerFunc(pprof.Index)},
+		{"GET /debug/pprof/cmdline", http.NotFoundHandler()},
+		{"GET /debug/pprof/profile", http.HandlerFunc(pprof.Profile)},
+		{"GET /debug/pprof/symbol", http.HandlerFunc(pprof.Symbol)},
+		{"GET /debug/pprof/trace", http.HandlerFunc(pprof.Trace)},
+	}
 }
 
 // exactly is the pattern of a path that takes no others below it.
@@ -174,7 +191,7 @@ func pageRoutes(o *Options) ([]route, error) {
 
 var (
 	plainPath = regexp.MustCompile(`^/[A-Za-z0-9._~/-]*$`)
-	takenPath = regexp.MustCompile(`^/(probe|mcp|gpus|self|config|(-|api|assets|endpoint)(/.*)?)$`)
+	takenPath = regexp.MustCompile(`^/(probe|mcp|gpus|self|config|(-|api|assets|debug|endpoint)(/.*)?)$`)
 )
 
 // checkPath refuses what the mux would take for a pattern, could never match, or has already.
