@@ -40,7 +40,7 @@ type progressed struct {
 	dnsDone      time.Time
 	tlsStart     time.Time
 	gotConn      time.Time // the connection was ready
-	planned      time.Time // when it was to be sent, by its arrival; zero for others
+	planned      time.Time // when it was to be sent, by its arrival, after any set-up; zero for others
 	requestStart time.Time
 	requestEnd   time.Time
 	firstByte    arrival
@@ -133,6 +133,10 @@ func (a *attempt) ready(got net.Conn) {
 	now := time.Now()
 	a.mu.Lock()
 	a.gotConn, a.got = now, got
+	if a.slot == nil && !a.planned.IsZero() {
+		a.move(a.planned.Sub(a.start))
+		a.planned = a.gotConn
+	}
 	for _, c := range a.open {
 		if c.LocalAddr() == got.LocalAddr() {
 			a.conn = c
@@ -169,8 +173,7 @@ func (a *attempt) wait(send func()) {
 }
 
 // postpone moves the set-up to later, as if it had ended with the wait that followed it from then on: the
-// wait is in no duration, and every stamp that is still to come is where it was. A request that had a plan
-// counts as sent when that was: how late this process sent it is in its durations, as users would wait.
+// wait is in no duration. A request that had a plan counts as sent when that was.
 func (a *attempt) postpone(arrived time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,9 +181,15 @@ func (a *attempt) postpone(arrived time.Time) {
 	if a.planned = a.slot.planned; !a.planned.IsZero() {
 		wait = a.planned.Sub(arrived)
 	}
-	for _, at := range []*time.Time{&a.start, &a.dnsDone, &a.tlsStart, &a.gotConn} {
+	a.move(wait)
+}
+
+// move moves the set-up, by a wait that is in no duration, or to when it was planned: then how late this process sent
+// the request is in its durations, as users would wait. Every stamp that is still to come is where it was.
+func (p *progressed) move(by time.Duration) {
+	for _, at := range []*time.Time{&p.start, &p.dnsDone, &p.tlsStart, &p.gotConn} {
 		if !at.IsZero() {
-			*at = at.Add(wait)
+			*at = at.Add(by)
 		}
 	}
 }

@@ -77,9 +77,14 @@ func (p *Prober) Run(ctx context.Context, due time.Time) ([]*result.Result, *res
 		why = lack
 	}
 	if why != nil {
-		return nil, &result.Skip{Reason: why.Reason, Spent: why.Spent, Text: p.endpoint.secrets.Line(why.Text, maxReason)}
+		return nil, p.shown(why)
 	}
 	return r.results, nil
+}
+
+// shown returns a Skip whose text can be shown to anyone.
+func (p *Prober) shown(why *result.Skip) *result.Skip {
+	return &result.Skip{Reason: why.Reason, Spent: why.Spent, Text: p.endpoint.secrets.Line(why.Text, maxReason)}
 }
 
 // guard makes an error of a panic.
@@ -172,7 +177,11 @@ func (r *run) next() (workload.Question, *result.Skip) {
 	if r.served.protocol.Kind == api.Embedding || r.served.protocol.Kind == api.Rerank {
 		texts = max(1, r.prober.module.BatchSize)
 	}
-	q := r.prober.questions.Next(texts, r.served.context)
+	return r.ask(r.prober.questions.Next(texts, r.served.context))
+}
+
+// ask returns a question, or why not to ask it.
+func (r *run) ask(q workload.Question) (workload.Question, *result.Skip) {
 	if !r.served.hasRoom(&q) {
 		return q, skip(result.SkipContext, "the model has room for %d tokens, prompt and answer together, fewer than the module asks for", r.served.context)
 	}

@@ -39,7 +39,7 @@ type content struct {
 // newContent returns a content for the answer to a question; nil where nothing looks at it. The many answers of
 // a burst are not inspected.
 func (q *request) newContent() *content {
-	if q.served.protocol.Kind != api.Generation {
+	if q.served.protocol.Kind != api.Generation || q.many {
 		return nil
 	}
 	m := q.prober.module

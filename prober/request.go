@@ -27,6 +27,8 @@ type request struct {
 	used        *conn             // the one that this one had
 	answer      *content          // nil where nothing looks at it
 	slot        *slot             // in a burst, or nil
+	planned     time.Time         // when it was to be sent, outside of a burst; zero for others
+	many        bool              // it is one of many, whose answers nobody looks at
 	bytes       int               // of the body
 	promptCount int               // the server's count of the prompt, whether it can be or not
 	named       string            // the model that the reply names where it is another than was asked for
@@ -136,7 +138,7 @@ func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 	limits := q.prober.module.Timeouts
 	a := q.prober.endpoint.newAttempt(q.kept)
 	a.onIssue = func() { wd.expect(time.Now().Add(time.Duration(limits.Connect)), noConnection) }
-	a.slot, a.onHold = q.slot, wd.pause
+	a.slot, a.planned, a.onHold = q.slot, q.planned, wd.pause
 	a.onReady = func() {
 		wd.resume()
 		wd.expect(time.Now().Add(time.Duration(limits.Headers)),

@@ -1,0 +1,150 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+)
+
+// maxUsers bounds the connections that are kept: a load has no more users at once.
+const maxUsers = 2048
+
+// Users sends the requests of many users to one endpoint, beside each other, as a probe sends its one: by the same
+// clocks, under the same limits. Answers are neither looked at nor kept. Its methods are safe for concurrent use.
+type Users struct {
+	served run // prober and target; it makes no request itself
+
+	mu  sync.Mutex // guards the questions, whose lengths are learnt from all
+	all [maxUsers]user
+}
+
+// user is one who keeps a connection.
+type user struct {
+	mu        sync.Mutex // held by the request that has the connection
+	transport http.RoundTripper
+	kept      *conn
+}
+
+// sized is a source that makes questions of given lengths in tokens.
+type sized interface {
+	workload.Source
+	NextOf(input, output, context int) workload.Question
+}
+
+// Users finds out what to ask, once for all of them. It returns a Skip where this machine or the configuration does not
+// allow to ask, and an error where the endpoint does not answer. Users must be closed before the Prober is.
+func (p *Prober) Users(ctx context.Context) (*Users, *result.Skip, error) {
+	u := &Users{served: run{prober: p}}
+	ctx = within(ctx)
+	err := guard(func() error { return u.served.identify(ctx) })
+	if why, ok := errors.AsType[*result.Skip](err); ok {
+		return nil, p.shown(why), nil
+	}
+	if err != nil {
+		return nil, nil, presentable(err, p.endpoint.secrets)
+	}
+	return u, nil, nil
+}
+
+// Close drops the kept connections. No request may be under way.
+func (u *Users) Close() {
+	for i := range u.all {
+		who := &u.all[i]
+		foreign.CloseIdle(who.transport)
+		if who.kept != nil {
+			_ = who.kept.Close()
+		}
+	}
+}
+
+// Ask sends a request of the user of that index, and returns what came of it. planned is when it was to be sent, from
+// which its times are counted; the zero time is now. lengths are those of the question, nil is by the module. It ends
+// with ctx, as Canceled. Err is a *result.Skip where this machine or the configuration, and not the endpoint, is why.
+func (u *Users) Ask(ctx context.Context, index int, planned time.Time, lengths *config.TracedRequest) *result.Result {
+	ctx = within(ctx)
+	p := u.served.prober
+	waitUntil(ctx, planned)
+	one := &run{prober: p, served: u.served.served, first: p.newResult(planned)}
+	q, why := u.next(one, lengths)
+	if why != nil {
+		res := one.newResult()
+		finish(res, why, p.endpoint.secrets)
+		return res
+	}
+	req := one.request(q)
+	req.planned, req.many = planned, true
+	u.send(ctx, req, &u.all[uint(index)%maxUsers])
+	u.mu.Lock()
+	_ = req.learn() // a prompt of another length than meant is as good a load, and the next is nearer to it
+	u.mu.Unlock()
+	u.blame(ctx, req.result)
+	return req.result
+}
+
+func waitUntil(ctx context.Context, planned time.Time) {
+	wait := time.Until(planned)
+	if wait <= 0 {
+		return
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// next draws a question, or returns why not to ask it.
+func (u *Users) next(one *run, lengths *config.TracedRequest) (workload.Question, *result.Skip) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	source, ok := one.prober.questions.(sized)
+	if lengths == nil || !ok {
+		return one.next()
+	}
+	return one.ask(source.NextOf(lengths.Input, lengths.Output, one.served.context))
+}
+
+// send sends a request on the connection that its user keeps, unless an earlier one of that user still has it. With
+// OAuth2 each transport has a token of its own, so that all share one, and keep no connection.
+func (u *Users) send(ctx context.Context, req *request, who *user) {
+	p := req.prober
+	if p.module.Connection != config.ConnectionReuse || p.endpoint.cfg.HTTP.OAuth2 != nil || !who.mu.TryLock() {
+		req.send(ctx)
+		return
+	}
+	defer who.mu.Unlock()
+	if who.transport == nil {
+		var err error
+		if who.transport, err = p.endpoint.newTransport(); err != nil {
+			finish(req.result, err, p.endpoint.secrets)
+			return
+		}
+	}
+	req.transport, req.kept = who.transport, who.kept
+	req.send(ctx)
+	if req.used != nil {
+		who.kept = req.used
+	}
+}
+
+// blame makes it clear where a failure is not the endpoint's.
+func (u *Users) blame(ctx context.Context, r *result.Result) {
+	if r.Err == nil {
+		return
+	}
+	if r.Outcome == result.TimeoutTotal && ctx.Err() != nil { // by whoever asked, and no limit of the module
+		r.Outcome = result.Canceled
+	}
+	if lack := lacking([]*result.Result{r}); lack != nil {
+		lack.Spent = nil
+		r.Err = u.served.prober.shown(lack)
+	}
+}
