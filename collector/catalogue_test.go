@@ -28,6 +28,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/users"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -107,14 +108,15 @@ func full(t *testing.T) *Exposition {
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
 	st.Snapshot.Ranks = fullRanks()
-	servers.set(ServersID{Endpoint: "e", Model: "m"}, []page.Status{st})
+	facts := new(workload.Facts)
+	servers.set(ServersID{Endpoint: "e", Model: "m", Facts: facts}, []page.Status{st})
 	servers.of("e").ObserveProbe(r, false)
 	servers.of("e").SetTTFTParts(allTTFTParts())
 	differs := map[config.Setting]bool{}
 	for _, row := range config.Settings() {
 		differs[row.Setting] = true
 	}
-	servers.of("e").SetReplicas(&page.Compared{Differs: differs})
+	workload.SetFact(facts, &page.Compared{Differs: differs})
 	c := users.Count{Eligible: 3, Bad: 1, Possible: 2}
 	servers.of("e").SetUsers(&users.View{
 		Counts: map[string]users.Count{"availability": c, "ttft": c, "tpot": c, "e2e": c},

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -37,6 +38,8 @@ type EndpointInfo struct {
 	// State returns the state of the endpoint. It is called for each page and must
 	// return at once; nil is an endpoint that nobody watches.
 	State func() *health.Status
+	// Facts are what else is known of an endpoint that has a State; nil is nothing.
+	Facts *workload.Facts
 	// Cause returns the likeliest cause while the endpoint is not up, "" otherwise, as State does; nil where State is.
 	Cause func() explain.Cause
 	// Changes returns in what other models than usual answer, as State does; nil where State is.

@@ -96,8 +96,7 @@ func Catalogue() []Family {
 		probes = append(probes, f.Family)
 	}
 	return slices.Concat(
-		descriptions(infoFamilies()), descriptions(hardwareFamilies()), descriptions(spendingFamilies()), descriptions(healthFamilies()),
-		descriptions(endpointFamilies()), probes, descriptions(findingsFamilies()), descriptions(serverFamilies()), gatewayFamilies(),
+		sections()["endpoints"], probes, descriptions(findingsFamilies()), descriptions(serverFamilies()), gatewayFamilies(),
 		gpuFamilies(), sections()["pods"], sections()["gpu pages"], sections()["exporter"],
 	)
 }

@@ -21,12 +21,13 @@ type healthValues struct {
 	changes func() []drift.Change
 	starts  func() Starts
 	ends    func() api.Retirement
+	facts   *workload.Facts
 }
 
 // healthFamilies returns the families of the states, in the order of the documentation.
 func healthFamilies() []*familyOf[healthValues] {
 	causes := explain.Causes()
-	return []*familyOf[healthValues]{
+	return append(factFamilies(false, func(v healthValues) *workload.Findings { return v.facts.Latest() }), []*familyOf[healthValues]{
 		newOf("endpoint_state", func(e encoder, f *family, v healthValues) {
 			current := slices.Index(health.States(), v.state().State)
 			for _, i := range f.order {
@@ -87,7 +88,7 @@ func healthFamilies() []*familyOf[healthValues] {
 				e.gauge(slices.Index(f.Values, string(c.Source)), workload.Unix(c.Since))
 			}
 		}),
-	}
+	}...)
 }
 
 // retirementSources lists where a date of the end is from: headers of replies, or the list of models.
@@ -103,5 +104,5 @@ func newHealth(info EndpointInfo, l *labeller) healthValues {
 	}
 	return healthValues{info.State, info.Cause, func(more ...pair) *labelBlock {
 		return l.block(append(more, pair{"endpoint", info.Endpoint}), info.Labels)
-	}, info.Changes, info.Starts, info.Retirement}
+	}, info.Changes, info.Starts, info.Retirement, info.Facts}
 }

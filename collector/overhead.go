@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/users"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // endpointValues is the state behind the samples of an endpoint with servers.
@@ -18,7 +19,7 @@ type endpointValues struct {
 	overhead [numOverheads]float64 // NaN is absent
 	parts    *page.TTFTParts       // nil is not known
 	users    *users.View           // nil is not known
-	replicas *page.Compared
+	facts    *workload.Findings    // nil is nothing
 }
 
 // endpointFamilies returns the families of what the servers report of their
@@ -34,18 +35,12 @@ func endpointFamilies() []*familyOf[endpointValues] {
 			return math.NaN()
 		}))
 	}
-	return []*familyOf[endpointValues]{
+	return append(factFamilies(true, func(v endpointValues) *workload.Findings { return v.facts }), []*familyOf[endpointValues]{
 		newOf("endpoint_servers", emitEach(func(v endpointValues, i int) float64 {
 			if v.servers == [numStates]int{} {
 				return math.NaN()
 			}
 			return float64(v.servers[i])
-		})),
-		newOf("endpoint_replicas_differ", emitEach(func(v endpointValues, i int) float64 {
-			if differ, compared := v.replicas.Differs[config.Settings()[i].Setting]; compared {
-				return number(differ)
-			}
-			return math.NaN()
 		})),
 		newOf("endpoint_ttft_overhead_seconds", emitEach(func(v endpointValues, i int) float64 { return v.overhead[i] })),
 		newOf("endpoint_ttft_part_seconds", emitEach(func(v endpointValues, i int) float64 {
@@ -71,7 +66,7 @@ func endpointFamilies() []*familyOf[endpointValues] {
 			}
 			return float64(v.users.TTFT.Samples)
 		})),
-	}
+	}...)
 }
 
 // Bounds of the comparison of probes with histograms.

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/users"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Servers is the store of the servers' own metrics, and of what follows
@@ -46,6 +47,8 @@ type ServersID struct {
 	Engine string
 	// Labels are the configured labels, as in SeriesOptions.
 	Labels map[string]string
+	// Facts are what is known of the endpoint; nil is nothing.
+	Facts *workload.Facts
 }
 
 // Served is an endpoint with its servers. It is safe for concurrent use.
@@ -59,7 +62,6 @@ type Served struct {
 	overhead overhead
 	parts    *page.TTFTParts // nil is not known
 	users    *users.View     // nil is not known
-	replicas *page.Compared
 }
 
 // server is what is known of one server. Its blocks are rebuilt only when a label changes.
@@ -79,7 +81,7 @@ func (s *Servers) Open(id ServersID) *Served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id.Model = boundModel(id.Model)
-	e := &Served{store: s, id: id, overhead: newOverhead(), replicas: new(page.Compared)}
+	e := &Served{store: s, id: id, overhead: newOverhead()}
 	s.endpoints[e] = struct{}{}
 	return e
 }
@@ -126,7 +128,7 @@ func (e *Served) Set(model string, statuses []page.Status) {
 
 // hasValues reports whether there is anything to show of the endpoint itself.
 func (e *Served) hasValues() bool {
-	return e.states != [numStates]int{} || e.overhead.isKnown() || e.parts != nil || e.users != nil
+	return e.states != [numStates]int{} || e.overhead.isKnown() || e.parts != nil || e.users != nil || e.id.Facts.Latest() != nil
 }
 
 // label renders the labels of a server that has a new status. The engine stays
@@ -205,13 +207,6 @@ func (e *Served) SetUsers(v *users.View) {
 	e.users = v
 }
 
-// SetReplicas replaces what a comparison of the servers came to.
-func (e *Served) SetReplicas(c *page.Compared) {
-	e.store.mu.Lock()
-	defer e.store.mu.Unlock()
-	e.replicas = c
-}
-
 // labelled is what the samples of one series come from, with its labels.
 type labelled[V any] struct {
 	block *labelBlock
@@ -256,7 +251,7 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 	}
 	endpoints := make([]labelled[endpointValues], len(s.ordered.endpoints))
 	for i, e := range s.ordered.endpoints {
-		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.parts, e.users, e.replicas}}
+		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.parts, e.users, e.id.Facts.Latest()}}
 	}
 	servers := make([]labelled[serverValues], len(s.ordered.servers))
 	for i, srv := range s.ordered.servers {

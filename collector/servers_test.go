@@ -21,6 +21,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // downStatus returns a server whose page did not come.
@@ -315,7 +316,7 @@ func TestBlocksAreKept(t *testing.T) {
 // compared is absent.
 func TestSettingsAndReplicas(t *testing.T) {
 	s := NewServers()
-	id := ServersID{Endpoint: "e", Model: "m"}
+	id := ServersID{Endpoint: "e", Model: "m", Facts: new(workload.Facts)}
 	status := func(settings map[config.Setting]string) page.Status {
 		st := vllmStatus("h:1", 0)
 		st.Snapshot.Settings = settings
@@ -323,7 +324,7 @@ func TestSettingsAndReplicas(t *testing.T) {
 	}
 	const info, differ = `server_setting_info{endpoint="e",engine="vllm",model="m",server="h:1",setting="%s",value="%s"}`, `endpoint_replicas_differ{endpoint="e",model="m",setting="%s"}`
 	s.set(id, []page.Status{status(map[config.Setting]string{"precision": "bfloat16", "gpu": "H100"})})
-	s.of("e").SetReplicas(&page.Compared{Differs: map[config.Setting]bool{"precision": true, "gpu": false}})
+	workload.SetFact(id.Facts, &page.Compared{Differs: map[config.Setting]bool{"precision": true, "gpu": false}})
 	serverHas(t, s, map[string]string{
 		fmt.Sprintf(info, "precision", "bfloat16"): "1", fmt.Sprintf(info, "gpu", "H100"): "1",
 		fmt.Sprintf(differ, "precision"): "1", fmt.Sprintf(differ, "gpu"): "0", fmt.Sprintf(differ, "version"): "",

@@ -53,7 +53,7 @@ func written(name string) Family {
 
 // closedSets returns the values of the last label of families of families.yml.
 func closedSets() map[string][]string {
-	return map[string][]string{
+	return factSets(map[string][]string{
 		"endpoint_price_usd_per_token":              priceKinds(),
 		"endpoint_price_per_token":                  priceKinds(),
 		"endpoint_budget_used_ratio":                budgetResources(),
@@ -66,7 +66,6 @@ func closedSets() map[string][]string {
 		"endpoint_retirement_timestamp_seconds":     retirementSources(),
 		"endpoint_model_changed_timestamp_seconds":  config.Texts(drift.ChangeSources()),
 		"endpoint_servers":                          config.Texts(states()),
-		"endpoint_replicas_differ":                  config.SettingNames(),
 		"endpoint_ttft_overhead_seconds":            overheadSources(),
 		"endpoint_ttft_part_seconds":                config.Texts(page.TTFTPartNames()),
 		"users_slo_eligible_total":                  series.ObjectiveNames()[:series.Fluidity],
@@ -91,7 +90,7 @@ func closedSets() map[string][]string {
 		"exporter_missed_runs_total":                config.Texts(result.SkipReasons()),
 		"exporter_budget_used_ratio":                budgetResources(),
 		"exporter_probes_total":                     config.Texts(result.Clocks()),
-	}
+	})
 }
 
 // described is a family for a registry.

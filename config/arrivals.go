@@ -96,10 +96,12 @@ func (m *Module) validateSpan(r *report, p path, last float64) {
 	}
 }
 
-// Bounds of a file with recorded arrivals.
+// Bounds of a file with recorded requests.
 const (
-	maxProfileArrivals = 100_000
-	maxProfileSpan     = 366 * 24 * time.Hour
+	maxTraceRequests = 100_000
+	maxTraceSpan     = 366 * 24 * time.Hour
+	maxInputTokens   = 2_000_000
+	maxOutputTokens  = 100_000
 )
 
 // loadProfile reads ProfileFile, which is known to be a regular file.
@@ -146,35 +148,50 @@ func (p Profile) Spans(n int) []time.Duration {
 	return all
 }
 
-// parseProfile reads the arrivals of a file: CSV, or JSON lines as Mooncake's traces are.
+// parseProfile reads the arrivals of a file with recorded requests, whatever their lengths.
 func parseProfile(data []byte) (Profile, *lineError) {
+	requests, mistake := parseTrace(data, false)
+	if mistake != nil {
+		return nil, mistake
+	}
+	profile := make(Profile, len(requests))
+	for i := range requests {
+		profile[i] = requests[i].At
+	}
+	return profile, nil
+}
+
+// parseTrace reads the requests of a file, which must have lengths where these are wanted: CSV, or JSON lines as
+// Mooncake's traces are.
+func parseTrace(data []byte, lengths bool) ([]TracedRequest, *lineError) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	var b profileBuilder
-	read := b.csv
+	t := traceReader{lengths: lengths}
+	read := t.csv
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		read = b.jsonLines
+		read = t.jsonLines
 	}
 	line, err := read(data)
-	if n := len(b.profile); err == nil && (n == 0 || b.profile[n-1] == 0) {
+	if n := len(t.requests); err == nil && (n == 0 || t.requests[n-1].At == 0) {
 		err = errors.New("want at least two arrivals, and time between them")
 	}
 	if err != nil {
 		return nil, &lineError{max(1, line), err}
 	}
-	return b.profile, nil
+	return t.requests, nil
 }
 
-type profileBuilder struct {
-	profile Profile
-	first   time.Time
+type traceReader struct {
+	lengths  bool // are read, and must be there
+	requests []TracedRequest
+	first    time.Time
 }
 
 // csv reads lines with a number of seconds or a date each, or CSV with a header that has a column `timestamp` of these,
 // in any case: BurstGPT has seconds, Azure's traces have dates. It returns the last line that it read.
-func (b *profileBuilder) csv(data []byte) (line int, err error) {
+func (t *traceReader) csv(data []byte) (line int, err error) {
 	rows := csv.NewReader(bytes.NewReader(data))
 	rows.ReuseRecord = true
-	column := -1
+	column, lengths := -1, [2]int{-1, -1}
 	for {
 		row, err := rows.Read()
 		if parseErr, ok := errors.AsType[*csv.ParseError](err); ok {
@@ -184,19 +201,43 @@ func (b *profileBuilder) csv(data []byte) (line int, err error) {
 			return line, nil
 		}
 		line, _ = rows.FieldPos(0)
+		header := false
 		if column < 0 {
-			var header bool
 			if column, header = timestampColumn(row); header {
-				continue
+				lengths = lengthColumns(row)
 			}
 		}
-		if column < 0 {
+		switch {
+		case column < 0:
 			return line, errors.New("no column timestamp; want a header with one, or a number of seconds in each line")
+		case t.lengths && lengths[1] < 0:
+			return line, errors.New("no columns with lengths; want ContextTokens and GeneratedTokens, Request tokens and Response tokens, or input_length and output_length in the header")
+		case header:
+			continue
 		}
-		if err := b.add(parseArrival(row[column])); err != nil {
+		input, output := "", ""
+		if t.lengths {
+			input, output = row[lengths[0]], row[lengths[1]]
+		}
+		at, err := parseArrival(row[column])
+		if err := t.add(at, input, output, err); err != nil {
 			return line, err
 		}
 	}
+}
+
+// lengthColumns returns which columns have the lengths of prompts and answers, -1 for none: by the names of Azure's
+// traces, BurstGPT and Mooncake.
+func lengthColumns(header []string) (columns [2]int) {
+	for _, names := range [][2]string{{"contexttokens", "generatedtokens"}, {"request tokens", "response tokens"}, {"input_length", "output_length"}} {
+		for i, name := range names {
+			columns[i] = slices.IndexFunc(header, func(text string) bool { return strings.EqualFold(strings.TrimSpace(text), name) })
+		}
+		if columns[0] >= 0 && columns[1] >= 0 {
+			return columns
+		}
+	}
+	return [2]int{-1, -1}
 }
 
 // timestampColumn returns which column has the times, -1 for none, and whether the first row is a header.
@@ -234,44 +275,67 @@ func afterEpoch(n float64, unit time.Duration) (time.Time, error) {
 	return time.Unix(0, 0).Add(time.Duration(after)), nil
 }
 
-// jsonLines reads an object in each line, with a `timestamp` in milliseconds: Mooncake's
+// parseTokens returns a length; one of 0, as BurstGPT has for answers that failed, as 1.
+func parseTokens(text string, most int) (int, error) {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < 0 || n > most {
+		return 0, fmt.Errorf("expected a number of tokens up to %d, got %s", most, quote(text))
+	}
+	return max(1, n), nil
+}
+
+// jsonLines reads an object in each line, with a `timestamp` in milliseconds and the lengths: Mooncake's
 // traces. It returns the last line that it read.
-func (b *profileBuilder) jsonLines(data []byte) (line int, err error) {
+func (t *traceReader) jsonLines(data []byte) (line int, err error) {
 	for text := range bytes.Lines(data) {
 		line++
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
 		var request struct {
-			Timestamp *float64 `json:"timestamp"`
+			Timestamp *float64        `json:"timestamp"`
+			Input     json.RawMessage `json:"input_length"`
+			Output    json.RawMessage `json:"output_length"`
 		}
 		if err := json.Unmarshal(text, &request); err != nil || request.Timestamp == nil {
 			return line, errors.New("want an object in each line, with the number of milliseconds as timestamp")
 		}
-		if err := b.add(afterEpoch(*request.Timestamp, time.Millisecond)); err != nil {
+		if t.lengths && (request.Input == nil || request.Output == nil) {
+			return line, errors.New("no lengths; want input_length and output_length in each line")
+		}
+		at, err := afterEpoch(*request.Timestamp, time.Millisecond)
+		if err := t.add(at, string(request.Input), string(request.Output), err); err != nil {
 			return line, err
 		}
 	}
 	return line, nil
 }
 
-// add adds an arrival, unless it has an error already.
-func (b *profileBuilder) add(at time.Time, err error) error {
-	n := len(b.profile)
+// add adds a request, unless its time has an error already.
+func (t *traceReader) add(at time.Time, input, output string, err error) error {
+	n := len(t.requests)
 	if n == 0 {
-		b.first = at
+		t.first = at
 	}
-	after := at.Sub(b.first)
+	request := TracedRequest{At: at.Sub(t.first)}
 	switch {
 	case err != nil:
 		return err
-	case n == maxProfileArrivals:
-		return fmt.Errorf("more than %d arrivals; want a part of the recording", maxProfileArrivals)
-	case n > 0 && after < b.profile[n-1]:
+	case n == maxTraceRequests:
+		return fmt.Errorf("more than %d arrivals; want a part of the recording", maxTraceRequests)
+	case n > 0 && request.At < t.requests[n-1].At:
 		return errors.New("earlier than the arrival before; want them in the order of time")
-	case after > maxProfileSpan:
+	case request.At > maxTraceSpan:
 		return errors.New("more than a year after the first arrival")
 	}
-	b.profile = append(b.profile, after)
+	if t.lengths {
+		if request.Input, err = parseTokens(input, maxInputTokens); err != nil {
+			return err
+		}
+		if request.Output, err = parseTokens(output, maxOutputTokens); err != nil {
+			return err
+		}
+	}
+	t.requests = append(t.requests, request)
 	return nil
 }

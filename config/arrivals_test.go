@@ -41,6 +41,49 @@ func TestProfileForms(t *testing.T) {
 	f("a name", "timestamp\n1700000000\n1700000002.5\n", 0, 2500*ms)
 }
 
+// The lengths in the same forms; an answer that failed has 0 tokens in BurstGPT.
+func TestTraceForms(t *testing.T) {
+	f := func(name, text string, want ...TracedRequest) {
+		t.Helper()
+		trace, mistake := parseTrace([]byte(text), true)
+		if mistake != nil {
+			t.Errorf("%s: line %d: %v", name, mistake.line, mistake.err)
+		} else if !slices.Equal(trace, want) {
+			t.Errorf("%s: got %v, want %v", name, trace, want)
+		}
+	}
+	const s = time.Second
+	f("Azure", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.5,4808,10\n2023-11-16 18:17:04,3180,8\n",
+		TracedRequest{0, 4808, 10}, TracedRequest{s / 2, 3180, 8})
+	f("BurstGPT", "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,0,472,API log\n45,ChatGPT,1087,230,1317,API log\n",
+		TracedRequest{0, 472, 1}, TracedRequest{40 * s, 1087, 230})
+	f("Mooncake", `{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}`+"\n"+
+		`{"timestamp": 3000, "input_length": 13544, "output_length": 71, "hash_ids": [0]}`+"\n",
+		TracedRequest{0, 6758, 500}, TracedRequest{3 * s, 13544, 71})
+}
+
+func TestTraceMistakes(t *testing.T) {
+	f := func(name, text string, line int, want string) {
+		t.Helper()
+		trace, mistake := parseTrace([]byte(text), true)
+		if mistake == nil {
+			t.Errorf("%s: accepted with %d requests", name, len(trace))
+		} else if mistake.line != line || mistake.err.Error() != want {
+			t.Errorf("%s: got %d: %v, want %d: %s", name, mistake.line, mistake.err, line, want)
+		}
+	}
+	const columns = "no columns with lengths; want ContextTokens and GeneratedTokens, Request tokens and Response tokens, or input_length and output_length in the header"
+	f("seconds alone", "0\n1\n", 1, columns)
+	f("half of the lengths", "timestamp,ContextTokens\n0,1\n1,1\n", 1, columns)
+	f("of two recordings", "timestamp,ContextTokens,output_length\n0,1,1\n1,1,1\n", 1, columns)
+	f("no number", "timestamp,input_length,output_length\n0,1,1\n1,many,1\n", 3, `expected a number of tokens up to 2000000, got "many"`)
+	f("negative", "timestamp,input_length,output_length\n0,1,1\n1,1,-1\n", 3, `expected a number of tokens up to 100000, got "-1"`)
+	f("too long", "timestamp,input_length,output_length\n0,2000001,1\n", 2, `expected a number of tokens up to 2000000, got "2000001"`)
+	f("no lengths in JSON", `{"timestamp": 1, "input_length": 1}`+"\n", 1, "no lengths; want input_length and output_length in each line")
+	f("a text in JSON", `{"timestamp": 1, "input_length": 1, "output_length": "1"}`+"\n", 1, `expected a number of tokens up to 100000, got "\"1\""`)
+	f("no time", "timestamp,input_length,output_length\n0,1,1\n0,1,1\n", 3, "want at least two arrivals, and time between them")
+}
+
 func TestProfileMistakes(t *testing.T) {
 	f := func(name, text string, line int, want string) {
 		t.Helper()
@@ -124,7 +167,15 @@ func FuzzProfile(f *testing.F) {
 	}
 	f.Add([]byte("0\n1.5\n"))
 	f.Add([]byte(`{"timestamp": 0}` + "\n" + `{"timestamp": 27}`))
+	f.Add([]byte(`{"timestamp": 0, "input_length": 1, "output_length": 2}` + "\n" + `{"timestamp": 27, "input_length": 1, "output_length": 2}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if trace, mistake := parseTrace(data, true); mistake == nil {
+			for _, r := range trace {
+				if r.Input < 1 || r.Input > maxInputTokens || r.Output < 1 || r.Output > maxOutputTokens {
+					t.Errorf("not lengths: %+v", r)
+				}
+			}
+		}
 		profile, mistake := parseProfile(data)
 		if mistake != nil {
 			if mistake.line < 1 || mistake.err == nil || profile != nil {
@@ -132,7 +183,7 @@ func FuzzProfile(f *testing.F) {
 			}
 			return
 		}
-		if n := len(profile); n < 2 || n > maxProfileArrivals || profile[0] != 0 || profile[n-1] <= 0 || !slices.IsSorted(profile) {
+		if n := len(profile); n < 2 || n > maxTraceRequests || profile[0] != 0 || profile[n-1] <= 0 || !slices.IsSorted(profile) {
 			t.Errorf("not a profile: %v", profile)
 		}
 		if scaled := profile.atRate(4); !slices.IsSorted(scaled) || scaled[0] != 0 {

@@ -193,18 +193,26 @@ type Traffic struct {
 
 // MaxInput returns how many tokens a prompt that is made to length is to have at most.
 func (m *Module) MaxInput() int {
-	if m.Traffic == nil {
-		return m.InputTokens.Max()
+	most := m.InputTokens.Max()
+	if m.Traffic != nil {
+		most = max(most, m.Traffic.MaxInputTokens)
 	}
-	return max(m.InputTokens.Max(), m.Traffic.MaxInputTokens)
+	if m.Load != nil {
+		most = max(most, m.Load.Longest.Input)
+	}
+	return most
 }
 
 // MaxOutput returns how many tokens an answer may have at most.
 func (m *Module) MaxOutput() int {
-	if m.Traffic == nil {
-		return m.OutputTokens.Max()
+	most := m.OutputTokens.Max()
+	if m.Traffic != nil {
+		most = max(most, m.Traffic.MaxOutputTokens)
 	}
-	return max(m.OutputTokens.Max(), m.Traffic.MaxOutputTokens)
+	if m.Load != nil {
+		most = max(most, m.Load.Longest.Output)
+	}
+	return most
 }
 
 // turnTokens is more tokens than a turn adds to the prompt of the next one beside

@@ -59,8 +59,10 @@ type LoadTest struct {
 	// Target is the level at which the objectives are to be met, which an alert goes by. Default: the highest.
 	Target float64 `yaml:"target,omitempty"`
 
-	// Trace are the requests of TraceFile, as they were when the configuration was loaded; nil without.
-	Trace []TracedRequest `yaml:"-"`
+	// Trace are the requests of TraceFile, as they were when the configuration was loaded; nil without. Longest has the
+	// longest prompt and the longest answer of them.
+	Trace   []TracedRequest `yaml:"-"`
+	Longest TracedRequest   `yaml:"-"`
 }
 
 // LoadWindow is a part of each day, or of some days.
@@ -174,12 +176,27 @@ func (l *LoadTest) completeModule(m *Module, r *report, p path) {
 	if len(m.Concurrency) == 0 {
 		orDefault(r, p.key("connection"), &m.Connection, ConnectionReuse)
 	}
+	if l.TraceFile != "" {
+		orDefault(r, p.key("input_tokens"), &m.InputTokens, Lengths{})
+		orDefault(r, p.key("output_tokens"), &m.OutputTokens, Lengths{})
+	}
 }
 
 func (l *LoadTest) complete(r *report, p path) {
 	if levels := l.Levels(); len(levels) > 0 {
 		orDefault(r, p.key("target"), &l.Target, levels[len(levels)-1])
 	}
+	r.loadLines(p.key("trace_file"), l.TraceFile, func(data []byte) []lineError {
+		trace, mistake := parseTrace(data, true)
+		if mistake != nil {
+			return []lineError{*mistake}
+		}
+		l.Trace = trace
+		for _, request := range trace {
+			l.Longest.Input, l.Longest.Output = max(l.Longest.Input, request.Input), max(l.Longest.Output, request.Output)
+		}
+		return nil
+	})
 }
 
 func (l *LoadTest) check(r *report, p path) {
@@ -221,6 +238,14 @@ func (m *Module) validateLoad(r *report, p path) {
 		if len(lengths.Ladder) > 1 {
 			r.errorf(p.key([]string{"input_tokens", "output_tokens"}[i]), "a ladder beside load; want one length, or a mix of them")
 		}
+	}
+	for _, key := range []string{"input_tokens", "output_tokens", "traffic"} {
+		if l.TraceFile != "" && r.written(p.key(key)) {
+			r.errorf(p.key(key), "has no effect with load.trace_file, which has the lengths")
+		}
+	}
+	if a := m.Ask(); l.TraceFile != "" && !a.ToLength() {
+		r.errorf(p.key(a.Key), "%s and load.trace_file, which has the lengths, are mutually exclusive", a.Key)
 	}
 	if n := len(l.Users); n > 0 && l.Users[n-1]*m.MaxInput() > maxLoadTokens {
 		r.errorf(p.key("load").key("users"), "%d prompt tokens at once, more than %d", l.Users[n-1]*m.MaxInput(), maxLoadTokens)

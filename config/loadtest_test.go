@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,22 @@ func TestLoad(t *testing.T) {
 			Users: []int{1, 2048}, ThinkTime: seconds(5), Duration: seconds(10), MaxErrorRatio: 0.05, Target: 1,
 			Window: &LoadWindow{Hours: "23:59-00:01", Days: []string{"mon"}},
 		}, 1, 2048)
+}
+
+// TestLoadOfTrace is by the first and the longest lines of the file.
+func TestLoadOfTrace(t *testing.T) {
+	c, err := Parse([]byte("modules: {a: {load: {trace_file: arrivals.csv}}, b: {traffic: {}, load: {users: [2]}}}\nendpoints: [{url: http://h, modules: [a]}]\n"), "../examples/f.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := c.Modules["a"]
+	if l := m.Load; len(l.Trace) != 240 || l.Trace[0] != (TracedRequest{0, 374, 44}) || !slices.Equal(l.Levels(), []float64{1}) || l.Target != 1 {
+		t.Errorf("got %d requests, %v first, levels %v, target %v", len(l.Trace), l.Trace[0], l.Levels(), l.Target)
+	}
+	if !m.InputTokens.IsZero() || m.MaxInput() != 4107 || m.MaxOutput() != 594 {
+		t.Errorf("prompts of %s, at most %d and %d tokens", m.InputTokens.Words(), m.MaxInput(), m.MaxOutput())
+	}
+	checkRoundTrip(t, c, "../examples/f.yml")
 }
 
 // TestLoadOfPresets checks that a built-in module can be a load test, without what means nothing then.

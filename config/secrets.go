@@ -190,7 +190,7 @@ func isFileKey(key string) bool { return key == "files" || strings.HasSuffix(key
 // be read, so that a missing secret shows at start and not in the first probe.
 func (d *decoder) files(key string, p path, v reflect.Value) {
 	limit := maxSecretBytes
-	if key == "prompts_file" || key == "profile_file" {
+	if key == "prompts_file" || key == "profile_file" || key == "trace_file" {
 		limit = maxRecordsBytes
 	}
 	if v.Kind() == reflect.String {

@@ -30,7 +30,7 @@ func seriesOf(n int, now func() time.Time) []*status.Probes {
 			URL:  config.URL{URL: &url.URL{Scheme: "http", Host: fmt.Sprintf("llama-%d.internal:8000", i)}},
 		}
 		id := result.SeriesID{Endpoint: e.Name, Module: "interactive", Prefix: "cold"}
-		all[i] = board.NewEndpoint(e, health.New(e.Name, shared, nil)).OpenSeries(
+		all[i] = board.NewEndpoint(e, health.New(e.Name, shared, nil), nil).OpenSeries(
 			id, health.SeriesOptions{Interval: 30 * time.Second, Timeout: 10 * time.Second, Objectives: objectives}, nil)
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -24,6 +25,8 @@ type Evidence struct {
 	Condition
 	// NoKey says that the configuration of the endpoint has no key.
 	NoKey bool
+	// Facts are what is known of the endpoint as a whole; nil is nothing.
+	Facts *workload.Findings
 	// Probes are the latest probes that count for the state, in the order of their start.
 	Probes []*Probe
 	// Succeeded is whether any probe of the endpoint succeeded before the state began.
@@ -114,8 +117,6 @@ type Pages struct {
 	Work  string
 	// Lag are the lines that say how a rank of a server has lagged behind the others for long; nil is none.
 	Lag []string
-	// Differ are the settings in which the servers have differed for long.
-	Differ []page.Difference
 	// WasRead is whether a page of the gateway was ever read. NotReady names its backends that are not ready, Failing
 	// says in words which failed requests lately, and Trouble what else went wrong in choosing and asking them.
 	WasRead                    bool

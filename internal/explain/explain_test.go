@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -161,7 +162,8 @@ func constructed() []struct {
 	}
 	serversUp := &Pages{Known: 2, Up: 2, Usual: 2, Levels: Levels{config.RequestsWaiting: levels(0, 0), config.RequestsRunning: levels(0, 2), config.GenerationTokens: levels(0, 90)}}
 	differ := func(e *Evidence) {
-		e.Servers = &Pages{Known: 2, Up: 2, Differ: []page.Difference{{Setting: "version", Values: map[string][]string{"1": {"a"}, "2": {"b"}}}}}
+		e.Servers = &Pages{Known: 2, Up: 2}
+		e.Facts = &workload.Findings{All: []workload.Finding{&page.Compared{Findings: []page.Difference{{Setting: "version", Values: map[string][]string{"1": {"a"}, "2": {"b"}}}}}}}
 	}
 	admitsNothing := func(e *Evidence) {
 		e.Servers = &Pages{Known: 1, Up: 1, Stuck: 3 * time.Minute, Work: "5 requests wait, none runs", Levels: Levels{

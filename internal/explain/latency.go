@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 const (
@@ -101,11 +102,12 @@ func matchRankBehind(f *facts) *match {
 }
 
 func matchReplicasDiffer(f *facts) *match {
-	if f.Servers == nil || len(f.Servers.Differ) == 0 || f.isFailing() {
+	servers, ok := workload.In[*page.Compared](f.Facts)
+	if !ok || len(servers.Findings) == 0 || f.isFailing() {
 		return nil
 	}
 	m := &match{share: 1, ofLatency: true}
-	for _, d := range f.Servers.Differ {
+	for _, d := range servers.Findings {
 		m.add(d.String() + ", since " + date(time.Unix(int64(d.Since), 0)))
 	}
 	return m.add(f.lateness()...)

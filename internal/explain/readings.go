@@ -99,22 +99,20 @@ type reading struct {
 type readings struct {
 	statuses []page.Status // of the latest
 	total    *page.Total   // of these; nil where no page was read
-	differ   []page.Difference
 	latest   []reading
 	past     []reading
 	every    int // of the readings, one goes into past
 	since    int // readings since the latest of past
 }
 
-// Read takes a reading of all pages, and the settings in which they have differed for long.
-func (m *Memory) Read(statuses []page.Status, differ []page.Difference) {
+// Read takes a reading of all pages.
+func (m *Memory) Read(statuses []page.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.readings == nil {
 		m.readings = new(readings)
 	}
 	m.readings.add(statuses)
-	m.readings.differ = differ
 }
 
 func (r *readings) add(statuses []page.Status) {
@@ -166,7 +164,7 @@ func (r *readings) evidence(before time.Time, interval time.Duration) *Pages {
 	if len(r.statuses) == 0 || len(r.latest) == 0 {
 		return nil
 	}
-	p := &Pages{Known: len(r.statuses), Lag: lag(r.statuses), Differ: r.differ, Levels: map[config.Quantity]Level{}}
+	p := &Pages{Known: len(r.statuses), Lag: lag(r.statuses), Levels: map[config.Quantity]Level{}}
 	p.Stuck, p.Work = stuck(r.statuses, stuckReadings*interval)
 	p.Up, p.Lost = upAndLost(r.statuses)
 	for _, st := range r.statuses {

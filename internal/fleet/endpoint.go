@@ -18,6 +18,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/users"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -130,6 +131,7 @@ type endpoint struct {
 	bursts   burstLoad
 	starts   *starts
 	replicas *page.Replicas
+	facts    *workload.Facts
 	findings []*findings // by index in targets; none where the endpoint is not probed
 	tasks    []*task
 	scrape   *source // nil where pages are not read
@@ -139,7 +141,7 @@ type endpoint struct {
 // none, which it closes: of the same target it keeps what is known of the series that stay.
 func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]uint64) *endpoint {
 	cfg, now := c.cfg, time.Now()
-	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: newStarts()}
+	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: newStarts(), facts: new(workload.Facts)}
 	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
 	e.replicas = cmp.Or(e.replicas, page.NewReplicas(past.differ))
@@ -168,6 +170,8 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 	}
 	if c.reader != nil {
 		e.scrape = e.readServers(c.reader)
+	} else {
+		workload.SetFact[*page.Compared](e.facts, nil) // of pages that are no longer read
 	}
 	return e
 }
@@ -188,7 +192,7 @@ func (e *endpoint) follow(before *endpoint, now time.Time) *past {
 		before.page.Close()
 	}
 	e.health = health.New(name, f.Health, known.state)
-	e.page = f.Board.NewEndpoint(e.cfg, e.health)
+	e.page = f.Board.NewEndpoint(e.cfg, e.health, e.facts)
 	return known
 }
 
@@ -211,7 +215,7 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 		}
 	}
 	next.memory.Adopt(e.memory)
-	next.starts, next.replicas = e.starts, e.replicas
+	next.starts, next.replicas, next.facts = e.starts, e.replicas, e.facts
 	known.served, known.models = e.metrics.Served(), e.models.Save()
 	return known
 }
@@ -244,10 +248,10 @@ func (e *endpoint) openMetrics() {
 	e.metrics = f.Probes.OpenEndpoint(collector.EndpointInfo{
 		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, URL: cfg.URL.String(), Labels: cfg.Labels,
 		Hardware: cfg.Hardware, Price: cfg.Price, Budget: f.budgets.used(cfg),
-		State: e.health.Status, Cause: func() explain.Cause { return f.cause(e) }, Changes: e.changes, Starts: func() collector.Starts { return e.starts.seconds() },
+		State: e.health.Status, Facts: e.facts, Cause: func() explain.Cause { return f.cause(e) }, Changes: e.changes, Starts: func() collector.Starts { return e.starts.seconds() },
 		Retirement: e.identity.ends,
 	})
-	e.servers = f.Servers.Open(collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels})
+	e.servers = f.Servers.Open(collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels, Facts: e.facts})
 }
 
 // end ends the tasks: nothing more is published.
@@ -321,9 +325,7 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 }
 
 func (e *endpoint) read(statuses []page.Status) {
-	differ := e.replicas.Read(statuses)
-	e.servers.SetReplicas(differ)
-	e.page.SetReplicas(differ)
+	setFact(e, "", e.replicas.Read(statuses))
 	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
 	e.showTTFTParts()
 	if r := e.users.Read(statuses, e.fleet.ownGateway(e)); r != nil {
@@ -331,9 +333,22 @@ func (e *endpoint) read(statuses []page.Status) {
 	}
 	e.showUsers()
 	e.page.SetServers(statuses)
-	e.memory.Read(statuses, differ.Findings)
+	e.memory.Read(statuses)
 	e.traffic.read(statuses)
 	e.starts.read(statuses, e.series)
+}
+
+// setFact replaces a fact of the endpoint, and reports what is new in it, by an answer to a module; "" is none.
+func setFact[F interface {
+	comparable
+	workload.Finding
+}](e *endpoint, module string, fact F) {
+	before := workload.SetFact(e.facts, fact)
+	if now, ok := any(fact).(workload.News); ok {
+		if lines := now.News(before, ""); len(lines) > 0 {
+			note(e.page, e.fleet.Logger.With("endpoint", e.cfg.Name), module, lines)
+		}
+	}
 }
 
 func (e *endpoint) showTTFTParts() {

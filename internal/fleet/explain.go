@@ -48,7 +48,7 @@ func suspected(i *health.Incident) explain.Condition {
 
 // evidence returns what is known of an endpoint, but for what other endpoints show.
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
-	known := &explain.Evidence{At: now, Condition: c, Engine: e.identity.get().Engine, Others: e.changes(), Retirement: e.identity.ends()}
+	known := &explain.Evidence{At: now, Condition: c, Facts: e.facts.Latest(), Engine: e.identity.get().Engine, Others: e.changes(), Retirement: e.identity.ends()}
 	if e.split != nil {
 		known.TTFTParts = e.split.Parts(now)
 	}
@@ -253,7 +253,7 @@ func (o *once) watch(ctx context.Context, pages Reader) (stop func()) {
 			case <-ended:
 				last = true
 			}
-			o.memory.Read(present(pages.Scrape(ctx, o.identity.get())), nil)
+			o.memory.Read(present(pages.Scrape(ctx, o.identity.get())))
 		}
 	}()
 	return func() {

@@ -29,7 +29,7 @@ func TestCorruptionIsReported(t *testing.T) {
 	f := &findings{
 		id: id, tracker: (Target{Endpoint: new(config.Endpoint), Rung: config.Rung{Module: new(config.Module)}}).Tracker(nil), logger: slog.New(slog.NewTextHandler(&log, nil)),
 		series: collector.NewProbes(time.Now).OpenFindings(id),
-		page:   status.NewBoard(time.Now).NewEndpoint(&config.Endpoint{Name: "e"}, health.New("e", health.NewShared(time.Now, slog.Default()), nil)),
+		page:   status.NewBoard(time.Now).NewEndpoint(&config.Endpoint{Name: "e"}, health.New("e", health.NewShared(time.Now, slog.Default()), nil), nil),
 	}
 	corruptions := func() []string {
 		var e explain.Evidence

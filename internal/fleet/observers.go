@@ -99,14 +99,23 @@ func (f *findings) log(latest *workload.Findings) {
 		if same {
 			before = f.last.All[i]
 		}
-		for _, line := range now.News(before, latest.Model) {
-			level := slog.LevelInfo
-			if line.Warn {
-				level = slog.LevelWarn
-			}
-			f.endpointLogger().Log(context.Background(), level, line.Message, line.Args...)
-			f.page.Note(f.id.Module, line.Note)
+		if lines := now.News(before, latest.Model); len(lines) > 0 {
+			note(f.page, f.endpointLogger(), f.id.Module, lines)
 		}
+	}
+}
+
+// note logs and notes what is new, where it has a text, by the answers to a module; "" is none.
+func note(p *status.Endpoint, logger *slog.Logger, module string, lines []workload.Line) {
+	for _, line := range lines {
+		level := slog.LevelInfo
+		if line.Warn {
+			level = slog.LevelWarn
+		}
+		if line.Message != "" {
+			logger.Log(context.Background(), level, line.Message, line.Args...)
+		}
+		p.Note(module, line.Note)
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Of three simulated servers one has blocks of another size. That is a finding after half an hour, also where the exporter was
@@ -78,10 +80,11 @@ func TestReplicasThatDiffer(t *testing.T) {
 	wantDiffer(next, "prefix_caching", 0)
 
 	d, ok := next.Board.Detail("e")
-	if !ok || len(d.Differ) != 1 || len(d.Differ[0].Values["16"]) != 2 || len(d.Differ[0].Values["32"]) != 1 {
-		t.Fatalf("on the page: %+v", d.Differ)
+	found, _ := workload.In[*page.Compared](d.Facts)
+	if !ok || found == nil || len(found.Findings) != 1 || len(found.Findings[0].Values["16"]) != 2 || len(found.Findings[0].Values["32"]) != 1 {
+		t.Fatalf("on the page: %+v", found)
 	}
-	words := "servers differ in " + d.Differ[0].String()
+	words := "servers differ in " + found.Findings[0].String()
 	if len(d.Changes) == 0 || d.Changes[0].Text != words {
 		t.Errorf("changes %+v, want %q first", d.Changes, words)
 	}

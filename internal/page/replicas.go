@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // DiffersAfter is how long servers must differ for a finding: a rolling update is over by then.
@@ -36,12 +38,41 @@ func (r *Replicas) Save() map[config.Setting]time.Time {
 	return r.since
 }
 
-// Compared is what a comparison came to. It is immutable.
+// Compared is what a comparison came to, a fact of the endpoint. It is immutable.
 type Compared struct {
+	workload.NoFigures `json:"-"`
 	// Differs says for each setting that can be compared, which at least two servers show, whether there is a finding.
-	Differs map[config.Setting]bool
+	Differs map[config.Setting]bool `json:"-"`
 	// Findings are the settings in which the servers have differed for DiffersAfter.
-	Findings []Difference
+	Findings []Difference `json:"replicas_differ,omitempty"`
+}
+
+// ReplicaFact is what servers of endpoints that differ are, with its metric.
+func ReplicaFact() workload.Fact {
+	rows := config.Settings()
+	return workload.FactOf[*Compared](workload.Metric{
+		Name: "endpoint_replicas_differ", Values: config.SettingNames(),
+		Value: workload.Of(func(c *Compared, i int) float64 {
+			switch differ, compared := c.Differs[rows[i].Setting]; {
+			case !compared:
+				return math.NaN()
+			case differ:
+				return 1
+			}
+			return 0
+		}),
+	})
+}
+
+// News implements workload.News: a setting in which the servers differ since.
+func (c *Compared) News(before workload.Finding, _ string) (lines []workload.Line) {
+	known, _ := before.(*Compared)
+	for _, d := range c.Findings {
+		if known == nil || !slices.ContainsFunc(known.Findings, func(k Difference) bool { return k.Setting == d.Setting }) {
+			lines = append(lines, workload.Line{Note: "servers differ in " + d.String()})
+		}
+	}
+	return lines
 }
 
 // Difference is a setting in which the servers of an endpoint differ.

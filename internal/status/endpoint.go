@@ -52,7 +52,7 @@ type Endpoint struct {
 	findings []*Module       // few, for each endpoint has them
 	parts    *page.TTFTParts // nil is not known
 	users    *users.View     // nil is not known
-	differ   []page.Difference
+	facts    *workload.Facts
 
 	version uint64 // of the latest change
 	row     *Row   // nil is to be rebuilt; never changed
@@ -68,9 +68,10 @@ func (e *Endpoint) touch() {
 	e.row = nil
 }
 
-// NewEndpoint returns an endpoint whose state is that of h. The configuration must not be changed afterwards.
-func (b *Board) NewEndpoint(cfg *config.Endpoint, h *health.Endpoint) *Endpoint {
-	e := &Endpoint{board: b, name: cfg.Name, health: h, cfg: cfg, state: h.Status()}
+// NewEndpoint returns an endpoint whose state is that of h and of which facts are known; nil is none. The configuration must not be changed
+// afterwards.
+func (b *Board) NewEndpoint(cfg *config.Endpoint, h *health.Endpoint, facts *workload.Facts) *Endpoint {
+	e := &Endpoint{board: b, name: cfg.Name, health: h, cfg: cfg, state: h.Status(), facts: facts}
 	if cfg.URL.URL != nil {
 		e.url = cfg.URL.String()
 	}
@@ -141,19 +142,6 @@ func (e *Endpoint) SetUsers(v *users.View) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.users = v
-}
-
-// SetReplicas replaces what a comparison of the servers came to, and notes what is new.
-func (e *Endpoint) SetReplicas(c *page.Compared) {
-	e.mu.Lock()
-	before := e.differ
-	e.differ = c.Findings
-	e.mu.Unlock()
-	for _, d := range c.Findings {
-		if !slices.ContainsFunc(before, func(b page.Difference) bool { return b.Setting == d.Setting }) {
-			e.Note("", "servers differ in "+d.String())
-		}
-	}
 }
 
 // SetFindings replaces what the probes of a module show together; nil is nothing. The
@@ -383,7 +371,7 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	d := &Detail{Row: *e.currentRow(now), At: stats.UnixSeconds(now), Version: b.version.Load()}
 	d.Restarts, d.Changes = restarts, e.changes(restarts)
 	servers, target := e.servers, result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
-	d.TTFTParts, d.Users, d.Differ = e.parts, e.users, e.differ
+	d.TTFTParts, d.Users, d.Facts = e.parts, e.users, e.facts.Latest()
 	gateway := e.cfg.Gateway
 	d.Findings = append([]*Module(nil), e.findings...)
 	d.Series = make([]*Series, len(e.series))

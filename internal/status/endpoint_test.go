@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // An endpoint that nothing is known of has nothing but its configuration.
@@ -336,6 +337,21 @@ func TestDetailWithoutSeries(t *testing.T) {
 	d := l.detail("e")
 	expectJSON(t, d, fmt.Sprintf(`{"name": "e", "url": "http://e:8000", "labels": {"team": "search"}, "state": "waiting", "why": "no result yet",
 		"since": 1767323045, "at": 1767323045, "version": %d, "series": []}`, d.Version))
+}
+
+// crowd is a fact of an endpoint.
+type crowd struct {
+	Crowd int `json:"crowd"`
+}
+
+func (c *crowd) Figures() []workload.Figure {
+	return []workload.Figure{{Label: "crowd", Value: fmt.Sprint(c.Crowd)}}
+}
+
+// The fields of a fact are among those of the endpoint, with what people see of it.
+func TestDetailWithAFact(t *testing.T) {
+	expectJSON(t, &Detail{Row: Row{Name: "e"}, Facts: &workload.Findings{All: []workload.Finding{&crowd{3}}}},
+		`{"name": "e", "url": "", "state": "", "at": 0, "version": 0, "series": null, "crowd": 3, "figures": [{"label": "crowd", "value": "3"}]}`)
 }
 
 // The version of an endpoint grows with what happens to it and with what time

@@ -186,8 +186,8 @@ type Detail struct {
 	TTFTParts *page.TTFTParts `json:"ttft_parts,omitempty"`
 	// Users is what users' requests met of the objectives; absent where no page shows it.
 	Users *users.View `json:"users,omitempty"`
-	// Differ are the settings in which the servers have differed for over 30 minutes.
-	Differ []page.Difference `json:"replicas_differ,omitempty"`
+	// Facts are what else is known of the endpoint, whose fields are among these; nil is nothing.
+	Facts *workload.Findings `json:"-"`
 	// Gateway is the gateway that requests to the endpoint pass; absent where none is configured.
 	Gateway *Gateway `json:"gateway,omitempty"`
 	// Findings are what many probes of a module show together, sorted by module.
@@ -234,24 +234,35 @@ type Module struct {
 
 // MarshalJSON writes the name of the module, what people see of its findings, and the findings as one object.
 func (m *Module) MarshalJSON() ([]byte, error) {
-	head := struct {
-		Module  string            `json:"module"`
-		Figures []workload.Figure `json:"figures,omitempty"`
-	}{Module: m.Module}
-	findings := []byte("{}")
-	var err error
-	if m.Findings != nil {
-		head.Figures = m.Findings.Figures()
-		if findings, err = m.Findings.MarshalJSON(); err != nil {
-			return nil, err
-		}
-	}
-	out, err := json.Marshal(head)
-	if err != nil || len(findings) == len("{}") {
+	type plain Module
+	return withFindings((*plain)(m), m.Findings)
+}
+
+// MarshalJSON writes what is here, what people see of the facts, and the facts as one object.
+func (d *Detail) MarshalJSON() ([]byte, error) {
+	type plain Detail
+	return withFindings((*plain)(d), d.Facts)
+}
+
+// withFindings writes an object that has a field at least, and what it does not have of findings; nil is none.
+func withFindings(object any, findings *workload.Findings) ([]byte, error) {
+	out, err := json.Marshal(object)
+	if err != nil || findings == nil {
 		return out, err
 	}
-	out[len(out)-1] = ','
-	return append(out, findings[1:]...), nil
+	for _, more := range []any{struct {
+		Figures []workload.Figure `json:"figures,omitempty"`
+	}{findings.Figures()}, findings} {
+		text, err := json.Marshal(more)
+		if err != nil {
+			return nil, err
+		}
+		if len(text) > len("{}") {
+			out[len(out)-1] = ','
+			out = append(out, text[1:]...)
+		}
+	}
+	return out, nil
 }
 
 // History are columns of the kept probes, the oldest first. A null is a value that was not measured.

@@ -71,7 +71,7 @@ func (w *watched) SetEndpoint(all ...*config.Endpoint) {
 		case e != nil:
 			w.close(cfg.Name)
 		}
-		w.endpoints[cfg.Name] = w.NewEndpoint(cfg, health.New(cfg.Name, w.health, nil))
+		w.endpoints[cfg.Name] = w.NewEndpoint(cfg, health.New(cfg.Name, w.health, nil), nil)
 	}
 	w.Show(slices.Collect(maps.Values(w.endpoints)))
 }

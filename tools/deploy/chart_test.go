@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -197,6 +198,57 @@ func canonical(t *testing.T, text, name string) string {
 	return string(out)
 }
 
+// What operators set beside what the program needs is in the objects.
+func TestChartHabits(t *testing.T) {
+	all := mustRender(t, valueFiles(t)["everything"])
+	probers, nodes := of[*appsv1.StatefulSet](all)[0], of[*appsv1.DaemonSet](all)[0]
+	for _, o := range all {
+		_, extra := named[*corev1.ConfigMap](objects{o}, "inference", "more")
+		_, text := named[*corev1.ConfigMap](objects{o}, "inference", "text")
+		if !extra && !text && o.GetLabels()["department"] != "platform" {
+			t.Errorf("%s has labels %v", title(o), o.GetLabels())
+		}
+	}
+	for _, pod := range []corev1.PodTemplateSpec{probers.Spec.Template, nodes.Spec.Template} {
+		if pod.Labels["department"] != "platform" || pod.Annotations["checksum/config"] != "" {
+			t.Errorf("a pod has labels %v and annotations %v", pod.Labels, pod.Annotations)
+		}
+	}
+	if more, ok := named[*corev1.ConfigMap](all, "inference", "more"); !ok || more.Data["release"] != "watch" {
+		t.Errorf("the further object is %v", more)
+	}
+	pod := probers.Spec.Template.Spec
+	main := pod.Containers[0]
+	if !slices.Contains(main.Args, "--config.auto-reload-interval=30s") {
+		t.Errorf("arguments %v", main.Args)
+	}
+	if got := *pod.SecurityContext; *got.RunAsUser != 1234 || *got.RunAsGroup != 65532 || !*got.RunAsNonRoot || got.SupplementalGroups[0] != 4321 {
+		t.Errorf("security context %+v", got)
+	}
+	if got := pod.TopologySpreadConstraints; len(got) != 1 || got[0].TopologyKey != "topology.kubernetes.io/zone" {
+		t.Errorf("spread %+v", got)
+	}
+	if len(pod.InitContainers) != 1 || len(pod.Containers) != 2 || pod.Volumes[len(pod.Volumes)-1].Name != "prompts" || main.VolumeMounts[len(main.VolumeMounts)-1].Name != "prompts" {
+		t.Errorf("%d init containers, %d containers, volumes %v, mounts %v", len(pod.InitContainers), len(pod.Containers), pod.Volumes, main.VolumeMounts)
+	}
+	node := nodes.Spec.Template.Spec
+	if node.PriorityClassName != "system-node-critical" || node.Affinity == nil || nodes.Spec.Template.Labels["team"] != "gpu" || len(node.Volumes) != 2 {
+		t.Errorf("the pods on nodes: %+v", node)
+	}
+	image := func(values string) string {
+		all := mustRender(t, parseValues(t, "config: {endpoints: [{url: http://a}]}\nimage: {"+values+"}"))
+		return of[*appsv1.StatefulSet](all)[0].Spec.Template.Spec.Containers[0].Image
+	}
+	digest := "sha256:" + strings.Repeat("ab", 32)
+	for values, want := range map[string]string{
+		"": "inference_exporter:0.1.0", "registry: r.example.com, repository: a/b, tag: v1": "r.example.com/a/b:v1", "tag: v1, digest: '" + digest + "'": "inference_exporter@" + digest,
+	} {
+		if got := image(values); got != want {
+			t.Errorf("image: {%s} is %s, want %s", values, got, want)
+		}
+	}
+}
+
 // A change of the configuration changes the pods, and nothing else does.
 func TestChangeRestarts(t *testing.T) {
 	sum := func(config string, more string) string {
@@ -209,5 +261,8 @@ func TestChangeRestarts(t *testing.T) {
 	}
 	if b := sum("http://a", "monitor: {enabled: true}"); a != b {
 		t.Error("the monitor restarts the pods")
+	}
+	if b := sum("http://a", "prober: {configReload: 1m}"); b != "" {
+		t.Error("a pod that reloads is restarted")
 	}
 }

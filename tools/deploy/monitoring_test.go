@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,8 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	monitoringv1alpha1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // ruleFiles are all sets of rules: those of records and alerts of the default one first.
@@ -72,6 +76,23 @@ func TestKustomizeMonitors(t *testing.T) {
 	all := slices.Concat(kustomize(t, "base"), kustomize(t, "gpu"), kustomize(t, "monitoring"))
 	testMonitors(t, all)
 	testMonitors(t, slices.Concat(kustomize(t, "ha"), kustomize(t, "gpu"), kustomize(t, "monitoring")))
+}
+
+// What has Prometheus probe asks the Service of the exporter for a built-in module, with the target as its URL.
+func TestKustomizeProbes(t *testing.T) {
+	service := of[*corev1.Service](kustomize(t, "example"))[0]
+	address := fmt.Sprintf("%s.%s.svc:%d", service.Name, service.Namespace, service.Spec.Ports[0].Port)
+	all := kustomize(t, "probe")
+	probe, scrape := of[*monitoringv1.Probe](all)[0], of[*monitoringv1alpha1.ScrapeConfig](all)[0]
+	modules := config.None().Modules
+	if p := probe.Spec; p.ProberSpec.URL != address || p.ProberSpec.Path != "/probe" || modules[p.Module] == nil {
+		t.Errorf("the Probe asks %s%s for module %s, want %s/probe", p.ProberSpec.URL, p.ProberSpec.Path, p.Module, address)
+	}
+	s := scrape.Spec
+	last := s.RelabelConfigs[len(s.RelabelConfigs)-1]
+	if *s.MetricsPath != "/probe" || *last.Replacement != address || last.TargetLabel != "__address__" || modules[s.Params["module"][0]] == nil {
+		t.Errorf("the ScrapeConfig asks %s for %v, want %s/probe", *last.Replacement, s.Params, address)
+	}
 }
 
 // testRules holds that the PrometheusRules have the groups of alerts/, neither

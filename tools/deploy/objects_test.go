@@ -12,6 +12,7 @@ import (
 	rollouts "github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	flagger "github.com/fluxcd/flagger/pkg/apis/flagger/v1beta1"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	monitoringv1alpha1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +43,7 @@ var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, rbacv1.AddToScheme,
-		autoscalingv2.AddToScheme, rollouts.AddToScheme, flagger.AddToScheme, monitoringv1.AddToScheme,
+		autoscalingv2.AddToScheme, rollouts.AddToScheme, flagger.AddToScheme, monitoringv1.AddToScheme, monitoringv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)

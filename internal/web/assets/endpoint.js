@@ -77,7 +77,7 @@ function drawNumbers(list, series, findings) {
   setText(subject, name);
   subject.hidden = !name;
   const { probes: latest, history, ...rest } = series ?? {};
-  unlessSame(numbers, [rest, latest?.map((p) => p.trace_id), history?.at.at(-1), detail.servers, detail.ttft_parts, detail.users, findings], () => tiles(detail, series, findings));
+  unlessSame(numbers, [rest, latest?.map((p) => p.trace_id), history?.at.at(-1), detail.servers, detail.ttft_parts, detail.users, detail.figures, findings], () => tiles(detail, series, findings));
 }
 
 // pace says how often a series is due and, where that is less, how often it was

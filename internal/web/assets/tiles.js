@@ -8,10 +8,10 @@ import { atLeast, between, meter, past, promised } from './values.js';
 const tile = (label, ...values) => h('div', null, h('dt', null, label), h('dd', null, values));
 const small = (...children) => h('span', { class: 'small' }, ...children);
 
-// tiles draws those of a series, of its module's findings and of a row; the
+// tiles draws those of a series, of its module's findings and of the endpoint; the
 // series may be undefined.
 export function tiles(row, series, findings) {
-  return [...latency(series, row.servers), ttftParts(row.ttft_parts), ...ofUsers(row.users, series?.slo), ...quality(series, findings), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
+  return [...latency(series, row.servers), ttftParts(row.ttft_parts), ...ofUsers(row.users, series?.slo), ...quality(series, [...row.figures ?? [], ...findings?.figures ?? []]), ...promise(series), ...cost(series), ...load(row.servers)].filter(Boolean);
 }
 
 function latency(series, servers) {
@@ -72,13 +72,13 @@ function ofUsers({ slo = {}, ttft_window: { samples, seconds: s = {} } = {} } = 
   ];
 }
 
-// quality is what the answers and the many probes of the module show.
-function quality(series, findings) {
+// quality is what the answers show, and figures of facts of the endpoint and of the many probes of the module.
+function quality(series, figures) {
   const verdicts = (series?.probes ?? []).map((p) => p.answer?.verdict).filter(Boolean);
   const right = verdicts.filter((v) => v === 'correct' || v === 'valid').length;
   return [
     verdicts.length > 0 && tile('Right answers', ratio(right / verdicts.length), small(`${right} of the latest ${verdicts.length}`), ...faults(verdicts)),
-    ...(findings?.figures ?? []).map(({ label, value, note, bad }) => tile(
+    ...figures.map(({ label, value, note, bad }) => tile(
       label[0].toUpperCase() + label.slice(1), h('span', { class: bad ? 'value over' : 'value' }, value), note && small(note))),
   ];
 }

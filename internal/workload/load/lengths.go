@@ -221,6 +221,7 @@ type source struct {
 	traffic *trafficDraw // nil where lengths are those of the module
 	sticky  bool         // a balancer can be told to keep requests together
 	begun   int          // conversations, by which sessions alternate
+	counts  countLine    // of prompts of given lengths
 }
 
 func newSource(m *config.Module) *source {

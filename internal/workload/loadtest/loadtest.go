@@ -56,8 +56,8 @@ type Driver interface {
 	Ask(ctx context.Context, user int, planned time.Time, lengths *config.TracedRequest) *result.Result
 	// Pressure reads the pages of the servers now.
 	Pressure(ctx context.Context) (Pressure, error)
-	// Afford reserves what the next request costs at most; false is no budget. Ask settles it.
-	Afford() bool
+	// Afford reserves what a request costs at most, of those lengths as Ask has them; false is no budget. Ask settles it.
+	Afford(lengths *config.TracedRequest) bool
 }
 
 // Pressure is how busy the servers are, by their own pages, all together.

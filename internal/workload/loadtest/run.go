@@ -228,7 +228,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // ask sends a request, records it, and reports whether it failed.
 func (r *runner) ask(user int, planned time.Time, lengths *config.TracedRequest) (failed bool) {
-	if !r.driver.Afford() {
+	if !r.driver.Afford(lengths) {
 		r.stop(Budget, "")
 		return true
 	}

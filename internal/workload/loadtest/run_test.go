@@ -81,7 +81,7 @@ func (q *queue) Pressure(context.Context) (Pressure, error) {
 	return p, err
 }
 
-func (q *queue) Afford() bool {
+func (q *queue) Afford(*config.TracedRequest) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.afford--
@@ -96,32 +96,30 @@ func planOf(l *config.LoadTest) Plan {
 	return Plan{Load: l, HasPage: true}
 }
 
-// With 4 servers and 1 s of service, 2 users have their answers each second, and 8 wait for one second each time.
+// With 4 servers and 990 ms of service, 2 users have their answers in that time, and 8 wait as long each time.
 func TestClosedLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(4, time.Second)
+		q := newQueue(4, 990*time.Millisecond)
 		var seen []Progress
 		r := Run(t.Context(), planOf(&config.LoadTest{Users: []int{2, 8}}), q, func(p Progress) { seen = append(seen, p) })
-		if r.End != Completed || r.Text != "" || len(r.Levels) != 2 || r.Stop.Sub(r.Start) != 2*time.Minute+2*time.Second {
-			t.Fatalf("ended %s %q after %s with %d levels", r.End, r.Text, r.Stop.Sub(r.Start), len(r.Levels))
+		if r.End != Completed || r.Text != "" || len(r.Levels) != 2 || len(q.users) != 8 {
+			t.Fatalf("ended %s %q with %d levels and %d users", r.End, r.Text, len(r.Levels), len(q.users))
 		}
-		if len(q.users) != 8 {
-			t.Errorf("%d users, want 8", len(q.users))
-		}
+		// The first user sends at 0, 0.99 s ... 59.4 s, the second from the middle of the rise on, 3 s: the last
+		// of its 58 requests ends at 60.42 s.
 		two, eight := r.Levels[0], r.Levels[1]
-		if two.Begin != 0 || two.Full != 6*time.Second || two.Stop != time.Minute || eight.Begin != time.Minute {
-			t.Errorf("level of 2: %s, %s, %s; the next begins at %s", two.Begin, two.Full, two.Stop, eight.Begin)
+		if two.Begin != 0 || two.Full != 6*time.Second || two.Stop != time.Minute || len(two.Samples) != 61+58 {
+			t.Errorf("level of 2: %s, %s, %s, %d requests", two.Begin, two.Full, two.Stop, len(two.Samples))
 		}
-		// The first user begins at 0 and sends each second until 59 s, the second at 3 s, half of the rise.
-		if n := len(two.Samples); n != 60+57 {
-			t.Errorf("%d requests of 2 users, want 117", n)
+		if eight.Begin != 60420*time.Millisecond || eight.Stop != eight.Begin+time.Minute {
+			t.Errorf("level of 8: %s, %s", eight.Begin, eight.Stop)
 		}
 		for _, s := range eight.Samples {
 			if s.Sent > eight.Begin+8*time.Second && (s.TTFT < 500*time.Millisecond || s.Outcome != result.Success) {
 				t.Errorf("sent at %s: %s, %s", s.Sent, s.Outcome, s.TTFT)
 			}
 		}
-		if n := len(seen); n < 118 || n > 122 || seen[100].Step != 2 || seen[100].InFlight != 8 || seen[100].Level != 8 {
+		if n := len(seen); n < 120 || n > 123 || seen[100].Step != 2 || seen[100].InFlight != 8 || seen[100].Level != 8 {
 			t.Errorf("%d times progress, %+v", n, seen[100])
 		}
 	})

@@ -526,7 +526,7 @@ func TestUsersTiles(t *testing.T) {
 func TestServersThatDiffer(t *testing.T) {
 	d := onlyProbe(&result.Document{Outcome: result.Success})
 	d.Pages = []*status.Server{{Server: "a:8000", State: page.Up, At: 1.8e9}, {Server: "b:8000", State: page.Up, At: 1.8e9}}
-	d.Differ = []page.Difference{{Setting: "precision", Since: 1.8e9, Values: map[string][]string{"bfloat16": {"a:8000"}, "float16": {"b:8000"}}}}
+	d.Facts = facts(&page.Compared{Findings: []page.Difference{{Setting: "precision", Since: 1.8e9, Values: map[string][]string{"bfloat16": {"a:8000"}, "float16": {"b:8000"}}}}})
 	p := openEndpoint(t, d)
 	p.await("document.querySelector('section p b')")
 	got := strings.Join(p.texts("section > p"), " ")

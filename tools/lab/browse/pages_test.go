@@ -219,6 +219,8 @@ func TestNumbersAsWritten(t *testing.T) {
 // attribute; it is also wider than any screen.
 var evil = `<img src=x onerror="window.hacked=1">"'><script>window.hacked=1</script>` + strings.Repeat("W", 300)
 
+func facts(all ...workload.Finding) *workload.Findings { return &workload.Findings{All: all} }
+
 // hostile has the text in every string that a server or a configuration may
 // fill.
 func hostile() *status.Detail {
@@ -232,7 +234,7 @@ func hostile() *status.Detail {
 	d.Findings = []*status.Module{{Module: evil, Findings: &workload.Findings{All: []workload.Finding{&load.BurstFinding{Knee: &load.Burst{Concurrency: 4}}}}}}
 	d.Changes = []status.Change{{At: 1, Module: evil, Text: evil, State: health.State(evil)}}
 	d.Pages = []*status.Server{{Server: evil, URL: evil, Engine: evil, At: 1, State: page.State(evil), Reason: page.Reason(evil), Error: evil}}
-	d.Differ = []page.Difference{{Setting: config.Setting(evil), Since: 1, Values: map[string][]string{evil: {evil}}}}
+	d.Facts = facts(&page.Compared{Findings: []page.Difference{{Setting: config.Setting(evil), Since: 1, Values: map[string][]string{evil: {evil}}}}})
 	d.Gateway = hostileGateway()
 	for _, s := range d.Series {
 		s.Module, s.Prefix, s.InputTokens, s.Concurrency = evil, evil, evil, evil
