@@ -16,6 +16,16 @@ FROM debian:12-slim@sha256:7c7b2c966bc9ee8cedfeef67e0e279108992c77681fa595db4a9d
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /src/LICENSE /usr/share/doc/inference_exporter/LICENSE
 COPY --from=build /src/inference_exporter /usr/local/bin/inference_exporter
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title=inference_exporter \
+      org.opencontainers.image.description="Prometheus exporter and synthetic prober for LLM inference endpoints" \
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.licenses=Apache-2.0 \
+      org.opencontainers.image.source=https://github.com/inference-exporter/inference_exporter \
+      org.opencontainers.image.url=https://github.com/inference-exporter/inference_exporter \
+      org.opencontainers.image.documentation=https://github.com/inference-exporter/inference_exporter/tree/main/docs
 # What survives a restart; a volume here outlives the container.
 COPY --from=build --chown=65532:65532 /state /var/lib/inference_exporter
 ENV STATE_DIRECTORY=/var/lib/inference_exporter

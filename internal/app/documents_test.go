@@ -149,17 +149,17 @@ func TestDocumentsCallTheProgramRight(t *testing.T) {
 
 // exceptions match what TestDocumentsRun does not run, each with its reason.
 var exceptions = []*regexp.Regexp{
-	regexp.MustCompile(`^([A-Z_]+=\S+ )?(make|go) `),                                  // builds or measures: other tests and jobs do
-	regexp.MustCompile(`\b(sudo|docker|kubectl|helm|amtool|claude)\b|examples/stack`), // needs root, other software or another machine
-	regexp.MustCompile(`\b(kill|pidof)\b`),                                            // signals processes by their name
-	regexp.MustCompile(`^cp -r examples/kubernetes`),                                  // prepares what needs a cluster
-	regexp.MustCompile(`^for |/simulator/replicas/`),                                  // is a part of a drill, which takes minutes; its servers are tested by themselves
-	regexp.MustCompile(`api/v1/events`),                                               // ends with the reader alone
-	regexp.MustCompile(`api/v1/gpus`),                                                 // needs a GPU
-	regexp.MustCompile(`--cacert`),                                                    // asks a daemon with TLS
-	regexp.MustCompile(`^sleep `),                                                     // waits for the daemon of its block
-	regexp.MustCompile(`^inference_exporter (simulate|serve|--)`),                     // runs until it is stopped: the other tests of this package do it
-	regexp.MustCompile(`^inference_exporter (compare|probe .*baseline)`),              // takes many pairs: the tests of the command do it
+	regexp.MustCompile(`^([A-Z_]+=\S+ )?(make|go) `),                                                   // builds or measures: other tests and jobs do
+	regexp.MustCompile(`\b(sudo|docker|kubectl|helm|amtool|claude|cosign|sha256sum)\b|examples/stack`), // needs root, other software or another machine
+	regexp.MustCompile(`\b(kill|pidof)\b`),                                                             // signals processes by their name
+	regexp.MustCompile(`^cp -r examples/kubernetes`),                                                   // prepares what needs a cluster
+	regexp.MustCompile(`^for |/simulator/replicas/`),                                                   // is a part of a drill, which takes minutes; its servers are tested by themselves
+	regexp.MustCompile(`api/v1/events`),                                                                // ends with the reader alone
+	regexp.MustCompile(`api/v1/gpus`),                                                                  // needs a GPU
+	regexp.MustCompile(`--cacert`),                                                                     // asks a daemon with TLS
+	regexp.MustCompile(`^sleep `),                                                                      // waits for the daemon of its block
+	regexp.MustCompile(`^inference_exporter (simulate|serve|--)`),                                      // runs until it is stopped: the other tests of this package do it
+	regexp.MustCompile(`^inference_exporter (compare|probe .*baseline)`),                               // takes many pairs: the tests of the command do it
 }
 
 // attempts is how often a question to the daemon is asked: the latest probe may have been
