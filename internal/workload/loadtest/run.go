@@ -167,6 +167,9 @@ func (r *runner) level(i int) {
 	}
 	r.mu.Unlock()
 	r.wait(&asked)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heedOwn(&r.levels[i])
 }
 
 // closed has n users send their requests, each when its answer came and it has thought. They come one after the other
@@ -271,7 +274,9 @@ func (r *runner) takeOff(user int, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flying[user] = now
-	r.guard.peak = max(r.guard.peak, len(r.flying))
+	if n := len(r.guard.peaks); n > 0 {
+		r.guard.peaks[n-1] = max(r.guard.peaks[n-1], len(r.flying))
+	}
 }
 
 // record keeps a sample of the level at hand.
