@@ -11,8 +11,13 @@ import (
 func main() {
 	out := flag.String("out", "../../../dashboards", "folder to write the dashboards to")
 	rules := flag.String("rules", "../../../alerts", "folder with the rules that the dashboards use")
+	shared := flag.String("import", "", "folder to write the dashboards to as they are shared at grafana.com, instead")
 	flag.Parse()
-	if err := write(*out, *rules); err != nil {
+	to, folder := write, *out
+	if *shared != "" {
+		to, folder = writeForImport, *shared
+	}
+	if err := to(folder, *rules); err != nil {
 		fmt.Fprintln(os.Stderr, "dashgen:", err)
 		os.Exit(1)
 	}
