@@ -116,7 +116,6 @@ func loadTest() *loadtest.Finding {
 	return &loadtest.Finding{
 		At: epoch, End: loadtest.Slow, Kind: config.LoadUsers, Target: 8,
 		Levels: []loadtest.Level{
-			{Level: 0.5, Requests: 9},
 			{
 				Level: 4, Complete: true, Requests: 400, Failed: 1, Late: 2, InFlight: 3.5, Goodput: new(0.875), OutputTokensPerSecond: 640,
 				OutputTokensPerSecondPerGPU: 320, USDPerMillionOutputTokens: 1.5, Verdict: loadtest.Met,
@@ -249,7 +248,7 @@ func TestFindingsOfALoadTest(t *testing.T) {
 	wantSamples(t, findingsOf(t, p), want)
 
 	undecided := loadTest()
-	undecided.Levels[2].Verdict, undecided.MaxGood, undecided.Knee = loadtest.Undecided, nil, nil
+	undecided.Levels[1].Verdict, undecided.MaxGood, undecided.Knee = loadtest.Undecided, nil, nil
 	p, _ = newFindings(found("m", undecided))
 	for name := range findingsOf(t, p) {
 		if strings.HasPrefix(name, "load_max_good") || strings.HasPrefix(name, "load_knee") || strings.HasPrefix(name, "load_target_missed") {

@@ -3,7 +3,6 @@ package loadtest
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -88,24 +87,38 @@ type Capacity struct {
 // Finding is what the load tests of one module came to. It is never changed once made.
 type Finding struct {
 	// At, End and Text are those of the latest run.
-	At   time.Time
-	End  End
-	Text string
-	Kind config.LoadKind
+	At   time.Time       `json:"at"`
+	End  End             `json:"end"`
+	Text string          `json:"text,omitempty"`
+	Kind config.LoadKind `json:"load"`
 	// Target is the level at which the objectives are to be met.
-	Target float64
+	Target float64 `json:"target"`
 	// TTFT and TPOT are the objectives of the 99th percentiles; 0 is none.
-	TTFT, TPOT time.Duration
-	// Levels are in rising order: those of the run, or the latest of each where it is what many runs came to.
-	Levels []Level
+	TTFT time.Duration `json:"-"`
+	TPOT time.Duration `json:"-"`
+	// Levels are in rising order: those of one run, or the latest complete ones of several.
+	Levels []Level `json:"levels,omitempty"`
 	// MaxGood is the largest level below the knee that meets the objectives for certain; nil is not known.
-	MaxGood *Capacity
+	MaxGood *Capacity `json:"max_good,omitempty"`
 	// Knee is the smallest level that misses an objective for certain; nil is none.
-	Knee *Capacity
+	Knee *Capacity `json:"knee,omitempty"`
+}
+
+type plain Finding
+
+// document is the JSON of a Finding.
+type document struct {
+	Test struct {
+		plain
+		Verdict Verdict `json:"target_verdict,omitempty"`
+		TTFT    float64 `json:"ttft_objective_seconds,omitempty"`
+		TPOT    float64 `json:"tpot_objective_seconds,omitempty"`
+	} `json:"load_test"`
 }
 
 // NewFinding returns what one run came to.
 func NewFinding(r *Report, p Plan, c Context) *Finding {
+	c.Price = c.Price.At(r.Start)
 	f := &Finding{At: r.Stop, End: r.End, Text: r.Text, Kind: p.Load.Kind(), Target: p.Load.Target}
 	if o := p.Objectives; o != nil {
 		f.TTFT, f.TPOT = o.TTFT, o.TPOT
@@ -166,74 +179,46 @@ func (f *Finding) TargetVerdict() Verdict {
 
 // MarshalJSON implements json.Marshaler.
 func (f *Finding) MarshalJSON() ([]byte, error) {
-	type test struct {
-		At      time.Time       `json:"at"`
-		End     End             `json:"end"`
-		Text    string          `json:"text,omitempty"`
-		Kind    config.LoadKind `json:"load"`
-		Target  float64         `json:"target"`
-		Verdict Verdict         `json:"target_verdict,omitempty"`
-		TTFT    float64         `json:"ttft_objective_seconds,omitempty"`
-		TPOT    float64         `json:"tpot_objective_seconds,omitempty"`
-		MaxGood *Capacity       `json:"max_good,omitempty"`
-		Knee    *Capacity       `json:"knee,omitempty"`
-		Levels  []Level         `json:"levels,omitempty"`
-	}
-	return json.Marshal(struct {
-		Test test `json:"load_test"`
-	}{test{f.At, f.End, f.Text, f.Kind, f.Target, f.TargetVerdict(), f.TTFT.Seconds(), f.TPOT.Seconds(), f.MaxGood, f.Knee, f.Levels}})
+	var d document
+	d.Test.plain, d.Test.Verdict, d.Test.TTFT, d.Test.TPOT = plain(*f), f.TargetVerdict(), f.TTFT.Seconds(), f.TPOT.Seconds()
+	return json.Marshal(d)
 }
 
 // Figures implements workload.Finding.
-func (f *Finding) Figures() []workload.Figure {
-	var all []workload.Figure
+func (f *Finding) Figures() (all []workload.Figure) {
 	if c := f.MaxGood; c != nil {
-		all = append(all, workload.Figure{
-			Label: "largest load within the objectives", Value: InWords(f.Kind, c.Level),
-			Note: fmt.Sprintf("at the least, with %s %% confidence", result.ThreeDigits(100*c.Confidence)),
-		})
+		note := fmt.Sprintf("meet the objectives, with %.3g %% confidence", 100*c.Confidence)
+		all = append(all, workload.Figure{Label: "largest good load", Value: InWords(f.Kind, c.Level), Note: note})
 	}
 	if c := f.Knee; c != nil {
-		all = append(all, workload.Figure{Label: "load that misses an objective", Value: InWords(f.Kind, c.Level)})
-	}
-	if f.TargetVerdict() == Missed {
-		all = append(all, workload.Figure{Label: "target load", Value: InWords(f.Kind, f.Target), Note: "the 99th percentile misses the objective", Bad: true})
+		all = append(all, workload.Figure{Label: "knee under load", Value: InWords(f.Kind, c.Level), Note: "miss the objectives", Bad: f.TargetVerdict() == Missed})
 	}
 	return all
 }
 
-// Series implements workload.Several: one for each complete level.
-func (f *Finding) Series() [][]workload.Label {
-	all := make([][]workload.Label, 0, len(f.Levels))
-	for _, l := range f.complete() {
+// Series implements workload.Several: one for each level.
+func (f *Finding) Series() (all [][]workload.Label) {
+	for _, l := range f.Levels {
 		all = append(all, []workload.Label{{Name: "level", Value: strconv.FormatFloat(l.Level, 'g', -1, 64)}, {Name: "load", Value: string(f.Kind)}})
 	}
 	return all
-}
-
-// complete returns the complete levels.
-func (f *Finding) complete() []Level {
-	if !slices.ContainsFunc(f.Levels, func(l Level) bool { return !l.Complete }) {
-		return f.Levels
-	}
-	return slices.DeleteFunc(slices.Clone(f.Levels), func(l Level) bool { return !l.Complete })
 }
 
 // News implements workload.News: the target is missed or met again, and the knee fell.
 func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) {
 	b, _ := before.(*Finding)
 	b = cmp.Or(b, new(Finding))
-	add := func(warn bool, message, note string, level float64) {
-		all = append(all, workload.Line{Warn: warn, Message: message, Note: InWords(f.Kind, level) + note, Args: []any{"load", f.Kind, "level", level}})
+	add := func(warn bool, what string, level float64) {
+		all = append(all, workload.Line{Warn: warn, Message: what, Note: what + ": " + InWords(f.Kind, level), Args: []any{"load", f.Kind, "level", level}})
 	}
 	switch was, is := b.TargetVerdict(), f.TargetVerdict(); {
 	case is == Missed && was != Missed:
-		add(true, "target load misses the objectives", ", the target, miss the objectives at the 99th percentile", f.Target)
+		add(true, "target load misses the objectives", f.Target)
 	case is == Met && was == Missed:
-		add(false, "target load meets the objectives again", ", the target, meet the objectives at the 99th percentile again", f.Target)
+		add(false, "target load meets the objectives again", f.Target)
 	}
 	if k := f.Knee; k != nil && (b.Knee == nil && b.level(k.Level) != nil || b.Knee != nil && k.Level < b.Knee.Level) {
-		add(true, "fewer requests than before miss the objectives", " miss the objectives at the 99th percentile: fewer than before", k.Level)
+		add(true, "knee under load fell", k.Level)
 	}
 	return all
 }
@@ -250,31 +235,23 @@ type Estimate struct {
 
 // Learned implements workload.Learner.
 func (e *Estimate) Learned() []workload.Learned {
-	return []workload.Learned{{Part: "load_test", Version: 1, Save: e.save, Restore: e.restore}}
-}
-
-// saved is a Finding as it survives a restart.
-type saved Finding
-
-func (e *Estimate) save() any {
-	if e.latest == nil {
-		return nil
-	}
-	return (*saved)(e.latest)
+	return []workload.Learned{{Part: "load_test", Version: 1, Save: func() any {
+		if e.latest == nil {
+			return nil
+		}
+		return e.latest
+	}, Restore: e.restore}}
 }
 
 // restore takes up what was saved, unless the objectives were others.
 func (e *Estimate) restore(data []byte) error {
-	var f Finding
-	if err := json.Unmarshal(data, (*saved)(&f)); err != nil {
+	var d document
+	if err := json.Unmarshal(data, &d); err != nil {
 		return err
 	}
-	byLevel := func(a, b Level) int { return cmp.Compare(a.Level, b.Level) }
-	if !slices.Contains(Ends(), f.End) || !slices.IsSortedFunc(f.Levels, byLevel) {
-		return errors.New("no curve of a load test")
-	}
-	if f.Kind == e.kind && f.TTFT == e.ttft && f.TPOT == e.tpot {
-		f.conclude()
+	f := Finding(d.Test.plain)
+	if f.Kind == e.kind && d.Test.TTFT == e.ttft.Seconds() && d.Test.TPOT == e.tpot.Seconds() {
+		f.TTFT, f.TPOT = e.ttft, e.tpot
 		e.latest = &f
 	}
 	return nil
@@ -289,25 +266,19 @@ func (e *Estimate) Take(run any, now time.Time) {
 	if !ok || f.Kind != e.kind {
 		return
 	}
-	next := *f
-	next.Levels = slices.Clone(f.complete())
-	if e.latest != nil {
-		for _, l := range e.latest.Levels {
-			if next.level(l.Level) == nil {
-				next.Levels = append(next.Levels, l)
-			}
+	if e.latest == nil {
+		e.latest = new(Finding)
+	}
+	levels := slices.Clone(e.latest.Levels)
+	for _, l := range f.Levels {
+		if l.Complete {
+			levels = append(slices.DeleteFunc(levels, func(old Level) bool { return old.Level == l.Level }), l)
 		}
 	}
-	slices.SortFunc(next.Levels, func(a, b Level) int { return cmp.Compare(a.Level, b.Level) })
-	e.latest = next.young(now)
-}
-
-// young returns the finding without levels that are too old.
-func (f *Finding) young(now time.Time) *Finding {
+	slices.SortFunc(levels, func(a, b Level) int { return cmp.Compare(a.Level, b.Level) })
 	next := *f
-	next.Levels = slices.DeleteFunc(slices.Clone(f.Levels), func(l Level) bool { return now.Sub(l.At) > curveFor })
-	next.conclude()
-	return &next
+	next.Levels = levels
+	e.latest = &next
 }
 
 // Finding implements workload.Estimate.
@@ -315,5 +286,8 @@ func (e *Estimate) Finding(now time.Time) workload.Finding {
 	if e.latest == nil {
 		return nil
 	}
-	return e.latest.young(now)
+	f := *e.latest
+	f.Levels = slices.DeleteFunc(slices.Clone(f.Levels), func(l Level) bool { return now.Sub(l.At) > curveFor })
+	f.conclude()
+	return &f
 }

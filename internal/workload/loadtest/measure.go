@@ -22,28 +22,33 @@ const (
 func Measure(rec *Recorded, o *series.Objectives, c Context) Level {
 	l := Level{Level: rec.Level}
 	w := steady(rec)
-	if w.length() <= 0 {
+	if l.Seconds = w.overlap(w.from, w.to); l.Seconds == 0 {
 		return l
 	}
-	l.Seconds = w.length().Seconds()
 	var ttft, tpot []float64
+	var came, input, output float64 // tokens in the window, and of the requests that were sent in it
 	good := 0
 	for i := range rec.Samples {
 		s := &rec.Samples[i]
-		l.InFlight += w.overlap(s.Sent, s.Ended).Seconds() / l.Seconds
+		l.InFlight += w.overlap(s.Sent, s.Ended) / l.Seconds
+		if share := w.share(s); share > 0 {
+			came += share * counted(s.Output)
+		}
 		if s.Outcome == result.Canceled || s.Sent < w.from {
 			continue
 		}
 		l.Requests++
-		switch {
-		case s.failed():
+		if s.failed() {
 			l.Failed++
 			ttft = append(ttft, math.Inf(1))
 			continue
-		case s.Late:
+		}
+		input, output = input+counted(s.Input), output+counted(s.Output)
+		if s.Late {
 			l.Late++
 			continue
-		case s.Judgement.Bad == 0:
+		}
+		if s.Judgement.Bad == 0 {
 			good++
 		}
 		if s.TTFT >= 0 {
@@ -54,12 +59,15 @@ func Measure(rec *Recorded, o *series.Objectives, c Context) Level {
 		}
 	}
 	l.TTFT, l.TPOT = quantiles(ttft), quantiles(tpot)
+	if came > 0 {
+		l.price(came/l.Seconds, input/output, c)
+	}
 	if judged := l.Requests - l.Late; o != nil && o.HasLatency() && judged > 0 {
 		l.Goodput = new(float64(good) / float64(judged))
 	}
-	l.count(rec, w, c)
 	if o != nil {
-		l.judge(o, ttft, tpot)
+		l.hold(o.TTFT, ttft)
+		l.hold(o.TPOT, append(tpot, slices.Repeat([]float64{math.Inf(1)}, l.Failed)...))
 	}
 	return l
 }
@@ -67,14 +75,7 @@ func Measure(rec *Recorded, o *series.Objectives, c Context) Level {
 // window is a part of a run.
 type window struct{ from, to time.Duration }
 
-func (w window) length() time.Duration { return w.to - w.from }
-
-// overlap returns how long something was in the window.
-func (w window) overlap(begin, end time.Duration) time.Duration {
-	return max(0, min(end, w.to)-max(begin, w.from))
-}
-
-// steady returns the steady state of a level: no window of one whose load was never all there.
+// steady returns the steady state of a level: nothing of one whose load was never all there.
 func steady(rec *Recorded) window {
 	if rec.Full <= 0 {
 		return window{}
@@ -86,6 +87,32 @@ func steady(rec *Recorded) window {
 		}
 	}
 	return window{max(rec.Full, min(warm, rec.Begin+(rec.Stop-rec.Begin)/3)), rec.Stop}
+}
+
+// overlap returns for how many seconds of the window something was.
+func (w window) overlap(begin, end time.Duration) float64 {
+	return max(0, min(end, w.to)-max(begin, w.from)).Seconds()
+}
+
+// share returns which share of the tokens of an answer came in the window: they are spread evenly from the first to the
+// end. Those of a request that failed or was canceled do not count.
+func (w window) share(s *Sample) float64 {
+	if s.failed() {
+		return 0
+	}
+	first := s.Ended - 1
+	if s.TTFT >= 0 {
+		first = min(first, s.Sent+s.TTFT)
+	}
+	return w.overlap(first, s.Ended) / (s.Ended - first).Seconds()
+}
+
+// counted returns a count of tokens; NaN where it is not known.
+func counted(tokens int) float64 {
+	if tokens < 0 {
+		return math.NaN()
+	}
+	return float64(tokens)
 }
 
 // quantiles returns those of values, which it sorts.
@@ -105,83 +132,36 @@ func quantiles(values []float64) Quantiles {
 	return Quantiles{of(0.5), of(0.9), of(0.99)}
 }
 
-// count finds out how many tokens came in the window, and what they cost. The tokens of a request are spread evenly from
-// its first to its end; those of one that failed or was canceled are not counted.
-func (l *Level) count(rec *Recorded, w window, c Context) {
-	var came, input, output float64
-	for i := range rec.Samples {
-		s := &rec.Samples[i]
-		if s.failed() {
-			continue
-		}
-		if share := w.share(s); share > 0 {
-			came += share * counted(s.Output)
-		}
-		if s.Sent >= w.from {
-			input, output = input+counted(s.Input), output+counted(s.Output)
-		}
-	}
-	perSecond := came / l.Seconds
-	if !(perSecond > 0) {
-		return
-	}
+// price sets the tokens per second, and what they cost, given how many of a prompt there are for each of an answer.
+func (l *Level) price(perSecond, inputs float64, c Context) {
 	l.OutputTokensPerSecond = perSecond
 	if c.GPUs > 0 {
 		l.OutputTokensPerSecondPerGPU = perSecond / float64(c.GPUs)
 	}
-	switch p := c.Price.InUSD(); {
-	case c.USDPerHour > 0:
+	if c.USDPerHour > 0 {
 		l.USDPerMillionOutputTokens = c.USDPerHour / 3600 / perSecond * 1e6
-	case input >= 0 && output > 0:
-		l.USDPerMillionOutputTokens = p.Output + p.Input*input/output
+	} else if p := c.Price.InUSD(); inputs >= 0 && !math.IsInf(inputs, 0) {
+		l.USDPerMillionOutputTokens = p.Output + p.Input*inputs
 	}
 }
 
-// counted returns a count of tokens; NaN where it is not known.
-func counted(tokens int) float64 {
-	if tokens < 0 {
-		return math.NaN()
+// hold holds the 99th percentile of latencies against an objective, 0 for none. Requests that failed are infinite.
+func (l *Level) hold(limit time.Duration, values []float64) {
+	if limit <= 0 || len(values) == 0 {
+		return
 	}
-	return float64(tokens)
-}
-
-// share returns which share of the tokens of a request came in the window.
-func (w window) share(s *Sample) float64 {
-	first := s.Ended
-	if s.TTFT >= 0 {
-		first = min(s.Sent+s.TTFT, s.Ended)
+	over := stats.Count(values, func(v float64) bool { return v > limit.Seconds() })
+	confidence := min(1, stats.AtLeast(len(values), over+1, overShare))
+	if l.Verdict != "" {
+		confidence = min(confidence, l.Confidence)
 	}
-	switch took := s.Ended - first; {
-	case took > 0:
-		return float64(w.overlap(first, s.Ended)) / float64(took)
-	case w.from <= first && first < w.to:
-		return 1
-	}
-	return 0
-}
-
-// judge holds the 99th percentiles against the objectives of TTFT and TPOT. A request that failed is over each.
-func (l *Level) judge(o *series.Objectives, ttft, tpot []float64) {
-	for _, h := range []struct {
-		limit          time.Duration
-		values         []float64
-		failed, judged int
-	}{{o.TTFT, ttft, 0, len(ttft)}, {o.TPOT, tpot, l.Failed, len(tpot) + l.Failed}} {
-		if h.limit <= 0 || h.judged == 0 {
-			continue
-		}
-		over := h.failed + stats.Count(h.values, func(v float64) bool { return v > h.limit.Seconds() })
-		confidence := min(1, stats.AtLeast(h.judged, over+1, overShare))
-		if l.Verdict == "" || confidence < l.Confidence {
-			l.Confidence = confidence
-		}
-		switch {
-		case l.Verdict == Missed || stats.AtLeast(h.judged, over, overShare) <= alpha:
-			l.Verdict = Missed
-		case l.Confidence < 1-alpha:
-			l.Verdict = Undecided
-		default:
-			l.Verdict = Met
-		}
+	l.Confidence = confidence
+	switch {
+	case l.Verdict == Missed || stats.AtLeast(len(values), over, overShare) <= alpha:
+		l.Verdict = Missed
+	case confidence < 1-alpha:
+		l.Verdict = Undecided
+	default:
+		l.Verdict = Met
 	}
 }

@@ -14,6 +14,8 @@ func QuantileStats() []string {
 	return []string{"p50", "p50_lower", "p50_upper", "p90", "p90_lower", "p90_upper", "p99", "p99_lower", "p99_upper"}
 }
 
+const numStats = 9 // of QuantileStats
+
 // at returns the value of an index in QuantileStats; NaN where it is not known.
 func (q *Quantiles) at(stat int) float64 {
 	one := [...]Quantile{q.P50, q.P90, q.P99}[stat/3]
@@ -32,16 +34,14 @@ func metrics() []workload.Metric {
 	ofLevel := func(name, unit, help string, get func(l *Level) float64) workload.Metric {
 		return workload.Metric{
 			Name: "load_" + name, Unit: unit, Help: help, Each: []string{"level", "load"},
-			Value: workload.Of(func(f *Finding, i int) float64 { return get(&f.complete()[i]) }),
+			Value: workload.Of(func(f *Finding, i int) float64 { return get(&f.Levels[i]) }),
 		}
 	}
 	quantiles := func(name, what string, get func(l *Level) *Quantiles) workload.Metric {
 		return workload.Metric{
 			Name: "load_" + name, Unit: "seconds", Label: "stat", Values: QuantileStats(), Each: []string{"level", "load"},
-			Help: what + " of the requests of the level, in its steady state: quantiles with the bounds that the true ones are between with 95 % confidence. What too few requests support is absent, and what is infinite because so many failed.",
-			Value: workload.Of(func(f *Finding, i int) float64 {
-				return get(&f.complete()[i/len(QuantileStats())]).at(i % len(QuantileStats()))
-			}),
+			Help:  what + " of the requests of the level, in its steady state: quantiles with the bounds that the true ones are between with 95 % confidence. What too few requests support is absent, and what is infinite because so many failed.",
+			Value: workload.Of(func(f *Finding, i int) float64 { return get(&f.Levels[i/numStats]).at(i % numStats) }),
 		}
 	}
 	ofKind := func(name, unit, help string, get func(f *Finding) float64) workload.Metric {
