@@ -92,6 +92,8 @@ type SeriesOptions struct {
 	// Interval is how often the series is probed, and Timeout how long a probe may
 	// take. They are 0 for a series that an interval may leave out.
 	Interval, Timeout time.Duration
+	// SpentOnly is a series of no probes: it has the families of what is spent alone.
+	SpentOnly bool
 
 	since time.Time // when they were configured
 }
@@ -232,7 +234,7 @@ func (s *Series) encode(e encoder, f *probeFamily) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// While the kind is not known only the families of all kinds are shown.
-	if f.Kinds != nil && !slices.Contains(f.Kinds, s.values.kind) {
+	if f.Kinds != nil && !slices.Contains(f.Kinds, s.values.kind) || s.values.options.SpentOnly && f.On&onSpend == 0 {
 		return
 	}
 	e.labels(s.block, s.values.created) // which the page may have of an earlier time

@@ -179,7 +179,11 @@ func part(all config.Budget, tokens, usd float64) config.Budget {
 func wants(e *config.Endpoint, modules map[string]*config.Module) (tokens, usd float64) {
 	for _, name := range e.Modules {
 		m := modules[name]
-		if m == nil {
+		switch {
+		case m == nil:
+			continue
+		case m.Load != nil: // what it may spend at most, 0 where nothing says so: it then has what is left of all
+			tokens, usd = tokens+float64(m.Load.MaxTokens), usd+m.Load.MaxUSD
 			continue
 		}
 		for _, rung := range m.Rungs() {

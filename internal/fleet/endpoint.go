@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -58,7 +59,7 @@ func targetOf(e *config.Endpoint) uint64 {
 // connections are what asks an endpoint and reads its servers' pages: all of it that can fail.
 type connections struct {
 	spec
-	runners []Runner // of the rungs of all targets; none where endpoints are not probed
+	runners []Runner // of the rungs of all targets, and of load tests; none where endpoints are not probed
 	reader  Reader   // nil where pages are not read
 }
 
@@ -82,7 +83,11 @@ func (c *connections) open(f *Fleet) error {
 			return err
 		}
 		for _, target := range c.targets {
-			for _, rung := range target.rungs() {
+			rungs := target.rungs()
+			if target.Load != nil {
+				rungs = []Target{target}
+			}
+			for _, rung := range rungs {
 				r, err := newRunner(rung.Module)
 				if err != nil {
 					return err
@@ -134,7 +139,10 @@ type endpoint struct {
 	facts    *workload.Facts
 	findings []*findings // by index in targets; none where the endpoint is not probed
 	tasks    []*task
-	scrape   *source // nil where pages are not read
+	loads    []*loadTask
+	loaded   atomic.Bool  // a load test runs
+	probing  atomic.Int32 // probes in flight
+	scrape   *source      // nil where pages are not read
 }
 
 // newEndpoint builds an endpoint and shows it. It takes the place of the one before, nil is
@@ -162,8 +170,12 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 		found := newFindings(e, target, askedOf(target, hashes[target.Name]))
 		found.restore(past)
 		e.findings = append(e.findings, found)
+		if target.Load != nil {
+			e.loads = append(e.loads, newLoadTask(target, c.runners[len(e.tasks)+len(e.loads)], e, found))
+			e.traffic.follow(target, e.loads[len(e.loads)-1].runner)
+		}
 		for _, rung := range target.rungs() {
-			runner := c.runners[len(e.tasks)]
+			runner := c.runners[len(e.tasks)+len(e.loads)]
 			e.traffic.follow(rung, runner)
 			e.tasks = append(e.tasks, newTask(rung, runner, e, found, past))
 		}
@@ -214,6 +226,9 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 			known.learned[n.seriesID()] = &savedLearned{Asked: n.asked, Tracker: tracker}
 		}
 	}
+	for _, l := range e.loads {
+		e.page.SetFindings(l.Name, nil) // until one that stays shows them again
+	}
 	next.memory.Adopt(e.memory)
 	next.starts, next.replicas, next.facts = e.starts, e.replicas, e.facts
 	known.served, known.models = e.metrics.Served(), e.models.Save()
@@ -234,7 +249,13 @@ func (e *endpoint) followUsers(before *endpoint) {
 	}
 	e.users = before.users
 	e.users.Configure(objectives)
-	setFact(e, "", e.users.View(time.Now()))
+	e.showUsers()
+}
+
+func (e *endpoint) showUsers() {
+	v := e.users.View(time.Now())
+	e.servers.SetUsers(v)
+	e.page.SetUsers(v)
 }
 
 func (e *endpoint) openMetrics() {
@@ -253,6 +274,9 @@ func (e *endpoint) end() {
 	for _, t := range e.tasks {
 		t.close()
 	}
+	for _, l := range e.loads {
+		l.close()
+	}
 	if e.scrape != nil {
 		e.scrape.close()
 	}
@@ -267,6 +291,9 @@ func (e *endpoint) close() (last []variantSeries) {
 			s.metrics.Close()
 			last = append(last, s)
 		}
+	}
+	for _, l := range e.loads {
+		l.series.Close()
 	}
 	for _, n := range e.findings {
 		n.series.Close()
@@ -297,7 +324,7 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 	if o.Concurrency == 0 && o.Kind != api.Scoring { // bursts are no probes, and scoring has no first token
 		if e.split != nil { // before the change that the status page shows them with
 			e.split.Observe(o.Result, o.Timed())
-			setFact(e, "", e.split.Parts(time.Now()))
+			e.showTTFTParts()
 		}
 		e.servers.ObserveProbe(o.Result, !o.Timed())
 	}
@@ -321,11 +348,11 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 func (e *endpoint) read(statuses []page.Status) {
 	setFact(e, "", e.replicas.Read(statuses))
 	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
-	setFact(e, "", e.split.Parts(time.Now()))
+	e.showTTFTParts()
 	if r := e.users.Read(statuses, e.fleet.ownGateway(e)); r != nil {
 		e.health.ObserveUsers(r)
 	}
-	setFact(e, "", e.users.View(time.Now()))
+	e.showUsers()
 	e.page.SetServers(statuses)
 	e.memory.Read(statuses)
 	e.traffic.read(statuses)
@@ -343,6 +370,12 @@ func setFact[F interface {
 			note(e.page, e.fleet.Logger.With("endpoint", e.cfg.Name), module, lines)
 		}
 	}
+}
+
+func (e *endpoint) showTTFTParts() {
+	parts := e.split.Parts(time.Now())
+	e.servers.SetTTFTParts(parts)
+	e.page.SetTTFTParts(parts)
 }
 
 // burst begins a time in which the exporter puts load on the endpoint, and returns what ends it.

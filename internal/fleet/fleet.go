@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,6 +57,7 @@ type Fleet struct {
 	probers *keptProbers
 	before  pasts                     // of an earlier process
 	refused map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
+	loading sync.Mutex                // held by the load test that runs: there is one at a time
 	active  atomic.Pointer[snapshot]
 	causes  atomic.Pointer[causes]
 }
@@ -278,6 +280,9 @@ func (f *Fleet) schedule(s *snapshot) {
 			probes = append(probes, schedule.Job{
 				Key: t.key(), Host: host, Group: name, Interval: time.Duration(t.Interval), Run: t.probe, Skipped: t.skip,
 			})
+		}
+		for _, l := range e.loads { // beside the limits of a host: it takes minutes, and there is one at a time
+			probes = append(probes, schedule.Job{Key: l.key(), Host: "\x00load\x00" + name, Interval: loadRetry, Run: l.tick})
 		}
 		if e.cfg.Wake == config.WakeDrill && len(e.tasks) > 0 {
 			probes = append(probes, schedule.Job{Key: "\x00wake\x00" + name, Host: host, Interval: time.Duration(e.cfg.WakeInterval), Run: e.starts.makeDrillDue})

@@ -74,7 +74,18 @@ func (f *findings) latest() *workload.Findings {
 func (f *findings) observe(results []*result.Result) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	latest := f.tracker.Observe(results)
+	f.show(f.tracker.Observe(results))
+}
+
+// take takes what a run that is no probe came to.
+func (f *findings) take(model string, run any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.show(f.tracker.Take(model, run))
+}
+
+// show publishes what the results show by now; f.mu is held, or f is new.
+func (f *findings) show(latest *workload.Findings) {
 	f.series.Set(latest)
 	f.page.SetFindings(f.id.Module, latest)
 	if latest != nil {

@@ -30,9 +30,10 @@ type spending struct {
 	module  *config.Module
 	price   *config.Price
 	limits  []limit
-	kind    api.Kind // of the endpoint; "" until it is known, and taken for generation
-	counted bool     // the server has counted the tokens of a prompt
-	likely  bool     // what a run takes as a rule, instead of the most
+	kind    api.Kind              // of the endpoint; "" until it is known, and taken for generation
+	counted bool                  // the server has counted the tokens of a prompt
+	likely  bool                  // what a run takes as a rule, instead of the most
+	lengths *config.TracedRequest // of a recorded request, instead of those of the module; nil is none
 
 	reserved schedule.Cost // of the run in flight
 }
@@ -138,6 +139,9 @@ func (s *spending) text(text string) int {
 }
 
 func (s *spending) answerToLength() int {
+	if s.lengths != nil {
+		return s.lengths.Output
+	}
 	if s.likely && s.module.Traffic == nil {
 		return s.module.OutputTokens.Mean()
 	}
@@ -148,6 +152,9 @@ func (s *spending) answerToLength() int {
 // longer than it should be, and half before the server has counted one.
 func (s *spending) promptToLength() int {
 	n := s.module.MaxInput()
+	if s.lengths != nil {
+		n = s.lengths.Input
+	}
 	switch {
 	case s.likely && s.module.Traffic == nil:
 		return s.module.InputTokens.Mean()

@@ -51,7 +51,11 @@ func targetsOf(e *config.Endpoint, modules map[string]*config.Module) []Target {
 	return all
 }
 
+// rungs are what is probed: nothing of a load test.
 func (t Target) rungs() []Target {
+	if t.Load != nil {
+		return nil
+	}
 	var all []Target
 	for _, rung := range t.Rungs() {
 		all = append(all, Target{t.Endpoint, t.Name, rung, t.promised})
@@ -143,6 +147,9 @@ func (t Target) NewProber(d *prober.Dialer) (*Prober, error) {
 // NewProbers returns n probers of the target that may probe at once, each of which must be
 // closed. They identify it once together.
 func (t Target) NewProbers(d *prober.Dialer, n int) ([]*Prober, error) {
+	if t.Load != nil {
+		return nil, &Refusal{Reason: fmt.Sprintf("module %q is a load test, and no probe; the command load runs it", t.Name)}
+	}
 	if t.Endpoint.MissingSecret != "" {
 		return nil, errors.New(missingSecret(t.Endpoint))
 	}

@@ -52,6 +52,10 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		t.skip(result.SkipAsleep)
 		return schedule.Report{Skipped: true}
 	}
+	if !t.Judged() && t.endpoint.loaded.Load() { // one load of our own at a time
+		t.skip(result.SkipLimit)
+		return schedule.Report{Skipped: true}
+	}
 	ok := t.spending.reserve()
 	t.log.budget(ok)
 	if !ok {
@@ -68,6 +72,8 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		self := t.endpoint.fleet.Self
 		self.ProbeStarted()
 		defer self.ProbeEnded()
+		t.endpoint.probing.Add(1)
+		defer t.endpoint.probing.Add(-1)
 		results, skip = t.runner.Run(ctx, r.Scheduled)
 	}, func() {
 		if asleep {
@@ -354,6 +360,12 @@ func (b *burstLoad) end(now func() time.Time) {
 	defer b.mu.Unlock()
 	b.running--
 	b.ended = now()
+}
+
+func (b *burstLoad) isRunning() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.running > 0
 }
 
 // disturbed reports whether a burst ran during a probe that has just ended and is none itself.

@@ -125,7 +125,7 @@ func (c *counted) count(o series.Objective, limit time.Duration) Count {
 		return c.available()
 	}
 	if h := c.latency[o]; h != nil && limit > 0 {
-		return over(h, limit.Seconds())
+		return Over(h, limit.Seconds())
 	}
 	return Count{}
 }
@@ -142,8 +142,8 @@ func (c *counted) available() Count {
 	return Count{Eligible: uint64(math.Round(c.good)) + possible, Bad: min(bad, possible), Possible: possible}
 }
 
-// over counts the requests of a histogram by whether they took longer than a limit.
-func over(h *page.Histogram, limit float64) Count {
+// Over counts the requests of a histogram by whether they took longer than a limit in seconds.
+func Over(h *page.Histogram, limit float64) Count {
 	i := slices.IndexFunc(h.Bounds, func(bound float64) bool { return bound > limit || isBound(bound, limit) })
 	above := func(i int) uint64 { return h.Count - min(h.Count, h.Counts[i]) }
 	c := Count{Eligible: h.Count, Possible: h.Count}

@@ -32,6 +32,7 @@ type Tracker struct {
 	own, front series.Set
 	counts     [series.NumObjectives]Count
 	hour       hour
+	aside      int // readings to come that do not count
 
 	// The comparison with our own probes: those since the latest reading, and what there was of late.
 	at      time.Time
@@ -63,6 +64,13 @@ func (t *Tracker) Probed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.probes++
+}
+
+// SetAside means that the next readings show requests of a load test of our own: nothing that they count is of users.
+func (t *Tracker) SetAside(readings int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.aside = readings
 }
 
 // View returns what is known at a time; nil where the pages say nothing.
@@ -97,6 +105,10 @@ func (t *Tracker) Read(servers, gateway []page.Status) *Reading {
 	defer t.mu.Unlock()
 	t.round++
 	own, front := t.increments("", servers, &t.own), t.increments("/", gateway, &t.front)
+	if t.aside > 0 {
+		own, front, t.probes = nil, nil, 0
+		t.aside--
+	}
 	r := &Reading{At: t.at, Objectives: t.objectives}
 	for _, s := range t.servers {
 		if s.round == t.round && s.page.At.After(r.At) {

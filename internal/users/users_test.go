@@ -195,7 +195,7 @@ func TestBoundsHold(t *testing.T) {
 				truth++
 			}
 		}
-		c := over(h, limit.Seconds())
+		c := Over(h, limit.Seconds())
 		if c.Bad > truth || truth > c.Possible || c.Possible > c.Eligible || c.Eligible != h.Count {
 			t.Fatalf("%+v, of which %d are over %s, bounds %v", c, truth, limit, bounds)
 		}
@@ -273,6 +273,35 @@ func TestProbesAreNoUsers(t *testing.T) {
 			tracker.Probed()
 		}
 		asked += float64(r.IntN(3))
+	}
+}
+
+// What servers count while a load test of our own runs is of no users, and the count goes on after it.
+func TestLoadTestIsNoUsers(t *testing.T) {
+	tracker := NewTracker(limits(time.Second, 0, 0))
+	at := start
+	read := func(good float64, slow uint64) *Reading {
+		at = at.Add(15 * time.Second)
+		return tracker.Read([]page.Status{shows("a", at, start, good, 0, slow)}, nil)
+	}
+	read(100, 0)
+	read(200, 0)
+	tracker.SetAside(math.MaxInt)
+	for range 1000 { // probes go on beside it, which must not hide the users afterwards
+		tracker.Probed()
+	}
+	if r := read(5000, 4000); r != nil {
+		t.Errorf("%+v during the load test", r)
+	}
+	tracker.SetAside(1)
+	if r := read(6000, 5000); r != nil {
+		t.Errorf("%+v of the end of the load test", r)
+	}
+	if r := read(6100, 5001); r == nil || r.Counts[series.TTFT] != (Count{100, 1, 1}) {
+		t.Errorf("got %+v after the load test, want 100 requests of which one is late", r)
+	}
+	if got, want := tracker.View(at).Counts["ttft"], (Count{200, 1, 1}); got != want {
+		t.Errorf("got %+v in all, want %+v", got, want)
 	}
 }
 
