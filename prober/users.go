@@ -78,14 +78,26 @@ func (u *Users) Ask(ctx context.Context, index int, planned time.Time, lengths *
 		finish(res, why, p.endpoint.secrets)
 		return res
 	}
-	req := one.request(q)
-	req.planned, req.many = planned, true
-	u.send(ctx, req, &u.all[uint(index)%maxUsers])
+	req := u.send(ctx, one, q, index)
+	if wasClosed(req.result) && ctx.Err() == nil {
+		one.first = p.newResult(planned)
+		req = u.send(ctx, one, q, index)
+	}
 	u.mu.Lock()
 	_ = req.learn() // a prompt of another length than meant is as good a load, and the next is nearer to it
 	u.mu.Unlock()
 	u.blame(ctx, req.result)
 	return req.result
+}
+
+// closedWithin is how soon a request fails whose kept connection was closed before it came, since it had been idle.
+const closedWithin = time.Second
+
+// wasClosed reports whether the server seems to have closed a kept connection as the request was on its way, as vLLM
+// does after five seconds without one. Users' clients ask again then.
+func wasClosed(r *result.Result) bool {
+	f, ok := errors.AsType[*failure](r.Err)
+	return ok && f.noReply && f.outcome == result.Truncated && r.Reused && r.Timing.Duration < closedWithin
 }
 
 func waitUntil(ctx context.Context, planned time.Time) {
@@ -112,20 +124,22 @@ func (u *Users) next(one *run, lengths *config.TracedRequest) (workload.Question
 	return one.ask(source.NextOf(lengths.Input, lengths.Output, one.served.context))
 }
 
-// send sends a request on the connection that its user keeps, unless an earlier one of that user still has it. With
+// send asks a question on the connection that the user keeps, unless an earlier request of that user still has it. With
 // OAuth2 each transport has a token of its own, so that all share one, and keep no connection.
-func (u *Users) send(ctx context.Context, req *request, who *user) {
-	p := req.prober
+func (u *Users) send(ctx context.Context, one *run, q workload.Question, index int) *request {
+	p, who := one.prober, &u.all[uint(index)%maxUsers]
+	req := one.request(q)
+	req.planned, req.many = req.result.Scheduled, true
 	if p.module.Connection != config.ConnectionReuse || p.endpoint.cfg.HTTP.OAuth2 != nil || !who.mu.TryLock() {
 		req.send(ctx)
-		return
+		return req
 	}
 	defer who.mu.Unlock()
 	if who.transport == nil {
 		var err error
 		if who.transport, err = p.endpoint.newTransport(); err != nil {
 			finish(req.result, err, p.endpoint.secrets)
-			return
+			return req
 		}
 	}
 	req.transport, req.kept = who.transport, who.kept
@@ -133,6 +147,7 @@ func (u *Users) send(ctx context.Context, req *request, who *user) {
 	if req.used != nil {
 		who.kept = req.used
 	}
+	return req
 }
 
 // blame makes it clear where a failure is not the endpoint's.

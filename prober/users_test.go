@@ -233,6 +233,36 @@ func TestUsersReplaceConnections(t *testing.T) {
 	}
 }
 
+// A connection that the server closes as a request is on its way is replaced, and the question asked again; a server
+// that takes the request and closes is at fault.
+func TestUsersAskAgainWhereClosed(t *testing.T) {
+	var asked atomic.Int64
+	cut := func(after time.Duration) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if n := asked.Add(1); n == 2 || n > 3 {
+				time.Sleep(after)
+				panic(http.ErrAbortHandler)
+			}
+			answerOne(w, r)
+		}
+	}
+	f := func(after time.Duration, requests int64, outcomes ...result.Outcome) {
+		t.Helper()
+		asked.Store(0)
+		u := newUsers(t, newEndpoint(t, chat(t, cut(after)).URL), nil)
+		for i, want := range outcomes {
+			if r := u.Ask(t.Context(), 0, time.Time{}, nil); r.Outcome != want {
+				t.Errorf("request %d: %s: %v, want %s", i, r.Outcome, r.Err, want)
+			}
+		}
+		if n := asked.Load(); n != requests {
+			t.Errorf("the server got %d requests, want %d", n, requests)
+		}
+	}
+	f(0, 5, result.Success, result.Success, result.Truncated)
+	f(closedWithin, 2, result.Success, result.Truncated)
+}
+
 // Requests of one user at the same time do not wait for each other, and do not share a connection.
 func TestUserBesideItself(t *testing.T) {
 	const n = 4

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -19,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/procfs"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
@@ -57,7 +60,7 @@ func startPacedServer(b *testing.B, streams int) (url string) {
 
 func benchAccuracy(b *testing.B, streams int, scraped bool) {
 	server := startPacedServer(b, streams)
-	probers := benchProbers(b, server, streams, accuracyTokens)
+	probers := benchProbers(b, server, streams, accuracyTokens, config.ConnectionNew)
 	if scraped {
 		stop := scrapeEachSecond(b)
 		defer stop()
@@ -76,9 +79,75 @@ func benchAccuracy(b *testing.B, streams int, scraped bool) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(all.tokens), "cpu-us/token")
 }
 
+// BenchmarkUsersAccuracy is BenchmarkAccuracy for the users of a load test: 20 tokens/s in each stream, and each user
+// asks twice over the same connection. Their starts are spread over 5 s, as while a load rises. Beside the errors it
+// reports what it takes of both processes. An iteration takes about 25 s.
+func BenchmarkUsersAccuracy(b *testing.B) {
+	sizes := []int{256, 512, 1024, 2048}
+	if testing.Short() {
+		sizes = []int{20}
+	}
+	for _, streams := range sizes {
+		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) { benchUsersAccuracy(b, streams) })
+	}
+}
+
+func benchUsersAccuracy(b *testing.B, streams int) {
+	const tokens, rise = 200, 5 * time.Second
+	defer debug.SetGCPercent(debug.SetGCPercent(25)) // as main.go has it
+	server, u := startProgram(b, "simulate", "--web.listen-address=127.0.0.1:0", fmt.Sprintf("--replicas=%d", min(50, streams)),
+		"--slots=64", "--decode-step=50ms", "--decode-step-per-sequence=-1ns")
+	users, why, err := benchProbers(b, u, 1, tokens, config.ConnectionReuse)[0].Users(b.Context())
+	if why != nil || err != nil {
+		b.Fatal(why, err)
+	}
+	defer users.Close()
+	var all errorSums
+	var own, servers, took time.Duration
+	idle := residentMemory(b, os.Getpid())
+	memory := 0.0
+	for b.Loop() {
+		for range 2 {
+			start, before, beforeServer := time.Now(), processCPU(b), cpuOf(b, server.Pid)
+			if memory == 0 {
+				half := time.AfterFunc(rise+tokens*50*time.Millisecond/4, func() { memory = residentMemory(b, os.Getpid()) - idle })
+				defer half.Stop()
+			}
+			results := make([]*result.Result, streams)
+			spread(streams, rise, func(i int) { results[i] = users.Ask(b.Context(), i, time.Time{}, nil) })
+			own, servers, took = own+processCPU(b)-before, servers+cpuOf(b, server.Pid)-beforeServer, took+time.Since(start)
+			for _, r := range results {
+				if r.Outcome != result.Success {
+					b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
+				}
+				all.add(b, r, truth(b, u, r))
+			}
+		}
+	}
+	all.report(b)
+	b.ReportMetric(float64(own.Microseconds())/float64(all.tokens), "cpu-us/token")
+	b.ReportMetric(own.Seconds()/took.Seconds(), "cores")
+	b.ReportMetric(servers.Seconds()/took.Seconds(), "server-cores")
+	b.ReportMetric(memory*1e3/float64(streams), "kB/stream")
+}
+
+// cpuOf is the processor time of another process.
+func cpuOf(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	stat, err := p.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(stat.CPUTime() * float64(time.Second))
+}
+
 // benchProbers returns n probers of one endpoint, with time-outs that no test
 // machine runs into.
-func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
+func benchProbers(b *testing.B, server string, n, tokens int, connection config.Connection) []*prober.Prober {
 	b.Helper()
 	u, err := url.Parse(server)
 	if err != nil {
@@ -95,7 +164,7 @@ func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
 	minute := model.Duration(time.Minute)
 	m := &config.Module{
 		Timeout: minute, Timeouts: config.Timeouts{Connect: minute, Headers: minute, FirstToken: minute, Stall: minute},
-		InputTokens: config.Tokens(64), OutputTokens: config.Tokens(tokens), Prefix: config.PrefixCold, Connection: config.ConnectionNew,
+		InputTokens: config.Tokens(64), OutputTokens: config.Tokens(tokens), Prefix: config.PrefixCold, Connection: connection,
 	}
 	probers := make([]*prober.Prober, n)
 	for i := range probers {
@@ -111,7 +180,7 @@ func benchProbers(b *testing.B, server string, n, tokens int) []*prober.Prober {
 func probeAll(b *testing.B, probers []*prober.Prober) []*result.Result {
 	b.Helper()
 	results := make([]*result.Result, len(probers))
-	spread(len(probers), func(i int) {
+	spread(len(probers), time.Second, func(i int) {
 		all, _ := probers[i].Run(b.Context(), time.Time{})
 		results[i] = all[0]
 	})
@@ -123,13 +192,13 @@ func probeAll(b *testing.B, probers []*prober.Prober) []*result.Result {
 	return results
 }
 
-// spread calls f n times beside each other, the starts spread over a second.
-func spread(n int, f func(i int)) {
+// spread calls f n times beside each other, the starts spread over some time.
+func spread(n int, over time.Duration, f func(i int)) {
 	var wg sync.WaitGroup
 	start := time.Now()
 	for i := range n {
 		wg.Go(func() {
-			time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(n))))
+			time.Sleep(time.Until(start.Add(time.Duration(i) * over / time.Duration(n))))
 			f(i)
 		})
 	}

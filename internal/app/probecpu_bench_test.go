@@ -12,6 +12,9 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // BenchmarkProbeCPU is what a probe of 64 tokens at 50 tokens/s costs the prober, set-up of
@@ -23,7 +26,7 @@ func BenchmarkProbeCPU(b *testing.B) {
 	const streams, tokens = 100, 64
 	server := startPacedServer(b, streams)
 	b.Run("probe", func(b *testing.B) {
-		probers := benchProbers(b, server, streams, tokens)
+		probers := benchProbers(b, server, streams, tokens, config.ConnectionNew)
 		reportCPU(b, streams, func() { probeAll(b, probers) })
 	})
 	request := fmt.Sprintf(`{"model":"simulated-8b","stream":true,"max_tokens":%d,"messages":[{"role":"user","content":%q}]}`,
@@ -31,7 +34,7 @@ func BenchmarkProbeCPU(b *testing.B) {
 	reading := func(read func(ctx context.Context, server, request string) ([]byte, error)) func(*testing.B) {
 		return func(b *testing.B) {
 			reportCPU(b, streams, func() {
-				spread(streams, func(int) {
+				spread(streams, time.Second, func(int) {
 					answer, err := read(b.Context(), server, request)
 					if events := bytes.Count(answer, []byte("data: {")); err != nil || events < tokens {
 						b.Errorf("%d events: %v", events, err)
