@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"math"
 	"net"
 	"os"
 	"syscall"
@@ -39,6 +40,16 @@ func keepStampsOn() io.Closer {
 		return nil
 	}
 	return c
+}
+
+// freeDescriptors returns how many more descriptors this process may have; not ok is not known.
+func freeDescriptors() (n int, ok bool) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, false
+	}
+	used, err := os.ReadDir("/proc/self/fd")
+	return int(min(limit.Cur, math.MaxInt32)) - len(used), err == nil
 }
 
 // stampReceiver reads a TCP socket with recvmsg, whose control message carries the receive stamp. Its buffers

@@ -2,6 +2,7 @@ package prober
 
 import (
 	"errors"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -73,11 +74,16 @@ func TestShortageOfDescriptors(t *testing.T) {
 
 func probeWithoutDescriptors(t *testing.T, target string) {
 	p := newProber(t, newEndpoint(t, target), newModule())
+	u, why, err := p.Users(t.Context())
+	if why != nil || err != nil {
+		t.Fatal(why, err)
+	}
+	defer u.Close()
 	// The resolver reads its settings once.
 	if _, err := net.DefaultResolver.LookupHost(t.Context(), "localhost"); err != nil {
 		t.Fatal(err)
 	}
-	err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64})
+	err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64})
 	var open []*os.File // those that nothing refers to are closed
 	defer func() { runtime.KeepAlive(open) }()
 	for err == nil {
@@ -95,4 +101,26 @@ func probeWithoutDescriptors(t *testing.T, target string) {
 		}
 		t.Errorf("%d results, skip %v", len(results), why)
 	}
+	r := u.Ask(t.Context(), 0, time.Time{}, nil)
+	if why, ok := errors.AsType[*result.Skip](r.Err); !ok || why.Reason != result.SkipResources || r.Outcome == result.Success {
+		t.Errorf("a user: %s: %v", r.Outcome, r.Err)
+	}
+}
+
+// A load for whose users this process may not open connections says so before it begins.
+func TestUsersNeedDescriptors(t *testing.T) {
+	f := func(users int, want result.SkipReason) {
+		t.Helper()
+		m := newModule()
+		m.Load = &config.LoadTest{Users: []int{1, users}}
+		u, why, err := newProber(t, newEndpoint(t, "http://127.0.0.1:9"), m).Users(t.Context())
+		if u != nil {
+			u.Close()
+		}
+		if err != nil || (u != nil) != (want == "") || want != "" && (why.Reason != want || !strings.Contains(why.Text, "ulimit -n")) {
+			t.Errorf("%d users: users %v, skip %v, error %v", users, u, why, err)
+		}
+	}
+	f(2, "")
+	f(math.MaxInt32, result.SkipResources)
 }

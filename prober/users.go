@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +42,9 @@ type sized interface {
 // Users finds out what to ask, once for all of them. It returns a Skip where this machine or the configuration does not
 // allow to ask, and an error where the endpoint does not answer. Users must be closed before the Prober is.
 func (p *Prober) Users(ctx context.Context) (*Users, *result.Skip, error) {
+	if why := p.lacksDescriptors(); why != nil {
+		return nil, why, nil
+	}
 	u := &Users{served: run{prober: p}}
 	ctx = within(ctx)
 	err := guard(func() error { return u.served.identify(ctx) })
@@ -51,6 +55,19 @@ func (p *Prober) Users(ctx context.Context) (*Users, *result.Skip, error) {
 		return nil, nil, presentable(err, p.endpoint.secrets)
 	}
 	return u, nil, nil
+}
+
+// spareDescriptors are those that a load leaves to others, such as who scrapes meanwhile.
+const spareDescriptors = 64
+
+// lacksDescriptors returns a Skip where this process may not open a connection for each user.
+func (p *Prober) lacksDescriptors() *result.Skip {
+	free, ok := freeDescriptors()
+	if load := p.module.Load; ok && load != nil && len(load.Users) > 0 && free < slices.Max(load.Users)+spareDescriptors {
+		return skip(result.SkipResources, "%d users at once take a connection each, and this process may open %d more files or connections, %d of them for others: raise its limit (ulimit -n, LimitNOFILE of systemd)",
+			slices.Max(load.Users), free, spareDescriptors)
+	}
+	return nil
 }
 
 // Close drops the kept connections. No request may be under way.

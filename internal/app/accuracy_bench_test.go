@@ -251,8 +251,9 @@ func (s *errorSums) add(b *testing.B, r *result.Result, written []int64) {
 	s.merged += r.MergedEvents()
 	if r.Imprecise {
 		s.imprecise++
+	} else {
+		s.ttft = append(s.ttft, us(at(0)-written[0]))
 	}
-	s.ttft = append(s.ttft, us(at(0)-written[0]))
 	s.ttftProcess = append(s.ttftProcess, us(process(0)-written[0]))
 	for i := 1; i < len(written); i++ {
 		want := written[i] - written[i-1]
