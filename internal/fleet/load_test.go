@@ -28,13 +28,21 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
+// loadServer takes so long for each token that even a busy machine reads it before the next one: what is read together
+// with others may be late by our own doing.
+func loadServer() simulator.Options {
+	o := testlab.Swift()
+	o.DecodeStep = 40 * time.Millisecond
+	return o
+}
+
 // loadPlanOf is a plan of an endpoint with a probe and a load test of short levels.
 func loadPlanOf(t *testing.T, url, load, more string, level time.Duration) Plan {
 	t.Helper()
 	cfg := parse(t, fmt.Sprintf(`
 modules:
   light: {input_tokens: 16, output_tokens: 2}
-  busy: {input_tokens: 32, output_tokens: 8, slo: {ttft: 2s, tpot: 1s}, load: {%s}}
+  busy: {input_tokens: 32, output_tokens: 2, slo: {ttft: 2s}, load: {%s}}
 endpoints: [{name: e, url: %s, api: openai-chat, model: simulated-8b, modules: [light, busy]%s}]`, load, url, more))
 	cfg.Modules["busy"].Load.Duration = model.Duration(level)
 	return planOf(cfg)
@@ -83,7 +91,7 @@ func (l *lab) ourTokens() float64 {
 
 // A run that completes gives a curve, and is no probe: but for what it spends there is no series of it.
 func TestLoadCompletes(t *testing.T) {
-	w := testlab.NewWitness(t, testlab.Swift())
+	w := testlab.NewWitness(t, loadServer())
 	l, task := loadLab(t, w.URL, "users: [1, 4]", ", budget: {tokens_per_hour: 10000000}", 600*time.Millisecond)
 	var log bytes.Buffer
 	l.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -172,7 +180,7 @@ func within(t *testing.T, ended <-chan time.Time, since time.Time) {
 }
 
 func TestLoadEndsForUsers(t *testing.T) {
-	o := testlab.Brisk()
+	o := loadServer()
 	o.Slots = 4
 	w := testlab.NewWitness(t, o)
 	l, task := loadLab(t, w.URL, "users: [3]", "", time.Minute)
@@ -206,7 +214,7 @@ func TestLoadIsInterrupted(t *testing.T) {
 		"shutdown":    {func(l *lab, _ *atomic.Bool) { l.endpoint("e").end() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, dead := testlab.NewWitness(t, testlab.Brisk()), new(atomic.Bool)
+			w, dead := testlab.NewWitness(t, loadServer()), new(atomic.Bool)
 			url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				if dead.Load() {
 					panic(http.ErrAbortHandler)
@@ -232,7 +240,7 @@ func TestLoadIsInterrupted(t *testing.T) {
 
 // A reload that leaves the endpoint as it is does not touch the run.
 func TestLoadSurvivesAnotherReload(t *testing.T) {
-	w := testlab.NewWitness(t, testlab.Swift())
+	w := testlab.NewWitness(t, loadServer())
 	l, task := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
 	ended := running(t, w, task)
 	if err := l.Apply(loadPlanOf(t, w.URL, "users: [1]", "", 500*time.Millisecond)); err != nil {
@@ -244,7 +252,7 @@ func TestLoadSurvivesAnotherReload(t *testing.T) {
 
 // What there is no reason for does not begin.
 func TestLoadDoesNotBegin(t *testing.T) {
-	w := testlab.NewWitness(t, testlab.Swift())
+	w := testlab.NewWitness(t, loadServer())
 	closed := fmt.Sprintf("%s-%s", time.Now().UTC().Add(2*time.Hour).Format("15:04"), time.Now().UTC().Add(4*time.Hour).Format("15:04"))
 	for name, tc := range map[string]struct {
 		load   string
@@ -301,7 +309,7 @@ func TestLoadIsPlaced(t *testing.T) {
 
 // The curve and when it was measured survive a restart.
 func TestLoadSurvivesARestart(t *testing.T) {
-	w := testlab.NewWitness(t, testlab.Swift())
+	w := testlab.NewWitness(t, loadServer())
 	l, task := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
 	task.tick(t.Context(), schedule.Run{})
 	l.wantEnd(loadtest.Completed)
@@ -333,7 +341,7 @@ func TestLoadKeepsItsBudget(t *testing.T) {
 		"in dollars":      {"users: [8], max_usd: 0.002", ", price: {input_usd: 1, output_usd: 1}", 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := testlab.NewWitness(t, testlab.Swift())
+			w := testlab.NewWitness(t, loadServer())
 			l, task := loadLab(t, w.URL, tc.load, tc.more, 20*time.Second)
 			before := w.Tokens()
 			if strings.Contains(tc.more, "budget") {
@@ -350,7 +358,7 @@ func TestLoadKeepsItsBudget(t *testing.T) {
 
 // A key without quota is a clear end, in the command too, and so is a page that is not there.
 func TestRunLoad(t *testing.T) {
-	w := testlab.NewWitness(t, testlab.Swift())
+	w := testlab.NewWitness(t, loadServer())
 	var status atomic.Int32
 	url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if code := int(status.Load()); code > 0 && r.Method == http.MethodPost {
