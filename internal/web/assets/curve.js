@@ -5,29 +5,32 @@ import { h } from './dom.js';
 import { number, plural, seconds } from './format.js';
 import { median, rung, rungName } from './series.js';
 
-// Curves shows those of one group of series at a time.
+// Curves shows the curves of one thing at a time, beside each other.
 export class Curves {
   constructor() {
     this.element = h('section', { class: 'panel charts curves', hidden: true });
     this.plots = [];
     new ResizeObserver(() => requestAnimationFrame(() => this.resize())).observe(this.element);
-    document.documentElement.addEventListener('themechange', () => this.list && this.show(this.list, this.findings, true));
+    document.documentElement.addEventListener('themechange', () => this.curves && this.draw());
   }
 
-  // show draws the curves of a group; findings are those of its module.
-  show(list, findings, reset = false) {
-    const shown = JSON.stringify([list.map((s) => [rung(s), s.history.at.at(-1)]), list[0]?.module, list[0]?.prefix, findings]);
-    if (shown === this.shown && !reset) return;
-    Object.assign(this, { shown, list, findings });
+  // show draws curves unless it shows the same ones already; below are elements beneath them.
+  show(title, curves, below = []) {
+    const shown = JSON.stringify([title, curves, below.map((e) => e.textContent)]);
+    if (shown === this.shown) return;
+    Object.assign(this, { shown, title, curves, below });
+    this.draw();
+  }
+
+  draw() {
     for (const plot of this.plots) plot.destroy();
     this.plots = [];
-    const curves = list.length > 1 ? curvesOf(list, findings ?? {}) : list.flatMap((s) => scatterOf(s, findings ?? {}));
-    this.element.hidden = curves.length === 0;
+    this.element.hidden = this.curves.length + this.below.length === 0;
     this.element.replaceChildren();
-    if (curves.length === 0) return;
+    if (this.element.hidden) return;
     const boxes = h('div', { class: 'pair' });
-    this.element.append(h('h2', null, `By ${list.length > 1 ? rungName(list).toLowerCase() : 'prompt tokens'}`), boxes);
-    for (const c of curves) {
+    this.element.append(h('h2', null, this.title), boxes, ...this.below);
+    for (const c of this.curves) {
       const box = figure(c.title, c.text);
       boxes.append(box);
       this.plots.push(new uPlot(options(this.width(box), c), c.data, box.lastChild));
@@ -42,6 +45,12 @@ export class Curves {
       if (plot.width !== width) plot.setSize({ width, height: plot.height });
     }
   }
+}
+
+// showRungs draws those of a group of series; findings are those of its module.
+export function showRungs(curves, list, findings = {}) {
+  curves.show(`By ${list.length > 1 ? rungName(list).toLowerCase() : 'prompt tokens'}`,
+    list.length > 1 ? curvesOf(list, findings) : list.flatMap((s) => scatterOf(s, findings)));
 }
 
 // curvesOf returns what there is to draw of a group.
@@ -83,7 +92,7 @@ function scatterOf(series, findings) {
   }];
 }
 
-const ofSeconds = (v) => (v === 0 ? '0' : seconds(v));
+export const ofSeconds = (v) => (v === 0 ? '0' : seconds(v));
 
 // fitted is the line of the prefill rate and what it says; null where it is not known.
 function fitted(xs, { prefill_tokens_per_second: rate, ttft_fixed_seconds: fixed }) {
@@ -109,7 +118,7 @@ function options(width, c) {
       x: { time: false, ...distance, range: () => (c.burst ? [least / 1.3, most * 1.3] : [least - (most - least) * 0.05, most + (most - least) * 0.05]) },
       y: { range: (_, __, max) => [0, top(max, c.threshold)] },
     },
-    series: [{}, { stroke, width: 1.5, ...(c.scatter ? { paths: () => null } : {}), points: { show: true, size: 7, fill: stroke } }, ...(c.data.length > 2 ? [{ stroke: color('muted'), width: 1.5, dash: [6, 4], points: { show: false } }] : [])],
+    series: [{}, { stroke, width: 1.5, ...(c.scatter ? { paths: () => null } : {}), points: { show: true, size: 7, fill: stroke } }, ...c.data.slice(2).map(() => ({ stroke: color('muted'), width: 1.5, dash: [6, 4], points: { show: false } }))],
     hooks: { draw: [(u) => drawThreshold(u, c.threshold), (u) => c.mark && drawMark(u, c.mark, c.markText)] },
   };
 }

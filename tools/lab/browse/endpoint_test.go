@@ -261,7 +261,7 @@ func TestCurvesOverTheRungs(t *testing.T) {
 	p.chooseTab("burst · cold")
 	p.awaitText(".curves h2", "By requests at once")
 	p.awaitText(".curves", "Output of a burst 1: 41 tokens/s, 4: 150 tokens/s, 16: 420 tokens/s, 48: 510 tokens/s")
-	if n := eval[int](p, "document.querySelectorAll('.curves canvas').length"); n != 2 {
+	if n := eval[int](p, "document.querySelectorAll('main > .curves canvas').length"); n != 2 {
 		t.Errorf("%d curves of bursts, want 2", n)
 	}
 	p.chooseTab("lengths · cold")
@@ -270,6 +270,26 @@ func TestCurvesOverTheRungs(t *testing.T) {
 	if got := eval[[]string](p, "[...document.querySelectorAll('.wide td button')].map(b => b.textContent)"); !slices.Equal(got, []string{"256", "1,024", "3,072"}) {
 		t.Errorf("lengths %q", got)
 	}
+}
+
+// A load test has no series: its curve, its target and its levels are there whatever tab is chosen.
+func TestLoadTest(t *testing.T) {
+	p := openEndpoint(t, fake.Fleet()[0]) // chat-eu
+	p.awaitText(".loads h2", "Load test · load")
+	p.awaitText(".loads p", "The target, 50 users, meets the objectives at the 99th percentile. The largest good load is 50 users (99.7 % confidence). The knee is at 100 users. The latest run, ")
+	p.awaitText(".loads p", "ended: users waiting (2 requests of users wait).")
+	p.awaitText(".loads", "p99 of TTFT by users at once 1: 110 ms (100 ms to –), 10: 210 ms (180 ms to 260 ms), 50: 380 ms (350 ms to 430 ms), 100: 1.31 s (1.20 s to 1.50 s)")
+	p.awaitText(".loads", "Output by users at once 1: 48 tokens/s, 10: 420 tokens/s, 50: 1,510 tokens/s, 100: 1,720 tokens/s")
+	if n := eval[int](p, "document.querySelectorAll('.loads canvas').length"); n != 2 {
+		t.Errorf("%d curves, want 2", n)
+	}
+	if got := eval[string](p, "document.querySelector('.loads tbody tr:last-child').textContent"); !strings.HasPrefix(got, "100 usersmissed2,300097400 ms1.31 s20.0 ms100 %1,720") {
+		t.Errorf("level of 100 users: %q", got)
+	}
+	if got := eval[int](p, "document.querySelectorAll('.loads th').length"); got != 11 {
+		t.Errorf("%d columns, want those of what is known, 11", got)
+	}
+	p.picture("load-test", true)
 }
 
 // oneSeries is an endpoint with one series of this history.

@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/web"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
 // interval is the time between two probes of a series, points how many are kept.
@@ -172,7 +173,30 @@ func findings() []*status.Module {
 			{Concurrency: 1, TokensPerSecond: 41}, {Concurrency: 4, TokensPerSecond: 150}, {Concurrency: 16, TokensPerSecond: 420}, {Concurrency: 48, Failed: 2, TokensPerSecond: 510},
 		}})},
 		{Module: "lengths", Findings: found(&load.Finding{Prefill: &load.Prefill{TokensPerSecond: of(8012, 7630, 8410), FixedSeconds: of(0.031, 0.027, 0.036)}})},
+		{Module: "load", Findings: found(loadTest())},
 		{Module: "pairs", Findings: found(&load.Finding{Benefit: &benefit, HitRatio: new(0.94)})},
+	}
+}
+
+// loadTest is one of 4 levels, of which the last misses the objective.
+func loadTest() *loadtest.Finding {
+	at := time.Unix(int64(now())-7200, 0)
+	of := func(value, lower, upper float64) loadtest.Quantile {
+		return loadtest.Quantile{Value: value, Lower: lower, Upper: upper}
+	}
+	level := func(users float64, requests int, p50 float64, p99 loadtest.Quantile, tokens float64, v loadtest.Verdict) loadtest.Level {
+		return loadtest.Level{
+			Level: users, At: at, Complete: true, Seconds: 100, Requests: requests, InFlight: 0.97 * users, Goodput: new(1.0), OutputTokensPerSecond: tokens,
+			TTFT: loadtest.Quantiles{P50: of(p50, p50, p50), P99: p99}, TPOT: loadtest.Quantiles{P50: of(0.02, 0.02, 0.02)}, Verdict: v,
+		}
+	}
+	return &loadtest.Finding{
+		At: at, End: loadtest.UsersWaiting, Text: "2 requests of users wait", Kind: config.LoadUsers, Target: 50, TTFT: 500 * time.Millisecond,
+		Levels: []loadtest.Level{
+			level(1, 60, 0.08, of(0.11, 0.1, 0), 48, loadtest.Undecided), level(10, 590, 0.1, of(0.21, 0.18, 0.26), 420, loadtest.Met),
+			level(50, 2110, 0.16, of(0.38, 0.35, 0.43), 1510, loadtest.Met), level(100, 2300, 0.4, of(1.31, 1.2, 1.5), 1720, loadtest.Missed),
+		},
+		MaxGood: &loadtest.Capacity{Level: 50, InFlight: 48.5, Confidence: 0.997}, Knee: &loadtest.Capacity{Level: 100, InFlight: 97},
 	}
 }
 
