@@ -114,7 +114,7 @@ func everyFinding(model string) *workload.Findings {
 func loadTest() *loadtest.Finding {
 	p99 := loadtest.Quantile{Value: 0.5, Lower: 0.375, Upper: 0.75}
 	return &loadtest.Finding{
-		At: epoch, End: loadtest.Slow, Kind: config.LoadUsers, Target: 8,
+		At: epoch, End: loadtest.Slow, Kind: config.LoadUsers, Target: 8, Input: 704, Output: 64,
 		Levels: []loadtest.Level{
 			{
 				Level: 4, Complete: true, Requests: 400, Failed: 1, Late: 2, InFlight: 3.5, Goodput: new(0.875), OutputTokensPerSecond: 640,
@@ -223,7 +223,7 @@ func TestFindings(t *testing.T) {
 func TestFindingsOfALoadTest(t *testing.T) {
 	p, _ := newFindings(found("m", loadTest()))
 	want := map[string]string{`load_end_timestamp_seconds{}`: "1.7e+09"}
-	for name, v := range map[string]string{"max_good": "4", "max_good_in_flight": "3.5", "max_good_confidence_ratio": "0.96875", "knee": "8", "target": "8", "target_missed": "1"} {
+	for name, v := range map[string]string{"max_good": "4", "max_good_in_flight": "3.5", "max_good_confidence_ratio": "0.96875", "knee": "8", "target": "8", "target_missed": "1", "input_tokens": "704", "output_tokens": "64"} {
 		want[fmt.Sprintf(`load_%s{endpoint="e",load="users",model="m",module="i"}`, name)] = v
 	}
 	for _, end := range loadtest.Ends() {

@@ -191,6 +191,15 @@ type Traffic struct {
 	MaxOutputTokens int `yaml:"max_output_tokens" default:"256" range:"[1,100000]"`
 }
 
+// MeanLengths returns the mean lengths of prompts and answers that are asked; 0 of those that are not made to length.
+// Where they are those of users, it is what is asked until these are known.
+func (m *Module) MeanLengths() TracedRequest {
+	if m.Load != nil && m.Load.Trace != nil {
+		return m.Load.Mean
+	}
+	return TracedRequest{Input: m.InputTokens.Mean(), Output: m.OutputTokens.Mean()}
+}
+
 // MaxInput returns how many tokens a prompt that is made to length is to have at most.
 func (m *Module) MaxInput() int {
 	most := m.InputTokens.Max()

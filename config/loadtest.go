@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,9 +61,9 @@ type LoadTest struct {
 	Target float64 `yaml:"target,omitempty"`
 
 	// Trace are the requests of TraceFile, as they were when the configuration was loaded; nil without. Longest has the
-	// longest prompt and the longest answer of them.
-	Trace   []TracedRequest `yaml:"-"`
-	Longest TracedRequest   `yaml:"-"`
+	// longest prompt and the longest answer of them, and Mean their mean lengths.
+	Trace         []TracedRequest `yaml:"-"`
+	Longest, Mean TracedRequest   `yaml:"-"`
 }
 
 // LoadWindow is a part of each day, or of some days.
@@ -113,6 +114,20 @@ func (l *LoadTest) Words() string {
 	}
 	what := map[LoadKind]string{LoadUsers: " users", LoadRate: " requests/s", LoadTrace: " times a recording"}
 	return strings.Join(levels, ", ") + what[l.Kind()]
+}
+
+// Requests returns how many requests a run makes that nothing ends before: +Inf of users, who make as many as the
+// endpoint answers.
+func (l *LoadTest) Requests() float64 {
+	perSecond := map[LoadKind]float64{LoadRate: 1, LoadUsers: math.Inf(1)}[l.Kind()]
+	if n := len(l.Trace); n > 1 {
+		perSecond = float64(n-1) / l.Trace[n-1].At.Seconds()
+	}
+	sum := 0.0
+	for _, level := range l.Levels() {
+		sum += level * perSecond * time.Duration(l.Duration).Seconds()
+	}
+	return sum
 }
 
 // Takes returns how long a run takes that nothing ends before, but for the last answers.
@@ -192,9 +207,11 @@ func (l *LoadTest) complete(r *report, p path) {
 			return []lineError{*mistake}
 		}
 		l.Trace = trace
-		for _, request := range trace {
-			l.Longest.Input, l.Longest.Output = max(l.Longest.Input, request.Input), max(l.Longest.Output, request.Output)
+		for _, one := range trace {
+			l.Longest.Input, l.Longest.Output = max(l.Longest.Input, one.Input), max(l.Longest.Output, one.Output)
+			l.Mean.Input, l.Mean.Output = l.Mean.Input+one.Input, l.Mean.Output+one.Output
 		}
+		l.Mean.Input, l.Mean.Output = l.Mean.Input/len(trace), l.Mean.Output/len(trace)
 		return nil
 	})
 }

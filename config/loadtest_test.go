@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -54,6 +55,13 @@ func TestLoadOfTrace(t *testing.T) {
 	}
 	if !m.InputTokens.IsZero() || m.MaxInput() != 4107 || m.MaxOutput() != 594 {
 		t.Errorf("prompts of %s, at most %d and %d tokens", m.InputTokens.Words(), m.MaxInput(), m.MaxOutput())
+	}
+	// 240 requests, whose last arrival is 67.97 s after the first, in 2 m.
+	if got, want := m.Load.Requests(), 120*239/67.97; math.Abs(got-want) > 1 {
+		t.Errorf("%.1f requests in a run, want %.1f", got, want)
+	}
+	if got := m.MeanLengths(); got != (TracedRequest{0, 892, 242}) {
+		t.Errorf("mean lengths %+v", got)
 	}
 	checkRoundTrip(t, c, "../examples/f.yml")
 }

@@ -74,7 +74,13 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 			printLine(env.Stdout, fmt.Sprintf("%s: note: endpoint %s is left out: %s", file, e.Name, e.MissingSecret))
 		}
 	}
-	printCosts(env.Stdout, cfg)
+	each, all := fleet.CostsOf(cfg)
+	printCosts(env.Stdout, each, all)
+	for _, c := range each {
+		if c.Open {
+			printLine(env.Stdout, fmt.Sprintf("%s: note: a load test of %s is not counted, as it takes as many tokens as the endpoint answers; load.max_tokens bounds it", file, c.Whose))
+		}
+	}
 	for _, note := range fleet.TightBudgets(cfg) {
 		printLine(env.Stdout, file+": note: "+note)
 	}
@@ -85,8 +91,7 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 const maxCosts = 20
 
 // printCosts writes what the probes take, the dearest endpoints first.
-func printCosts(w io.Writer, cfg *config.Config) {
-	each, all := fleet.CostsOf(cfg)
+func printCosts(w io.Writer, each []fleet.Costs, all fleet.Costs) {
 	if len(each) == 0 {
 		return
 	}

@@ -104,6 +104,35 @@ all        1,053,120     5.28 EUR + $7.28  158.40 EUR + $218.33
 	}
 }
 
+// TestCheckOfLoads is by arithmetic too: two levels of 2 m at 0.5 and 1.5 requests per second are 240 requests of 300
+// tokens, and $4.50 are 450 tokens at $0.01.
+func TestCheckOfLoads(t *testing.T) {
+	file := writeFile(t, "exporter.yml", `modules:
+  rate: {input_tokens: 200, output_tokens: 100, load: {requests_per_second: [0.5, 1.5]}}
+  few: {input_tokens: 200, output_tokens: 100, interval: 12h, load: {users: [2], max_tokens: 6000}}
+  usd: {input_tokens: 200, output_tokens: 100, load: {users: [2], max_usd: 4.5}}
+  users: {load: {users: [2]}}
+endpoints:
+  - {name: rate, url: http://h, modules: [rate]}
+  - {name: few, url: http://i, modules: [few]}
+  - {name: usd, url: http://j, modules: [usd], price: {input_usd: 10000, output_usd: 10000}}
+  - {name: users, url: http://k, modules: [users]}
+`)
+	got := runToEnd(t, "check", file)
+	want := file + `: good: 4 endpoints, 0 probes, 4 load tests
+PROBES OF  TOKENS A DAY  COST A DAY  IN 30 DAYS
+usd        450           $4.50       $135.00
+rate       72,000        -           -
+few        12,000        -           -
+users      0             -           -
+all        84,450        $4.50       $135.00
+` + file + `: note: a load test of users is not counted, as it takes as many tokens as the endpoint answers; load.max_tokens bounds it
+`
+	if d := cmp.Diff(ended{cli.ExitOK, want, ""}, got, cmp.AllowUnexported(ended{})); d != "" {
+		t.Error(d)
+	}
+}
+
 // Mistakes of every kind are reported at once, each with its place: those of the
 // file's form and those that only another package can see.
 func TestCheckReportsAllMistakes(t *testing.T) {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -143,7 +144,7 @@ func (s *spending) answerToLength() int {
 		return s.lengths.Output
 	}
 	if s.likely && s.module.Traffic == nil {
-		return s.module.OutputTokens.Mean()
+		return s.module.MeanLengths().Output
 	}
 	return s.module.MaxOutput()
 }
@@ -157,7 +158,7 @@ func (s *spending) promptToLength() int {
 	}
 	switch {
 	case s.likely && s.module.Traffic == nil:
-		return s.module.InputTokens.Mean()
+		return s.module.MeanLengths().Input
 	case s.counted:
 		return n + n/10 + workload.TemplateTokens
 	}
@@ -209,6 +210,8 @@ type Costs struct {
 	Tokens float64
 	// Money is the price of the tokens by currency: USD where it is known in that. Empty without a price.
 	Money map[string]float64
+	// Open is an endpoint with a load test that is not counted: it takes as many tokens as the endpoint answers.
+	Open bool
 }
 
 // USD is the code of the US dollar.
@@ -248,6 +251,11 @@ func costsOf(e *config.Endpoint, modules map[string]*config.Module, likely bool)
 			s.counted, s.likely = true, likely
 			t := s.run()
 			runs := 24 * time.Hour.Seconds() / time.Duration(rung.Interval).Seconds()
+			if rung.Load != nil {
+				n := requestsOf(rung.Load, t.cost(e.Price.At(time.Now()), 0))
+				c.Open = c.Open || n == 0
+				runs *= n
+			}
 			c.Tokens += runs * float64(t.input+t.output)
 			if currency != "" {
 				c.Money[currency] += runs * (float64(t.input)*prices.Input + float64(t.output)*prices.Output) / 1e6
@@ -255,6 +263,21 @@ func costsOf(e *config.Endpoint, modules map[string]*config.Module, likely bool)
 		}
 	}
 	return c
+}
+
+// requestsOf returns how many requests a run of a load test makes at most, of which each costs so much; 0 is not known.
+func requestsOf(l *config.LoadTest, one schedule.Cost) float64 {
+	n := l.Requests()
+	if l.MaxTokens > 0 {
+		n = min(n, float64(l.MaxTokens)/float64(one.Tokens))
+	}
+	if l.MaxUSD > 0 {
+		n = min(n, l.MaxUSD/one.USD)
+	}
+	if math.IsInf(n, 0) {
+		return 0
+	}
+	return n
 }
 
 // meanPrices returns the prices of tokens over a day from now, and their currency: US

@@ -96,6 +96,9 @@ type Finding struct {
 	// TTFT and TPOT are the objectives of the 99th percentiles; 0 is none.
 	TTFT time.Duration `json:"-"`
 	TPOT time.Duration `json:"-"`
+	// Input and Output are the mean lengths of prompts and answers that the module asks for; 0 is not known.
+	Input  int `json:"input_tokens,omitempty"`
+	Output int `json:"output_tokens,omitempty"`
 	// Levels are in rising order: those of one run, or the latest complete ones of several.
 	Levels []Level `json:"levels,omitempty"`
 	// MaxGood is the largest level below the knee that meets the objectives for certain; nil is not known.
@@ -230,7 +233,8 @@ const curveFor = 14 * 24 * time.Hour
 type Estimate struct {
 	kind       config.LoadKind
 	ttft, tpot time.Duration // the objectives; 0 is none
-	latest     *Finding      // nil before the first run
+	mean       config.TracedRequest
+	latest     *Finding // nil before the first run
 }
 
 // Learned implements workload.Learner.
@@ -287,6 +291,7 @@ func (e *Estimate) Finding(now time.Time) workload.Finding {
 		return nil
 	}
 	f := *e.latest
+	f.Input, f.Output = e.mean.Input, e.mean.Output
 	f.Levels = slices.DeleteFunc(slices.Clone(f.Levels), func(l Level) bool { return now.Sub(l.At) > curveFor })
 	f.conclude()
 	return &f

@@ -151,6 +151,19 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// What the load tests of a module came to says how long their requests are: (3 x 256 + 2048)/4 tokens are 704.
+func TestLengthsOfAFinding(t *testing.T) {
+	m := &config.Module{
+		InputTokens:  config.Lengths{Mix: []config.WeightedLength{{Tokens: 256, Weight: 3}, {Tokens: 2048, Weight: 1}}},
+		OutputTokens: config.Tokens(64), Load: &config.LoadTest{Users: []int{2}},
+	}
+	e := Workload().Estimate(new(config.Endpoint), m)
+	e.(*Estimate).Take(tested(Completed, at(2, Met, lab.Noon())), lab.Noon())
+	if f := e.Finding(lab.Noon()).(*Finding); f.Input != 704 || f.Output != 64 {
+		t.Errorf("prompts of %d tokens and answers of %d, want 704 and 64", f.Input, f.Output)
+	}
+}
+
 func TestNews(t *testing.T) {
 	f := func(before, now *Finding, want ...string) {
 		t.Helper()

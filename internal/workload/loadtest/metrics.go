@@ -75,6 +75,8 @@ func metrics() []workload.Metric {
 		ofKind("knee", "", "Smallest level that misses an objective for certain: more than 1 % of its requests are over it or failed, with 95 % confidence. Absent if none does.", func(f *Finding) float64 {
 			return workload.Part(f.Knee, func(c *Capacity) float64 { return c.Level })
 		}),
+		ofKind("input_tokens", "", "Mean length of the prompts that the load test asks, by the configuration. Where it or inference_probe_load_output_tokens changes, figures before and after are not to be compared. Absent for prompts of one's own.", func(f *Finding) float64 { return known(float64(f.Input)) }),
+		ofKind("output_tokens", "", "Mean length of the answers that the load test asks for, by the configuration.", func(f *Finding) float64 { return known(float64(f.Output)) }),
 		ofKind("target", "", "Level at which the objectives are to be met, by the configuration.", func(f *Finding) float64 { return f.Target }),
 		ofKind("target_missed", "", "Whether the target misses an objective: 1 if it misses one for certain, 0 if it meets them for certain, by its latest measurement. Absent where it is undecided, and without an objective.", func(f *Finding) float64 {
 			switch f.TargetVerdict() {
@@ -109,5 +111,5 @@ func estimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
 		return nil
 	}
 	o := series.NewObjectives(e.SLOWith(m))
-	return &Estimate{kind: m.Load.Kind(), ttft: o.TTFT, tpot: o.TPOT}
+	return &Estimate{kind: m.Load.Kind(), ttft: o.TTFT, tpot: o.TPOT, mean: m.MeanLengths()}
 }
