@@ -35,8 +35,8 @@ func fail(o result.Outcome, format string, args ...any) error {
 	return &failure{outcome: o, cause: fmt.Errorf(format, args...)}
 }
 
-// outcomeOf returns the outcome of what a request came to: Success for nil.
-func outcomeOf(err error) result.Outcome {
+// OutcomeOf returns the outcome of what a request came to: Success for nil.
+func OutcomeOf(err error) result.Outcome {
 	if err == nil {
 		return result.Success
 	}

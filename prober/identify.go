@@ -190,7 +190,7 @@ func (i *identity) apply(found target, err error) error {
 // settled reports whether a server would answer in the same way again.
 func settled(err error) bool {
 	s, ok := errors.AsType[*statusError](err)
-	return ok && s.status/100 == 4 && outcomeOf(err) != result.RateLimited || outcomeOf(err) == result.ProtocolError
+	return ok && s.status/100 == 4 && OutcomeOf(err) != result.RateLimited || OutcomeOf(err) == result.ProtocolError
 }
 
 // learn takes from a result what it shows of the endpoint: after a failure another model or server may be

@@ -169,7 +169,7 @@ func (e *Endpoint) find(ctx context.Context, l *lookup) (found detect.Finding, r
 	if refused == nil {
 		return found, nil, err
 	}
-	return found, refused, fail(outcomeOf(refused), "%v: %w", err, refused)
+	return found, refused, fail(OutcomeOf(refused), "%v: %w", err, refused)
 }
 
 // isMissing reports whether a status is that of a page that is not there.
@@ -180,7 +180,7 @@ func isMissing(status int) bool {
 // refusal is the failure of a question that the server refused to answer.
 func refusal(got *page) error {
 	err := statusFailure(got.resp, got.body, got.attempt.known())
-	if s, ok := errors.AsType[*statusError](err); ok && outcomeOf(err) == result.Unauthorized {
+	if s, ok := errors.AsType[*statusError](err); ok && OutcomeOf(err) == result.Unauthorized {
 		s.text += "; set a key under http"
 	}
 	return got.attempt.censor(err)

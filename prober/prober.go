@@ -294,7 +294,7 @@ func (r *run) fail(err error) {
 }
 
 func finish(r *result.Result, err error, secrets *safetext.Secrets) {
-	r.Outcome, r.Err = outcomeOf(err), presentable(err, secrets)
+	r.Outcome, r.Err = OutcomeOf(err), presentable(err, secrets)
 }
 
 func skip(reason result.SkipReason, format string, args ...any) *result.Skip {

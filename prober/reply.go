@@ -296,7 +296,7 @@ func (r *reply) verdict(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		f := bodyFailure(r.ctx, r.attempt, err)
 		// What follows a finish reason is a matter of the connection's end, and no longer of the answer.
-		if !complete || outcomeOf(f) == result.Canceled {
+		if !complete || OutcomeOf(f) == result.Canceled {
 			return f
 		}
 	}

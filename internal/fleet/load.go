@@ -146,8 +146,12 @@ func (r *loadRun) open(ctx context.Context, runner Runner) (end loadtest.End, te
 	switch r.users, why, err = asks.Users(ctx); {
 	case ctx.Err() != nil:
 		return loadtest.Canceled, ""
+	case err != nil && prober.OutcomeOf(err) == result.Unauthorized:
+		return loadtest.Refused, err.Error()
 	case err != nil:
 		return loadtest.NotPossible, err.Error()
+	case why != nil && why.Reason == result.SkipResources:
+		return loadtest.OwnLimit, why.Text
 	case why != nil:
 		return loadtest.NotPossible, why.Text
 	}

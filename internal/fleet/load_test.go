@@ -396,6 +396,19 @@ func TestRunLoad(t *testing.T) {
 			t.Errorf("status %d: %+v", code, f)
 		}
 	}
+	for _, cfg := range []string{"{name: e, url: %s}", "{name: e, url: %s, api: openai-chat}"} { // where the endpoint is to be identified first
+		c := parse(t, "modules: {busy: {load: {users: [1]}}}\nendpoints: ["+fmt.Sprintf(cfg, testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "metrics") {
+				w.ServeHTTP(rw, r)
+				return
+			}
+			rw.WriteHeader(http.StatusUnauthorized)
+		})))+"]")
+		f, err := RunLoad(t.Context(), newTarget(c.Endpoints[0], "busy", c.Modules["busy"]), LoadOptions{Dialer: dialer})
+		if err != nil || f.End != loadtest.Refused {
+			t.Errorf("%s: %+v, %v", cfg, f, err)
+		}
+	}
 	status.Store(-1)
 	if f := run("users: [2]"); f.End != loadtest.NotPossible || !strings.Contains(f.Text, "without_page") {
 		t.Errorf("without a page: %+v", f)
@@ -419,6 +432,46 @@ func TestLoadIsNoProbe(t *testing.T) {
 	}
 	if _, err := target.NewProber(l.dialer); err == nil || !strings.Contains(err.Error(), "load test") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// There is one load of our own at a time: no burst beside a load test, while probes go on, which the page counts and which
+// are no users.
+func TestProbesBesideALoadTest(t *testing.T) {
+	w := testlab.NewWitness(t, testlab.Swift())
+	l := workLab(t, fmt.Sprintf(`
+modules: {light: {input_tokens: 16, output_tokens: 2}, burst: {input_tokens: 16, output_tokens: 2, concurrency: [2]}, busy: {load: {users: [1]}}}
+endpoints: [{name: e, url: %s, modules: [light, burst, busy]}]`, w.URL))
+	e := l.endpoint("e")
+	end := e.beginLoad()
+	p := l.times(1, "e")
+	if got := w.Requests(); got != 1 || p.Sum(skippedFamily, "module", "burst", "reason", "overrun") != 1 {
+		t.Errorf("%d requests beside a load test, want those of the probe", got)
+	}
+	if p.Sum("inference_probe_ttft_window_samples") != 0 {
+		t.Error("what a probe met beside a load test counts")
+	}
+	end()
+	if l.times(1, "e"); w.Requests() != 4 {
+		t.Errorf("%d requests in all, want the probe's, and then the probe's and the burst's", w.Requests())
+	}
+
+	e.probing.Store(2)
+	reader, err := l.Network.Reader(e.cfg, e.mappings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	crowd(t, w.URL, 3, 1000)
+	r := newLoadRun(e.loads[0].Target, reader, l.Logger)
+	r.task = e.loads[0]
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if p, err := r.Pressure(t.Context()); err == nil && p.Running == 1 { // of three
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("probes in flight are taken for users")
+		}
 	}
 }
 

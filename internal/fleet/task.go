@@ -53,7 +53,7 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		return schedule.Report{Skipped: true}
 	}
 	if !t.Judged() && t.endpoint.loaded.Load() { // one load of our own at a time
-		t.skip(result.SkipLimit)
+		t.skip(result.SkipOverrun)
 		return schedule.Report{Skipped: true}
 	}
 	ok := t.spending.reserve()
