@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -48,6 +49,8 @@ type Evidence struct {
 	Retirement api.Retirement
 	// Steps are the latest lasting changes of latencies and failures of the modules.
 	Steps []Step
+	// LoadTest is what the load tests of a module came to; nil is none.
+	LoadTest *loadtest.Finding
 	// Corruptions are the signs of corruption that more answers have than usual, in words.
 	Corruptions []string
 	Exporter    Exporter

@@ -32,6 +32,7 @@ const (
 	GatewayLost     Cause = "gateway_lost"      // the gateway in front does not answer
 	ReplicaLost     Cause = "replica_lost"      // some servers are gone
 	QueueFull       Cause = "queue_full"        // more requests than the servers take
+	OverCapacity    Cause = "over_capacity"     // more requests than meet the objectives, by a load test
 	PrefixCacheLost Cause = "prefix_cache_lost" // prompts are computed again
 	RankBehind      Cause = "rank_behind"       // one rank of a server has no work, or does little
 	Buffered        Cause = "buffered"          // answers come in one piece

@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -142,6 +143,14 @@ func with(e *Evidence, change func(*Evidence)) *Evidence {
 	return e
 }
 
+// tested has so many requests run and wait at a server that met the objectives with 48.5 in flight in a load test, and missed them with 97.
+func tested(running, waiting float64) func(*Evidence) {
+	return func(e *Evidence) {
+		e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsRunning: levels(running, 40), config.RequestsWaiting: levels(waiting, 0)}}
+		e.LoadTest = &loadtest.Finding{At: noon.Add(-26 * time.Hour), MaxGood: &loadtest.Capacity{InFlight: 48.5}, Knee: &loadtest.Capacity{InFlight: 97}}
+	}
+}
+
 // constructed are faults by evidence that is made of recorded facts, for those that
 // cannot be injected over the wire on one machine without privileges.
 func constructed() []struct {
@@ -235,6 +244,8 @@ func constructed() []struct {
 		{"no first token in time, requests wait in the gateway and the servers work", with(of(health.Down, many(6, failed(result.TimeoutFirstToken, 0))...), behind(&Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsRunning: now(8), config.RequestsWaiting: now(0), config.GenerationTokens: now(300)}}, func(g *Pages) {
 			g.Levels[config.RequestsWaiting] = levels(40, 0)
 		})), []Cause{GatewayQueue}},
+		{"tokens late at more requests than met the objectives in a load test", with(slow([3]float64{0.3, 0.2, 0.5}, [3]float64{0.08, 0.03, 0.05}), tested(60, 0)), []Cause{OverCapacity, DecodeSlow}},
+		{"first tokens late in a queue, at more requests than met the objectives in a load test", with(slow(late, calmTPOT), tested(50, 30)), []Cause{QueueFull, OverCapacity}},
 		{"KV cache full with preemptions", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.KVCacheUsage: levels(0.99, 0.5), config.Preemptions: levels(3, 0), config.RequestsWaiting: levels(12, 0), config.RequestsRunning: levels(30, 10), config.QueueTime: levels(1.5, 0)}}
 		}), []Cause{KVCacheFull, QueueFull}},
@@ -411,6 +422,12 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 		{"waiting for the first probe", of(health.Waiting), Unknown},
 		{"stale for no known reason", of(health.Stale, many(3, answered(time.Second))...), Unknown},
 		{"slow without a server's page", slow(late, calmTPOT), Unknown},
+		{"slow at as many requests as met the objectives in a load test", with(slow(late, calmTPOT), tested(48, 0)), Unknown},
+		{"slow, and no load that a load test tried missed the objectives", with(slow(late, calmTPOT), func(e *Evidence) {
+			tested(60, 0)(e)
+			e.LoadTest.Knee = nil
+		}), Unknown},
+		{"up at more requests than met the objectives in a load test", with(of(health.Up, many(12, answered(200*time.Millisecond))...), tested(60, 0)), Healthy},
 		{"slow, with all of the model on GPUs", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{onGPUs: levels(1, 1)}}
 		}), Unknown},
@@ -449,6 +466,14 @@ func TestWordsOfAHang(t *testing.T) {
 	e := of(health.Up, many(12, answered(200*time.Millisecond))...)
 	e.Servers = &Pages{Known: 2, Up: 2, Stuck: 3 * time.Minute, Work: "5 requests wait, none runs", Levels: Levels{config.RequestsWaiting: levels(5, 0)}}
 	if got, want := Explain(e)[0].Evidence, []string{"5 requests wait, none runs, and nothing was generated for 3 min"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The load test is quoted with its day.
+func TestWordsOfOverCapacity(t *testing.T) {
+	got := Explain(with(slow(calmTTFT, [3]float64{0.08, 0.03, 0.05}), tested(60, 3)))[0].Evidence[0]
+	if want := "63 requests run or wait; 48.5 at once met the objectives and 97 missed them in the load test of " + date(noon.Add(-26*time.Hour)); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -227,6 +227,20 @@ func (f *facts) queues() bool {
 	return f.Servers.level(config.RequestsWaiting).isMore()
 }
 
+func matchOverCapacity(f *facts) *match {
+	running, ok := f.Servers.level(config.RequestsRunning).now()
+	test, late := f.LoadTest, f.lateness()
+	if !ok || len(late) == 0 || !f.isLoad() || f.isStuck() || test == nil || test.MaxGood == nil || test.Knee == nil {
+		return nil
+	}
+	waiting, _ := f.waiting()
+	if running+waiting <= test.MaxGood.InFlight {
+		return nil
+	}
+	return new(match{share: 1, ofLatency: true}).add(fmt.Sprintf("%s requests run or wait; %s at once met the objectives and %s missed them in the load test of %s",
+		number(running+waiting), number(test.MaxGood.InFlight), number(test.Knee.InFlight), date(test.At))).add(late...)
+}
+
 func matchWorkload(f *facts) *match {
 	if f.Witness != health.Users || f.Users == "" {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
 const (
@@ -163,8 +164,8 @@ func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gatewa
 	}
 }
 
-// AddFindings adds what many results of a module show: the latest changes of what should stay the same, and the signs of
-// corruption that more answers have than usual.
+// AddFindings adds what many results of a module show: the latest changes of what should stay the same, the signs of
+// corruption that more answers have than usual, and what its load tests came to.
 func (e *Evidence) AddFindings(module string, all *workload.Findings) {
 	if found, ok := workload.In[*drift.Finding](all); ok {
 		for i, source := range drift.Sources() {
@@ -172,6 +173,9 @@ func (e *Evidence) AddFindings(module string, all *workload.Findings) {
 				e.Changes = append(e.Changes, Change{At: at, Module: module, What: string(source)})
 			}
 		}
+	}
+	if found, ok := workload.In[*loadtest.Finding](all); ok {
+		e.LoadTest = found
 	}
 	if found, ok := workload.In[*answers.Finding](all); ok {
 		for i, finding := range result.Signs() {

@@ -58,6 +58,7 @@ var rules = sync.OnceValue(func() (all []Rule) {
 		GatewayQueue:    matchGatewayQueue,
 		GatewayFault:    matchGateway,
 		QueueFull:       matchQueueFull,
+		OverCapacity:    matchOverCapacity,
 		ModelChanged:    matchModelChanged,
 		ServerError:     matchServerError,
 		AnswersBroken:   matchAnswersBroken,
