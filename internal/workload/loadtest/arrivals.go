@@ -53,22 +53,3 @@ func span(trace []config.TracedRequest) time.Duration {
 	}
 	return last + last/time.Duration(max(1, len(trace)-1))
 }
-
-// slots are the indexes of users who have no request in flight.
-type slots struct {
-	free []int
-	used int
-}
-
-// take returns an index, false where all mostInFlight are in use.
-func (s *slots) take() (int, bool) {
-	if n := len(s.free); n > 0 {
-		i := s.free[n-1]
-		s.free = s.free[:n-1]
-		return i, true
-	}
-	s.used++
-	return s.used - 1, s.used <= mostInFlight
-}
-
-func (s *slots) give(i int) { s.free = append(s.free, i) }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -43,11 +43,24 @@ type guard struct {
 	peaks         []int     // most requests of ours in flight at once, after the begin of each of the latest readings
 	seen          time.Time // when requests of users were seen last
 	waited        int       // readings in a row in which requests waited, and users were there
-	answered      int       // requests of ours that had a first token
-	late          int       // those that may be in TTFTLate
-	failures      []bool    // of the latest requests
-	slow          []bool    // of the latest requests, where there is no page: were they slower than limit
+	mark          time.Time // when marked was read, by which TTFT is judged once our requests of that time have ended
+	marked        *Pressure
+	ours, after   firsts // of our requests that have ended, and of those of them that were sent after mark
+	failures      []bool // of the latest requests
+	slow          []bool // of the latest requests, where there is no page: were they slower than limit
 	limit         time.Duration
+}
+
+// firsts counts requests that had a first token, and those that may be in TTFTLate.
+type firsts struct{ all, late int }
+
+func (f *firsts) add(s *Sample, usual time.Duration) {
+	if s.TTFT >= 0 {
+		f.all++
+	}
+	if s.TTFT < 0 || s.TTFT >= usual {
+		f.late++
+	}
 }
 
 // hasRoom reports whether the run may begin, and ends it where not.
@@ -75,8 +88,10 @@ func (r *runner) lookAround() {
 	case p.Running > firstLoad(r.plan.Load)/2:
 		r.stop(NoRoom, fmt.Sprintf("%.0f requests run, more than half of the first level", p.Running))
 	}
-	if r.guard.first, r.guard.latest = &p, &p; p.Running >= 1 {
-		r.guard.seen = time.Now()
+	g := &r.guard
+	g.first, g.latest, g.marked, g.mark = &p, &p, &p, time.Now()
+	if p.Running >= 1 {
+		g.seen = g.mark
 	}
 }
 
@@ -133,21 +148,23 @@ func (r *runner) read(limit time.Duration) (Pressure, error) {
 
 // watch reads the pages until the run ends.
 func (r *runner) watch() {
-	newest := time.Now()
+	newest, why := time.Now(), "the pages take too long"
 	for r.ctx.Err() == nil {
 		begun := time.Now()
 		r.mu.Lock()
 		r.guard.peaks = stats.AppendLatest(r.guard.peaks, len(r.flying), stalePages)
 		r.mu.Unlock()
 		p, err := r.read(time.Until(newest.Add(pageLost)))
-		switch {
-		case err == nil:
+		if err == nil {
 			newest = begun
 			r.judge(&p, time.Since(begun))
-		case time.Since(newest) >= pageLost:
-			r.stop(PageLost, err.Error())
+		} else if r.ctx.Err() == nil {
+			why = err.Error()
 		}
 		sleep(r.ctx, min(time.Until(begun.Add(readEvery)), time.Until(newest.Add(pageLost))))
+		if time.Since(newest) >= pageLost {
+			r.stop(PageLost, why)
+		}
 	}
 }
 
@@ -165,31 +182,29 @@ func (r *runner) judge(p *Pressure, took time.Duration) {
 	} else if g.waited++; g.waited == 3 || took > readEvery {
 		r.stop(UsersWaiting, fmt.Sprintf("%.0f requests wait, and users were there %s ago", p.Waiting, result.InWords(time.Since(g.seen))))
 	}
-	if late, all := r.usersLate(p); late >= 2 && late > lateShare*all {
-		r.stop(UsersSlow, fmt.Sprintf("TTFT of %.0f of %.0f requests of users was over %s", late, all, result.InWords(p.UsualP99)))
+	if len(r.flying) == 0 || r.oldest().After(g.mark) {
+		r.judgeLate(g.marked)
+		g.mark, g.marked, g.after = time.Now(), p, firsts{}
 	}
 }
 
-// usersLate returns how many requests of users were later than usual since the run began, and how many there were. Of
-// ours in flight those that are older than the usual have had their first token; as many of them as of those that have
-// ended may have been late.
-func (r *runner) usersLate(p *Pressure) (late, all float64) {
-	g, usual := &r.guard, p.UsualP99
-	if usual <= 0 || usual != g.first.UsualP99 || p.TTFTCount < 0 || p.TTFTLate < 0 {
-		return 0, 0
+// oldest returns when the oldest request in flight was sent.
+func (r *runner) oldest() time.Time {
+	return slices.MinFunc(slices.Collect(maps.Values(r.flying)), time.Time.Compare)
+}
+
+// judgeLate ends the run when users' TTFT has left its usual range by a reading, all of our requests that were in flight
+// at that time having ended since: what is not of them is of users.
+func (r *runner) judgeLate(p *Pressure) {
+	g := &r.guard
+	if p.UsualP99 <= 0 || p.UsualP99 != g.first.UsualP99 || p.TTFTCount < 0 || p.TTFTLate < 0 {
+		return
 	}
-	old := 0
-	for _, sent := range r.flying {
-		if time.Since(sent) > usual {
-			old++
-		}
+	late := p.TTFTLate - g.first.TTFTLate - float64(g.ours.late-g.after.late)
+	all := p.TTFTCount - g.first.TTFTCount - float64(g.ours.all-g.after.all)
+	if late >= 2 && late > lateShare*all {
+		r.stop(UsersSlow, fmt.Sprintf("TTFT of %.0f requests of users was over %s", late, result.InWords(p.UsualP99)))
 	}
-	share := float64(g.late) / float64(max(1, g.answered))
-	if g.answered == 0 {
-		share = 1
-	}
-	late = p.TTFTLate - g.first.TTFTLate - float64(g.late) - math.Ceil(share*float64(old))
-	return late, p.TTFTCount - g.first.TTFTCount - float64(g.answered+old)
 }
 
 // reason returns why a request failed.
@@ -220,18 +235,18 @@ func refusal(res *result.Result) (End, string) {
 
 // heed ends the run when a request of ours is a reason to: too many failed, are slow where there is no page to see users
 // by, or were late by our own doing.
-func (r *runner) heed(s *Sample, rec *Recorded) {
-	g, least := &r.guard, r.plan.Load.MaxErrorRatio
+func (r *runner) heed(s *Sample, sent time.Time, rec *Recorded) {
+	g, most := &r.guard, r.plan.Load.MaxErrorRatio
 	yes := func(b bool) bool { return b }
-	if s.TTFT >= 0 {
-		g.answered++
-	}
-	if g.first != nil && (s.TTFT < 0 || s.TTFT >= g.first.UsualP99) {
-		g.late++
+	if g.first != nil {
+		g.ours.add(s, g.first.UsualP99)
+		if sent.After(g.mark) {
+			g.after.add(s, g.first.UsualP99)
+		}
 	}
 	window := max(errorWindow, int(rec.Level))
 	g.failures = stats.AppendLatest(g.failures, s.failed(), window)
-	if n := stats.Count(g.failures, yes); float64(n) > least*float64(window) || n == 3 && len(g.failures) == 3 {
+	if n := stats.Count(g.failures, yes); float64(n) > most*float64(window) || n == 3 && len(g.failures) == 3 {
 		r.stop(Errors, fmt.Sprintf("%d of the latest %d requests failed", n, len(g.failures)))
 	}
 	if g.limit > 0 {

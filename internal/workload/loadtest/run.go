@@ -190,9 +190,12 @@ func (r *runner) closed(sending context.Context, asked *sync.WaitGroup, n int) {
 	}
 }
 
-// open sends the requests of an open loop when they are due.
+// open sends the requests of an open loop when they are due, each as a user who has none in flight.
 func (r *runner) open(sending context.Context, asked *sync.WaitGroup, level float64) {
-	var users slots
+	idle := make([]int, mostInFlight) // guarded by r.mu
+	for i := range idle {
+		idle[i] = mostInFlight - 1 - i
+	}
 	begin := time.Now()
 	rng := rand.New(rand.NewPCG(r.seed, uint64(len(r.levels))))
 	for at, lengths := range arrivals(r.plan.Load, level, rng) {
@@ -201,17 +204,20 @@ func (r *runner) open(sending context.Context, asked *sync.WaitGroup, level floa
 			return
 		}
 		r.mu.Lock()
-		user, ok := users.take()
-		r.mu.Unlock()
-		if !ok {
+		n := len(idle) - 1
+		if n < 0 {
+			r.mu.Unlock()
 			r.stop(OwnLimit, fmt.Sprintf("%d requests are in flight", mostInFlight))
 			return
 		}
+		user := idle[n]
+		idle = idle[:n]
+		r.mu.Unlock()
 		asked.Go(func() {
 			r.ask(user, planned, lengths)
 			r.mu.Lock()
-			users.give(user)
-			r.mu.Unlock()
+			defer r.mu.Unlock()
+			idle = append(idle, user)
 		})
 	}
 }
@@ -235,8 +241,9 @@ func (r *runner) ask(user int, planned time.Time, lengths *config.TracedRequest)
 		r.stop(Budget, "")
 		return true
 	}
-	sent := time.Now()
-	r.takeOff(user, sent)
+	begun := time.Now()
+	sent := begun
+	r.takeOff(user, begun)
 	res := r.driver.Ask(r.ctx, user, planned, lengths)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,7 +272,7 @@ func (r *runner) ask(user int, planned time.Time, lengths *config.TracedRequest)
 	if r.plan.Objectives != nil {
 		s.Judgement = r.plan.Objectives.Judge(res)
 	}
-	r.record(&s)
+	r.record(&s, begun)
 	return s.failed()
 }
 
@@ -280,7 +287,7 @@ func (r *runner) takeOff(user int, now time.Time) {
 }
 
 // record keeps a sample of the level at hand.
-func (r *runner) record(s *Sample) {
+func (r *runner) record(s *Sample, begun time.Time) {
 	rec := &r.levels[len(r.levels)-1]
 	rec.Samples = append(rec.Samples, *s)
 	if len(rec.Samples) >= mostSamples {
@@ -292,7 +299,7 @@ func (r *runner) record(s *Sample) {
 	if s.Late {
 		r.late++
 	}
-	r.heed(s, rec)
+	r.heed(s, begun, rec)
 }
 
 // failed reports whether the request was not answered.

@@ -24,7 +24,9 @@ type queue struct {
 	mu     sync.Mutex
 	inside int
 	asked  []time.Duration // when, from the start
+	inputs []int           // tokens of those with lengths
 	users  map[int]bool
+	first  []time.Duration // TTFT of all that got their first token
 	start  time.Time
 	change func(n int, r *result.Result) // of the n-th answer, from 0
 	page   func(p *Pressure) error
@@ -35,7 +37,7 @@ func newQueue(servers int, service time.Duration) *queue {
 	return &queue{servers: make(chan struct{}, servers), service: service, start: time.Now(), users: make(map[int]bool), afford: 1e9}
 }
 
-func (q *queue) Ask(ctx context.Context, user int, planned time.Time, _ *config.TracedRequest) *result.Result {
+func (q *queue) Ask(ctx context.Context, user int, planned time.Time, lengths *config.TracedRequest) *result.Result {
 	sent := time.Now()
 	if !planned.IsZero() {
 		sent = planned
@@ -44,6 +46,9 @@ func (q *queue) Ask(ctx context.Context, user int, planned time.Time, _ *config.
 	n := len(q.asked)
 	q.asked = append(q.asked, sent.Sub(q.start))
 	q.users[user] = true
+	if lengths != nil {
+		q.inputs = append(q.inputs, lengths.Input)
+	}
 	q.inside++
 	q.mu.Unlock()
 	defer func() {
@@ -60,6 +65,9 @@ func (q *queue) Ask(ctx context.Context, user int, planned time.Time, _ *config.
 		return r
 	}
 	r.Timing.TTFT = time.Since(sent)
+	q.mu.Lock()
+	q.first = append(q.first, r.Timing.TTFT)
+	q.mu.Unlock()
 	if sleep(ctx, q.service) {
 		r.Outcome, r.Timing.TPOT = result.Success, q.service/10
 	}
@@ -71,9 +79,9 @@ func (q *queue) Ask(ctx context.Context, user int, planned time.Time, _ *config.
 
 func (q *queue) Pressure(context.Context) (Pressure, error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	p := Pressure{Running: float64(len(q.servers)), KVUsage: -1, TTFTCount: -1, TTFTLate: -1}
 	p.Waiting = float64(q.inside) - p.Running
+	q.mu.Unlock()
 	if q.page == nil {
 		return p, nil
 	}
