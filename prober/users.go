@@ -70,14 +70,18 @@ func (p *Prober) lacksDescriptors() *result.Skip {
 	return nil
 }
 
-// Close drops the kept connections. No request may be under way.
+// Close drops the kept connections, but for those of requests that are under way.
 func (u *Users) Close() {
 	for i := range u.all {
 		who := &u.all[i]
+		if !who.mu.TryLock() {
+			continue
+		}
 		foreign.CloseIdle(who.transport)
 		if who.kept != nil {
 			_ = who.kept.Close()
 		}
+		who.mu.Unlock()
 	}
 }
 

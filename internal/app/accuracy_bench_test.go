@@ -3,6 +3,7 @@
 package app
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -79,9 +80,10 @@ func benchAccuracy(b *testing.B, streams int, scraped bool) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(all.tokens), "cpu-us/token")
 }
 
-// BenchmarkUsersAccuracy is BenchmarkAccuracy for the users of a load test: 20 tokens/s in each stream, and each user
-// asks twice over the same connection. Their starts are spread over 5 s, as while a load rises. Beside the errors it
-// reports what it takes of both processes. An iteration takes about 25 s.
+// BenchmarkUsersAccuracy is BenchmarkAccuracy for the users of a load test: 20 tokens/s in each stream. Each user asks
+// twice over the same connection: at a planned time, as in an open loop, and when the answer came, as in a closed one.
+// The planned times are spread over 5 s, as while a load rises. Beside the errors it reports what it takes of both
+// processes, and how long it takes to end in the middle. An iteration takes about 40 s.
 func BenchmarkUsersAccuracy(b *testing.B) {
 	sizes := []int{256, 512, 1024, 2048}
 	if testing.Short() {
@@ -103,32 +105,60 @@ func benchUsersAccuracy(b *testing.B, streams int) {
 	}
 	defer users.Close()
 	var all errorSums
+	var lags []float64
 	var own, servers, took time.Duration
 	idle := residentMemory(b, os.Getpid())
-	memory := 0.0
+	memory, reused := 0.0, 0
 	for b.Loop() {
-		for range 2 {
-			start, before, beforeServer := time.Now(), processCPU(b), cpuOf(b, server.Pid)
-			if memory == 0 {
-				half := time.AfterFunc(rise+tokens*50*time.Millisecond/4, func() { memory = residentMemory(b, os.Getpid()) - idle })
-				defer half.Stop()
+		results := make([]*result.Result, 2*streams)
+		start, before, beforeServer := time.Now(), processCPU(b), cpuOf(b, server.Pid)
+		midway := time.AfterFunc(rise+tokens*50*time.Millisecond/4, func() { memory = residentMemory(b, os.Getpid()) - idle })
+		spread(streams, rise, func(i int) {
+			results[2*i] = users.Ask(b.Context(), i, start.Add(time.Duration(i)*rise/time.Duration(streams)), nil)
+			results[2*i+1] = users.Ask(b.Context(), i, time.Time{}, nil)
+		})
+		midway.Stop()
+		own, servers, took = own+processCPU(b)-before, servers+cpuOf(b, server.Pid)-beforeServer, took+time.Since(start)
+		for _, r := range results {
+			if r.Outcome != result.Success {
+				b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 			}
-			results := make([]*result.Result, streams)
-			spread(streams, rise, func(i int) { results[i] = users.Ask(b.Context(), i, time.Time{}, nil) })
-			own, servers, took = own+processCPU(b)-before, servers+cpuOf(b, server.Pid)-beforeServer, took+time.Since(start)
-			for _, r := range results {
-				if r.Outcome != result.Success {
-					b.Fatalf("outcome %s: %v", r.Outcome, r.Err)
-				}
-				all.add(b, r, truth(b, u, r))
+			if r.Reused {
+				reused++
+			}
+			all.add(b, r, truth(b, u, r))
+			if r.StartLag >= 0 {
+				lags = append(lags, float64(r.StartLag.Microseconds()))
 			}
 		}
 	}
 	all.report(b)
+	slices.Sort(lags)
+	b.ReportMetric(lags[len(lags)*99/100], "start-lag-p99-us")
+	b.ReportMetric(100*float64(reused)/float64(all.probes), "reused-%")
+	b.ReportMetric(100*float64(all.imprecise)/float64(all.probes), "imprecise-%")
 	b.ReportMetric(float64(own.Microseconds())/float64(all.tokens), "cpu-us/token")
 	b.ReportMetric(own.Seconds()/took.Seconds(), "cores")
 	b.ReportMetric(servers.Seconds()/took.Seconds(), "server-cores")
 	b.ReportMetric(memory*1e3/float64(streams), "kB/stream")
+	b.ReportMetric(float64(endOf(b, users, streams, rise).Milliseconds()), "end-ms")
+}
+
+// endOf is how long it takes until no request of a load is left once it ends.
+func endOf(b *testing.B, users *prober.Users, streams int, rise time.Duration) time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithCancel(b.Context())
+	var ended time.Time
+	time.AfterFunc(rise+2*time.Second, func() {
+		ended = time.Now()
+		cancel()
+	})
+	spread(streams, rise, func(i int) {
+		if r := users.Ask(ctx, i, time.Time{}, nil); r.Outcome != result.Canceled {
+			b.Errorf("outcome %s: %v", r.Outcome, r.Err)
+		}
+	})
+	return time.Since(ended)
 }
 
 // cpuOf is the processor time of another process.
