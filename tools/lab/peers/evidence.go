@@ -44,20 +44,19 @@ type measured struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// readEvidence returns no evidence where there is no file.
-func readEvidence(name string) (evidence, error) {
-	var e evidence
+// readJSON reads a file of evidence; where there is none, into stays as it is.
+func readJSON(name string, into any) error {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return e, nil
+		return nil
 	}
 	if err != nil {
-		return e, err
+		return err
 	}
-	if err := json.Unmarshal(text, &e); err != nil {
-		return e, fmt.Errorf("read %s: %w", name, err)
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
 	}
-	return e, nil
+	return nil
 }
 
 // put replaces what is known of a tool; tools stay in the order of toolList.
@@ -194,19 +193,28 @@ const (
 )
 
 // writeTables replaces the tables in a document.
-func writeTables(name string, e evidence) error {
+func writeTables(name string, e evidence, loads loadEvidence) error {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	text, err = replaced(text, tables(e))
+	text, err = withTables(text, e, loads)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return os.WriteFile(name, text, 0o644)
 }
 
-func replaced(text []byte, tables string) ([]byte, error) {
+// withTables returns a document with the tables.
+func withTables(text []byte, e evidence, loads loadEvidence) ([]byte, error) {
+	text, err := replaced(text, begin, end, tables(e))
+	if err != nil {
+		return nil, err
+	}
+	return replaced(text, beginLoad, endLoad, loadTables(loads))
+}
+
+func replaced(text []byte, begin, end, tables string) ([]byte, error) {
 	before, rest, ok := bytes.Cut(text, []byte(begin))
 	_, after, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {

@@ -24,11 +24,15 @@ func main() {
 	only := flag.String("tools", "", "run only these tools, separated by commas, and keep what is known of the others")
 	quick := flag.Bool("quick", false, "few requests: tries that every tool works, and writes no evidence")
 	table := flag.Bool("table", false, "write only the tables of the document, from the evidence")
+	loads := flag.String("load", "", "run the load tools against these real servers instead, separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, *serveOf, *only, *quick, *table)
-	if err != nil {
+	peers := func() error { return run(ctx, *serveOf, *only, *quick, *table) }
+	if *loads != "" {
+		peers = func() error { return load(ctx, *loads, *only) }
+	}
+	if err := peers(); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(1)
 	}
@@ -43,12 +47,15 @@ func run(ctx context.Context, serveOf, only string, quick, table bool) error {
 		}
 		return fmt.Errorf("no scenario %q", serveOf)
 	}
-	e, err := readEvidence(evidenceFile)
-	if err != nil {
+	var e evidence
+	if err := readJSON(evidenceFile, &e); err != nil {
 		return err
 	}
 	if !table {
 		l, err := newLab(ctx)
+		if err == nil {
+			err = l.buildDaemons(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -71,13 +78,17 @@ func run(ctx context.Context, serveOf, only string, quick, table bool) error {
 			return nil
 		}
 	}
-	return writeTables(document, e)
+	var loads loadEvidence
+	if err := readJSON(loadFile, &loads); err != nil {
+		return err
+	}
+	return writeTables(document, e, loads)
 }
 
 // lab is where the tools are installed and run: a folder that git ignores.
 type lab struct{ root, work, exporter, blackbox, cloudprober string }
 
-// newLab builds the exporter, blackbox_exporter and Cloudprober.
+// newLab builds the exporter.
 func newLab(ctx context.Context) (*lab, error) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -90,13 +101,16 @@ func newLab(ctx context.Context) (*lab, error) {
 	if err := writeTokenizer(l.cache()); err != nil {
 		return nil, err
 	}
-	if err := l.command(ctx, l.root, "go", "build", "-o", l.exporter, "."); err != nil {
-		return nil, err
+	return l, l.command(ctx, l.root, "go", "build", "-o", l.exporter, ".")
+}
+
+// buildDaemons builds blackbox_exporter and Cloudprober.
+func (l *lab) buildDaemons(ctx context.Context) error {
+	directory := filepath.Join(l.root, "tools", "lab", "peers")
+	if err := l.command(ctx, filepath.Join(directory, "blackbox"), "go", "build", "-o", l.blackbox, "github.com/prometheus/blackbox_exporter"); err != nil {
+		return err
 	}
-	if err := l.command(ctx, filepath.Join(here, "blackbox"), "go", "build", "-o", l.blackbox, "github.com/prometheus/blackbox_exporter"); err != nil {
-		return nil, err
-	}
-	return l, l.command(ctx, filepath.Join(here, "cloudprober"), "go", "build", "-o", l.cloudprober, "github.com/cloudprober/cloudprober/cmd/cloudprober")
+	return l.command(ctx, filepath.Join(directory, "cloudprober"), "go", "build", "-o", l.cloudprober, "github.com/cloudprober/cloudprober/cmd/cloudprober")
 }
 
 // cache is where tools find the tokenizer.

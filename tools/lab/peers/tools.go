@@ -92,13 +92,11 @@ const tokenizerName = "peers/words"
 // writeTokenizer puts the tokenizer into a cache of Hugging Face's form, as tools
 // without a network take it from there.
 func writeTokenizer(home string) error {
-	const revision = "0000000000000000000000000000000000000000"
-	dir := filepath.Join(home, "hub", "models--"+strings.ReplaceAll(tokenizerName, "/", "--"))
 	vocabulary := map[string]int{"[UNK]": 0}
 	for i := range 2000 {
 		vocabulary["w"+strconv.Itoa(i)] = i + 1
 	}
-	files := map[string]any{
+	return cacheModel(home, tokenizerName, map[string]any{
 		"tokenizer.json": map[string]any{
 			"version": "1.0", "truncation": nil, "padding": nil, "added_tokens": []string{}, "normalizer": nil,
 			"pre_tokenizer": map[string]string{"type": "WhitespaceSplit"}, "post_processor": nil, "decoder": nil,
@@ -108,7 +106,13 @@ func writeTokenizer(home string) error {
 			"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "[UNK]", "eos_token": "w0", "pad_token": "w1", "model_max_length": 8192,
 		},
 		"config.json": map[string]string{"model_type": "gpt2"},
-	}
+	})
+}
+
+// cacheModel puts the files of a model into a cache under its name.
+func cacheModel(home, name string, files map[string]any) error {
+	const revision = "0000000000000000000000000000000000000000"
+	dir := filepath.Join(home, "hub", "models--"+strings.ReplaceAll(name, "/", "--"))
 	for name, content := range files {
 		if err := writeJSON(filepath.Join(dir, "snapshots", revision, name), content); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -111,15 +112,13 @@ func TestStat(t *testing.T) {
 
 // The tables of the document are those of the evidence.
 func TestTablesAreCurrent(t *testing.T) {
-	e, err := readEvidence(evidenceFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var e evidence
+	var loads loadEvidence
 	text, err := os.ReadFile(document)
-	if err != nil {
+	if err := errors.Join(err, readJSON(evidenceFile, &e), readJSON(loadFile, &loads)); err != nil {
 		t.Fatal(err)
 	}
-	want, err := replaced(text, tables(e))
+	want, err := withTables(text, e, loads)
 	if err != nil {
 		t.Fatal(err)
 	}

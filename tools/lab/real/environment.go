@@ -19,8 +19,7 @@ type lab struct {
 	e2e       string // the tests of make e2e
 }
 
-// newLab builds the program and its end-to-end check.
-func newLab(ctx context.Context) (*lab, error) {
+func newLab() (*lab, error) {
 	directory, err := os.Getwd()
 	if err != nil {
 		return nil, err
@@ -28,13 +27,15 @@ func newLab(ctx context.Context) (*lab, error) {
 	l := &lab{directory: directory, root: filepath.Join(directory, "..", "..", "..")}
 	l.work = filepath.Join(l.root, ".tools", "real")
 	l.exporter, l.e2e = filepath.Join(l.work, "inference_exporter"), filepath.Join(l.work, "e2e.test")
-	if err := os.MkdirAll(l.work, 0o755); err != nil {
-		return nil, err
-	}
+	return l, os.MkdirAll(l.work, 0o755)
+}
+
+// build builds the program and its end-to-end check.
+func (l *lab) build(ctx context.Context) error {
 	if err := l.run(ctx, "go", "build", "-o", l.exporter, "."); err != nil {
-		return nil, err
+		return err
 	}
-	return l, l.run(ctx, "go", "test", "-c", "-o", l.e2e, "./internal/e2e")
+	return l.run(ctx, "go", "test", "-c", "-o", l.e2e, "./internal/e2e")
 }
 
 // run runs a command in the repository; its output is part of an error.

@@ -3,6 +3,7 @@
 // evidence/, of which docs/compatibility.md is generated.
 //
 //	real [-servers vllm,litellm] [-only 'knee|fallback'] [-dry]
+//	real -serve vllm
 //	real -document
 package main
 
@@ -24,13 +25,38 @@ func main() {
 	names := flag.String("servers", "", "names of the servers to check, with commas between them; all if empty")
 	only := flag.String("only", "", "expression for the names of the checks to run, on top of the evidence that there is")
 	dry := flag.Bool("dry", false, "write no evidence and no document")
+	serveOnly := flag.String("serve", "", "start this server alone, print its URL, and check nothing")
 	documentOnly := flag.Bool("document", false, "write docs/compatibility.md from the evidence and run nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *names, *only, *dry, *documentOnly); err != nil {
+	check := func() error { return run(ctx, *names, *only, *dry, *documentOnly) }
+	if *serveOnly != "" {
+		check = func() error { return serve(ctx, *serveOnly) }
+	}
+	if err := check(); err != nil {
 		fmt.Fprintf(os.Stderr, "real: %v\n", err)
 		os.Exit(1)
+	}
+}
+
+// serve runs a server until ctx ends, for other programs of the lab, and prints its URL. Its model is named first.
+func serve(ctx context.Context, name string) error {
+	l, err := newLab()
+	if err != nil {
+		return err
+	}
+	b := &bench{lab: l, server: find(name)}
+	defer b.stop()
+	if err := b.start(ctx, "first"); err != nil {
+		return err
+	}
+	fmt.Printf("http://127.0.0.1:%s\n", b.front.port)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-b.front.Exited():
+		return fmt.Errorf("%s ended: %w: %s", name, b.front.Err(), b.front.Tail())
 	}
 }
 
@@ -42,7 +68,10 @@ func run(ctx context.Context, names, only string, dry, documentOnly bool) error 
 	if err != nil {
 		return err
 	}
-	l, err := newLab(ctx)
+	l, err := newLab()
+	if err == nil {
+		err = l.build(ctx)
+	}
 	if err != nil {
 		return err
 	}
