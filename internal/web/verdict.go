@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
 // Verdict is whether an endpoint may take traffic: GET /api/v1/endpoints/{name}/verdict.
@@ -24,6 +25,9 @@ type Verdict struct {
 	// Reason says for people in one line why the endpoint is not up. It may quote the
 	// server: bounded, without secrets, and untrusted text.
 	Reason string `json:"reason,omitempty"`
+	// LoadTargetMissed lists the modules with load whose objectives were missed or met for certain at the target load of
+	// the latest load test; absent without any. It does not change OK: load tests are days old.
+	LoadTargetMissed map[string]bool `json:"load_target_missed,omitempty"`
 }
 
 // serveVerdict answers 200 for an endpoint that may take traffic, and 503 for one that may not.
@@ -40,13 +44,28 @@ func (a *api) serveVerdict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := &Verdict{
-		Endpoint: name, OK: slices.Contains(allowed, s.Unmuted), State: s.Unmuted, Since: stats.UnixSeconds(s.UnmutedSince), Muted: s.Mute != nil, Reason: s.Why,
+		LoadTargetMissed: a.loadTargetMissed(name), Endpoint: name, OK: slices.Contains(allowed, s.Unmuted), State: s.Unmuted, Since: stats.UnixSeconds(s.UnmutedSince), Muted: s.Mute != nil, Reason: s.Why,
 	}
 	if !v.OK {
 		w.Header().Set("Content-Type", "application/json") // before the status, which ends the headers
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	a.writeJSON(w, v)
+}
+
+// loadTargetMissed returns which modules of an endpoint missed or met their objectives at their target load.
+func (a *api) loadTargetMissed(name string) map[string]bool {
+	missed := map[string]bool{}
+	if detail, ok := a.Status.Detail(name); ok {
+		for _, m := range detail.Findings {
+			for _, found := range m.Findings.All {
+				if f, ok := found.(*loadtest.Finding); ok && f.TargetVerdict() != "" && f.TargetVerdict() != loadtest.Undecided {
+					missed[m.Module] = f.TargetVerdict() == loadtest.Missed
+				}
+			}
+		}
+	}
+	return missed
 }
 
 // allowedStates returns the states of an endpoint that may take traffic, up and those

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
 // verdictSite is a site with an endpoint of each state, which it is named after; "muted"
@@ -76,5 +79,37 @@ func TestVerdict(t *testing.T) {
 		if resp := s.ask(http.MethodGet, "http://evil.example/api/v1/endpoints/"+name+"/verdict"); resp.StatusCode != http.StatusForbidden {
 			t.Errorf("by another name: status %d", resp.StatusCode)
 		}
+	}
+}
+
+// loaded is a board on which each endpoint has the findings of load tests by module.
+type loaded struct {
+	Status
+	found map[string]*loadtest.Finding
+}
+
+func (l loaded) Detail(string) (*status.Detail, bool) {
+	d := new(status.Detail)
+	for module, f := range l.found {
+		d.Findings = append(d.Findings, &status.Module{Module: module, Findings: &workload.Findings{All: []workload.Finding{f}}})
+	}
+	return d, true
+}
+
+// TestVerdictShowsLoadTests shows what is certain of the target load, and nothing of a test that is undecided.
+func TestVerdictShowsLoadTests(t *testing.T) {
+	found := map[string]*loadtest.Finding{}
+	for module, verdict := range map[string]loadtest.Verdict{"peak": loadtest.Missed, "usual": loadtest.Met, "short": loadtest.Undecided} {
+		found[module] = &loadtest.Finding{Target: 50, Levels: []loadtest.Level{{Level: 50, Complete: true, Verdict: verdict}}}
+	}
+	s := newSiteWith(t, func(o *Options) {
+		o.Health = func(string) *health.Status { return &health.Status{Unmuted: health.Up, UnmutedSince: time.Unix(1, 0)} }
+		o.Status = loaded{o.Status, found}
+	})
+	defer s.Close()
+	resp := s.ask(http.MethodGet, "/api/v1/endpoints/e/verdict")
+	const want = `{"endpoint":"e","ok":true,"state":"up","since":1,"load_target_missed":{"peak":true,"usual":false}}`
+	if body := readAll(t, resp.Body); resp.StatusCode != http.StatusOK || body != want {
+		t.Errorf("status %d, %s, want %s", resp.StatusCode, body, want)
 	}
 }
