@@ -1,7 +1,9 @@
 package config
 
 import (
+	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -283,4 +285,34 @@ func (e *Endpoint) checkLoad(r *report, p path, name string, l *LoadTest, all Bu
 	case !inUSD || l.MaxUSD+e.Budget.USDPerDay+all.USDPerDay == 0:
 		r.errorf(p, "module %s puts load on %s, whose tokens have a price, without a bound of what it costs; set load.max_tokens of the module, load.max_usd with a price in US dollars, or a budget", quote(name), quote(e.Name))
 	}
+}
+
+// LoadWith returns a module like m, which has that name, that puts load on the endpoint, with other values of some keys, as
+// a file has them: for load.users `[1, 4]`. It is for a run that a person asks for: the window does not count, and budgets
+// bound nothing. Errors are as those of Load, of a file named flags.
+func (e *Endpoint) LoadWith(m *Module, name string, keys map[string]string) (*Module, error) {
+	r, own, of := newReport("flags"), *m, *e
+	of.Budget = Budget{}
+	if m.Load != nil {
+		own.Load = new(*m.Load)
+		own.Load.Window = nil
+	}
+	if m.SLO != nil {
+		own.SLO = new(*m.SLO)
+	}
+	d, v := newDecoder(r, ""), reflect.ValueOf(&own).Elem()
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		text := "{" + strings.ReplaceAll(key, ".", ": {") + ": " + keys[key] + strings.Repeat("}", 1+strings.Count(key, "."))
+		if root := parseYAML([]byte(text), key, r); root != nil {
+			d.value(root, "", v)
+		}
+	}
+	if d.finish("", v); own.Load != nil {
+		of.checkLoad(r, "load", name, own.Load, Budget{})
+	}
+	own.Timeouts = m.Timeouts
+	for _, err := range r.errs {
+		err.Line = 0
+	}
+	return &own, r.err()
 }

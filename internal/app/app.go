@@ -49,7 +49,8 @@ type environment struct {
 }
 
 // Run runs the program with the given arguments until it is done or ctx ends, and returns the exit code: 0, 1 for a
-// failure while running, 2 for flags or a configuration that cannot be used, or a comparison that is not decided.
+// failure while running, 2 for flags or a configuration that cannot be used, or what is not decided, and 3 for a load
+// test that ended early.
 func Run(ctx context.Context, args []string, o Options) int {
 	line := newCommandLine(o)
 	cmd, done, err := line.parse(args)
@@ -88,6 +89,9 @@ func report(w io.Writer, err error) int {
 	printLine(w, "inference_exporter: "+oneLine(err))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return cli.ExitUsage
+	}
+	if _, ok := errors.AsType[endedEarly](err); ok {
+		return cli.ExitEarly
 	}
 	return cli.ExitFailure
 }
@@ -159,6 +163,7 @@ func newCommandLine(o Options) *commandLine {
 		"demo":       newDemoCommand(c.app.Command("demo", "Run the daemon against six simulated servers.")).run,
 		"compare":    newCompareCommand(c.app.Command("compare", "Probe two endpoints in turns until it is clear whether the second is worse.")).run,
 		"probe":      newProbeCommand(c.app.Command("probe", "Probe one endpoint now and show what happened.")).run,
+		"load":       newLoadCommand(c.app.Command("load", "Put the load of many users on one endpoint and show how it serves them.")).run,
 		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")).run,
 		"explain":    newExplainCommand(c.app.Command("explain", "Say why an endpoint is as it is: the likeliest cause, its evidence, and what to do.")).run,
 		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")).run,

@@ -159,7 +159,7 @@ var exceptions = []*regexp.Regexp{
 	regexp.MustCompile(`--cacert`),                                                                     // asks a daemon with TLS
 	regexp.MustCompile(`^sleep `),                                                                      // waits for the daemon of its block
 	regexp.MustCompile(`^inference_exporter (simulate|serve|--)`),                                      // runs until it is stopped: the other tests of this package do it
-	regexp.MustCompile(`^inference_exporter (compare|probe .*baseline)`),                               // takes many pairs: the tests of the command do it
+	regexp.MustCompile(`^inference_exporter (compare|load |probe .*baseline)`),                         // takes many pairs, or a minute: the tests of the command do it
 }
 
 // attempts is how often a question to the daemon is asked: the latest probe may have been

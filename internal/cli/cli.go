@@ -23,6 +23,9 @@ const (
 
 	// ExitUndecided is that of a comparison without a verdict: a gate blocks by ExitFailure alone.
 	ExitUndecided = 2
+
+	// ExitEarly is that of a load test that ended early, or did not begin.
+	ExitEarly = 3
 )
 
 //go:embed notes.yml all:completion

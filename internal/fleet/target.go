@@ -110,6 +110,9 @@ func NewTarget(e *config.Endpoint, modules map[string]*config.Module, module, ap
 	return newTarget(&own, module, m), nil
 }
 
+// With returns the target with another module under the name of its own.
+func (t Target) With(m *config.Module) Target { return newTarget(t.Endpoint, t.Name, m) }
+
 // SetModel sets the model that an endpoint is asked for; "" leaves it as it is.
 func SetModel(e *config.Endpoint, model string) error {
 	if model == "" {
