@@ -111,7 +111,10 @@ func (a *Ask) ToLength() bool { return a.Key == "" }
 // WhatIsAsked returns what a module sends, in a few words.
 func (m *Module) WhatIsAsked() string {
 	asked := m.Ask().words(m)
-	if len(m.Concurrency) > 0 {
+	switch {
+	case m.Interference > 0:
+		asked += fmt.Sprintf(", beside one of %d", m.Interference)
+	case len(m.Concurrency) > 0:
 		asked += ", bursts of " + joinInts(m.Concurrency)
 	}
 	if m.Load != nil {
@@ -136,11 +139,11 @@ func (m *Module) Requests() int {
 		return 2
 	case m.Prefix == PrefixConversation:
 		return m.Turns
-	case len(m.Concurrency) == 0:
+	case m.Bursts() == nil:
 		return 1
 	}
 	n := 0
-	for _, level := range m.Concurrency {
+	for _, level := range m.Bursts() {
 		n += level
 	}
 	return n

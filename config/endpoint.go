@@ -300,6 +300,8 @@ func (m *Module) uncounted(key string) string {
 		return m.Ask().Key + ", which asks for no answer"
 	case m.Arrivals != nil:
 		return "arrivals, which have no knee"
+	case m.Interference > 0:
+		return "interference, which is a load of the exporter's own making"
 	case m.Load != nil && (key == "objective" || key == "correct_coordinated_omission"):
 		return "load: a load test is no probe"
 	case !m.Judged() && m.Load == nil && key != "ttft":
@@ -341,7 +343,7 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 	case m.PresetSLO != nil:
 		slo = *m.PresetSLO
 	}
-	if m.Ask().NoAnswer || m.Arrivals != nil {
+	if m.Ask().NoAnswer || m.Arrivals != nil || m.Interference > 0 {
 		slo.TTFT, slo.TPOT, slo.Fluidity, slo.CorrectCoordinatedOmission = 0, 0, 0, false
 	}
 	return slo
@@ -349,4 +351,4 @@ func (e *Endpoint) SLOWith(m *Module) SLO {
 
 // Judged reports whether the probes of the module count as good or bad: bursts and load
 // tests do not, which are a load of the exporter's own making.
-func (m *Module) Judged() bool { return len(m.Concurrency) == 0 && m.Load == nil }
+func (m *Module) Judged() bool { return m.Bursts() == nil && m.Load == nil }

@@ -83,6 +83,10 @@ type Module struct {
 	// users wait. It is no probe, and counts for no state, no SLO and no uptime. Defaults with it: `interval` 24h,
 	// `connection` reuse. Default: no load test.
 	Load *LoadTest `yaml:"load,omitempty" excludes:"concurrency,arrivals,prefix: paired,prefix: conversation,questions,reference_logprob,track_model,reference_texts,tool_call,structured,fingerprint,expect,log_answers"`
+	// Interference is the length in tokens of one long prompt, beside which a run asks its own: one request alone, then
+	// the long prompt and, 50 ms later, the other one again. It shows how much longer a user waits for a first token
+	// while the server computes a long prompt; see [workloads](workloads.md#interference). Default: none.
+	Interference int `yaml:"interference,omitempty" range:"[512,2000000]" excludes:"prompt,prompts_file,questions,reference_logprob,track_model,reference_texts,tool_call,structured,traffic,concurrency,load,prefix: warm,prefix: paired,prefix: conversation,connection: reuse"`
 	// Prompt is the text to ask, instead of one that is made to length; at most 1 MiB.
 	Prompt string `yaml:"prompt,omitempty"`
 	// PromptsFile is a file with prompts of your own; see below.
@@ -160,6 +164,9 @@ func (m *Module) check(r *report, p path) {
 		r.errorf(p.key("output_tokens"), "%d pairs of input_tokens and output_tokens, more than %d", n, maxRungs)
 	}
 	m.validateConcurrency(r, p)
+	if at, least := p.key("interference"), 4*m.InputTokens.Max(); m.Interference > 0 && m.Interference < least && !r.failed[at] {
+		r.errorf(at, "want at least four times input_tokens, %d: a prompt that is hardly longer is no long one", least)
+	}
 	m.validateArrivals(r, p)
 	m.validateLengths(r, p)
 	m.validateLoad(r, p)
@@ -216,6 +223,8 @@ func (m *Module) validateLengths(r *report, p path) {
 	switch {
 	case len(m.Concurrency) > 0:
 		beside = "concurrency"
+	case m.Interference > 0:
+		beside = "interference"
 	case m.Prefix.IsRelated():
 		beside = "prefix: " + string(m.Prefix)
 	case m.Traffic != nil:
@@ -232,6 +241,14 @@ func (m *Module) validateLengths(r *report, p path) {
 	if m.Prefix != PrefixPaired {
 		wantOne("output_tokens", m.OutputTokens)
 	}
+}
+
+// Bursts returns how many requests a run starts together, one burst after the other; nil is one request alone.
+func (m *Module) Bursts() []int {
+	if m.Interference > 0 {
+		return []int{1, 2}
+	}
+	return m.Concurrency
 }
 
 func (m *Module) validateConcurrency(r *report, p path) {

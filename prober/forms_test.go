@@ -54,6 +54,7 @@ func TestLacksForm(t *testing.T) {
 	f("", calls, "") // not known yet
 	f("openai-completions", calls, "the api openai-completions has no calls of tools: use one of openai-chat, openai-responses, ollama, anthropic, gemini, cohere, bedrock, or leave tool_call out")
 	f("triton", structured, "the api triton has no answers by a JSON schema: use one of openai-chat, openai-responses, ollama, ollama-generate, tgi, sglang, llamacpp, anthropic, gemini, cohere, bedrock, or leave structured out")
+	f("tei", config.Module{Interference: 8192}, "the api tei embeds or ranks and does not generate: interference has no meaning there; leave it out")
 	f("tei", calls, "the api tei embeds or ranks and does not generate: tool_call has no meaning there; leave it out")
 	f("rerank", structured, "the api rerank embeds or ranks and does not generate: structured has no meaning there; leave it out")
 }

@@ -150,7 +150,7 @@ func (r *run) all(ctx context.Context) error {
 	switch {
 	case why == nil:
 		return nil
-	case why.Reason == result.SkipTruncated:
+	case why.Reason == result.SkipTruncated, p.module.Interference > 0 && len(r.results) > 0:
 		why.Spent = r.results
 	case len(r.results) > 0:
 		return nil // earlier rounds had room
@@ -178,6 +178,15 @@ func (r *run) next() (workload.Question, *result.Skip) {
 		texts = max(1, r.prober.module.BatchSize)
 	}
 	return r.ask(r.prober.questions.Next(texts, r.served.context))
+}
+
+// nextOf draws a question of given lengths in tokens where the source makes such, or returns why not to ask it.
+func (r *run) nextOf(input, output int) (workload.Question, *result.Skip) {
+	source, ok := r.prober.questions.(sized)
+	if !ok {
+		return r.next()
+	}
+	return r.ask(source.NextOf(input, output, r.served.context))
 }
 
 // ask returns a question, or why not to ask it.
@@ -214,7 +223,11 @@ func (r *run) newResult() *result.Result {
 func (r *run) round(ctx context.Context, how workload.Round) (why *result.Skip, more bool) {
 	questions := make([]workload.Question, max(1, how.Size))
 	for i := range questions {
-		if questions[i], why = r.next(); why != nil {
+		next := r.next
+		if i == 0 && how.Beside > 0 {
+			next = func() (workload.Question, *result.Skip) { return r.nextOf(how.Beside, 1) }
+		}
+		if questions[i], why = next(); why != nil {
 			return why, false
 		}
 	}
@@ -224,7 +237,7 @@ func (r *run) round(ctx context.Context, how workload.Round) (why *result.Skip, 
 	requests := make([]*request, how.Size)
 	for i, q := range questions {
 		requests[i] = r.request(q)
-		requests[i].result.Concurrency = how.Size
+		requests[i].result.Concurrency, requests[i].result.Beside = how.Size, how.Beside > 0 && i == 0
 	}
 	r.start(ctx, requests, how.Offsets())
 	more = true

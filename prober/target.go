@@ -151,6 +151,8 @@ func (t *target) forModule(m *config.Module, kind *workload.Kind) (target, error
 		return refuse(noText, kind.Key)
 	case m.Prefix.IsRelated():
 		return refuse(noText, "prefix: "+string(m.Prefix))
+	case m.Interference > 0:
+		return refuse(noText, "interference")
 	}
 	return own, nil
 }

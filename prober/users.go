@@ -138,11 +138,10 @@ func waitUntil(ctx context.Context, planned time.Time) {
 func (u *Users) next(one *run, lengths *config.TracedRequest) (workload.Question, *result.Skip) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	source, ok := one.prober.questions.(sized)
-	if lengths == nil || !ok {
+	if lengths == nil {
 		return one.next()
 	}
-	return one.ask(source.NextOf(lengths.Input, lengths.Output, one.served.context))
+	return one.nextOf(lengths.Input, lengths.Output)
 }
 
 // send asks a question on the connection that the user keeps, unless an earlier request of that user still has it. With

@@ -10,7 +10,7 @@ import (
 )
 
 // workloads are built once: every endpoint looks them up, and they are large.
-var workloads = []workload.Workload{load.Lengths(), load.Bursts(), drift.Workload(), answers.Workload(), loadtest.Workload()}
+var workloads = []workload.Workload{load.Lengths(), load.Bursts(), load.Interference(), drift.Workload(), answers.Workload(), loadtest.Workload()}
 
 // Workloads lists the kinds of workload, in the order of the documentation.
 func Workloads() []workload.Workload { return workloads }

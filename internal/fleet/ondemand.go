@@ -144,7 +144,11 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 				series.of(r).metrics.Spend(r)
 			}
 		}
-		for _, r := range rung.Results {
+		probes, beside := result.Probes(rung.Results)
+		for _, r := range beside {
+			series.of(r).metrics.Spend(r)
+		}
+		for _, r := range probes {
 			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
 			series.of(r).observe(&observe(rung.Target, r, false, false).Observation)
 		}

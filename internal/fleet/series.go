@@ -29,9 +29,9 @@ func variantsOf(m *config.Module) []variant {
 	switch {
 	case m.Prefix.IsRelated():
 		return []variant{{string(config.PrefixCold), 0}, {string(config.PrefixWarm), 0}}
-	case len(m.Concurrency) > 0:
+	case m.Bursts() != nil:
 		var all []variant
-		for _, n := range m.Concurrency {
+		for _, n := range m.Bursts() {
 			all = append(all, variant{string(m.Prefix), n})
 		}
 		return all

@@ -69,7 +69,11 @@ func (s *spending) settle(results []*result.Result) {
 			s.kind = r.Kind
 		}
 		s.counted = s.counted || r.Tokens.Prompt > 0
-		cost := spentBy(r, s.price, s.request(r.Turn.Index()))
+		number := r.Turn.Index()
+		if r.Beside {
+			number = longRequest
+		}
+		cost := spentBy(r, s.price, s.request(number))
 		spent.Tokens += cost.Tokens
 		spent.USD += cost.USD
 	}
@@ -111,9 +115,20 @@ func (s *spending) run() tokens {
 	return all
 }
 
+// longRequest is which request of a run with interference has the long prompt.
+const longRequest = 2
+
 // request is what one request may have at most; of a conversation in that turn.
 func (s *spending) request(turn int) tokens {
 	m := s.module
+	if m.Interference > 0 && turn == longRequest {
+		if s.likely {
+			return tokens{m.Interference, 1}
+		}
+		long := *s
+		long.lengths = &config.TracedRequest{Input: m.Interference, Output: 1}
+		return tokens{long.promptToLength(), 1}
+	}
 	t := tokens{output: s.answerToLength()}
 	if tokens := prober.KindOf(m).Tokens; tokens != nil {
 		t.input = tokens(m, s.text)

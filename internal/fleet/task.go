@@ -62,7 +62,7 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 		t.skip(result.SkipBudget)
 		return schedule.Report{Skipped: true}
 	}
-	if len(t.Concurrency) > 0 {
+	if !t.Judged() {
 		defer t.endpoint.burst()()
 	}
 	var results []*result.Result
@@ -104,7 +104,9 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 	t.publishSkip(skip)
 	disturbed := slices.ContainsFunc(results, t.endpoint.bursts.disturbed) || t.endpoint.isAsleep()
 	aside := disturbed || confirmation
-	for _, r := range failuresLast(results) {
+	probes, beside := result.Probes(results)
+	t.spend(beside)
+	for _, r := range failuresLast(probes) {
 		o := observe(t.Target, r, disturbed, confirmation)
 		if t.endpoint.starts.cold(r, time.Duration(t.Endpoint.WarmUp)) {
 			o.Observation, aside = o.AsCold(), true
@@ -257,7 +259,7 @@ func (l *taskLog) run(results []*result.Result) {
 	switch {
 	case r.Outcome == result.Success:
 		l.success(r, before)
-	case len(l.task.Concurrency) > 0: // bursts are no part of the endpoint's incidents
+	case !l.task.Judged(): // bursts are no part of the endpoint's incidents
 		l.logger().Warn("burst failing", "outcome", string(r.Outcome), "model", r.Model, "err", r.Err)
 	default:
 		return // the first success is still to come, or was logged

@@ -27,12 +27,13 @@ func (p *page) several(t result.Target, results []*result.Result) {
 	common := *results[0]
 	common.Prefix, common.Reused = "", false
 	p.row("asked", asked(t, &common))
+	results, beside := result.Probes(results)
 	for len(results) > 0 {
 		n := 1
 		switch {
 		case results[0].Concurrency > 0:
 			n = countBursts(results)
-			p.bursts(results[:n])
+			p.bursts(results[:n], beside)
 		case countTurns(results) > 1:
 			n = countTurns(results)
 			p.conversation(results[:n])
@@ -91,8 +92,11 @@ func (p *page) pair(cold, warm *result.Result) {
 	p.section("Prefix cache", rows)
 }
 
-func (p *page) bursts(results []*result.Result) {
+func (p *page) bursts(results, beside []*result.Result) {
 	title := "Bursts"
+	if len(beside) > 0 {
+		title = "Alone, and beside one of " + tokens(beside[0].Length) + " with TTFT " + ofSuccess(beside[0], beside[0].Timing.TTFT)
+	}
 	if n := results[0].Length; n > 0 {
 		title += ", prompts of " + tokens(n)
 	}

@@ -87,6 +87,9 @@ func (s *Summary) add(r *result.Result) {
 		}
 		return
 	}
+	if r.Beside {
+		return
+	}
 	for _, m := range metrics() {
 		if d := m.get(&r.Timing); d >= 0 {
 			s.samples[m.name] = append(s.samples[m.name], d)

@@ -45,6 +45,7 @@ type Document struct {
 	Prefix   string    `json:"prefix"`
 
 	Concurrency int       `json:"concurrency,omitempty"`
+	Beside      bool      `json:"beside,omitempty"`
 	Length      int       `json:"input_tokens,omitempty"`
 	Turn        *Turn     `json:"turn,omitempty"`
 	Sent        time.Time `json:"sent,omitzero"`
@@ -120,7 +121,7 @@ func NewDocument(t Target, r *Result) *Document {
 		Time: r.Start.UTC(), Endpoint: t.Endpoint, URL: t.URL, Module: t.Module,
 		Outcome: r.Outcome, Advice: r.Advice(), Status: r.Status,
 		API: r.API, Engine: r.Engine, Model: r.Model, Prefix: r.Prefix,
-		Concurrency: r.Concurrency, Length: r.Length, Sent: r.Sent.UTC(),
+		Concurrency: r.Concurrency, Beside: r.Beside, Length: r.Length, Sent: r.Sent.UTC(),
 		Turn:    r.Turn,
 		TraceID: hex.EncodeToString(r.TraceID[:]), Finish: r.Finish,
 		RetryAfter: Seconds(r.RetryAfter), Certificate: r.CertNotAfter.UTC(),

@@ -165,6 +165,18 @@ func Spent(results []*Result, why *Skip) []*Result {
 	return results
 }
 
+// Probes parts the results of a run: those of probes, and those Beside them.
+func Probes(results []*Result) (probes, beside []*Result) {
+	for _, r := range results {
+		if r.Beside {
+			beside = append(beside, r)
+		} else {
+			probes = append(probes, r)
+		}
+	}
+	return probes, beside
+}
+
 // Reason is what is known of a failure beyond its outcome.
 type Reason string
 

@@ -297,6 +297,9 @@ type Options struct {
 	PrefillTokensPerSecond float64
 	FixedDelay             time.Duration
 	PrefillNoise           float64
+	// LongPrefill is how many tokens of one prompt a step computes at most, as long_prefill_token_threshold of vLLM, so that
+	// short prompts pass long ones; default 512, all that a step computes.
+	LongPrefill int
 	// DecodeStep is how long a step takes that samples one token; default 20ms. DecodeStepPerSequence is added to it
 	// for each further sequence that samples a token in it; default 100µs, negative is none.
 	DecodeStep, DecodeStepPerSequence time.Duration
@@ -340,6 +343,7 @@ func (o Options) withDefaults() Options {
 	o.StickyHeader = cmp.Or(o.StickyHeader, "X-Session-Id")
 	o.Slots = cmp.Or(o.Slots, 32)
 	o.PrefillTokensPerSecond = cmp.Or(o.PrefillTokensPerSecond, 8000)
+	o.LongPrefill = cmp.Or(o.LongPrefill, prefillChunk)
 	o.DecodeStep = cmp.Or(o.DecodeStep, 20*time.Millisecond)
 	o.DecodeStepPerSequence = max(0, cmp.Or(o.DecodeStepPerSequence, 100*time.Microsecond))
 	o.TokensPerEvent = min(o.TokensPerEvent, maxTokensPerEvent)

@@ -73,8 +73,11 @@ func (r *replica) chunk(q *sequence) int {
 	if left == 1 && q.generated() > 0 {
 		return 1
 	}
-	return min(left, prefillChunk-r.step.prefill)
+	return r.share(left)
 }
+
+// share is how many tokens of a prompt that has so many left the step at hand computes.
+func (r *replica) share(left int) int { return min(left, r.o.LongPrefill, prefillChunk-r.step.prefill) }
 
 func (r *replica) assign(q *sequence, n int) {
 	left := len(q.tokens) - q.computed
@@ -102,7 +105,7 @@ func (r *replica) admit(q *sequence, now time.Time) bool {
 	}
 	found := r.pool.match(q.hashes[:full])
 	cached := len(found) * r.o.BlockSize
-	n := min(len(q.tokens)-cached, prefillChunk-r.step.prefill)
+	n := r.share(len(q.tokens) - cached)
 	blocks, ok := r.pool.takeShared(found, cached+n)
 	if !ok {
 		return false

@@ -102,6 +102,8 @@ type Round struct {
 	// Size is how many are sent together, over connections of their own; 0 is one, alone, and those
 	// that follow from it.
 	Size int
+	// Beside is the length in tokens of a long prompt that is the first of them, for a token; 0 is none. It is no probe.
+	Beside int
 	// Offsets draws at which time from the first each of them is to start; nil is all at once.
 	Offsets func() []time.Duration
 }

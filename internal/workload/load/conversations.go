@@ -220,7 +220,7 @@ func (p *pairs) benefit(now time.Time) *workload.Interval {
 	return &workload.Interval{Value: stats.Median(benefits), Lower: benefits[lower-1], Upper: benefits[upper-1]}
 }
 
-func sorted(all []pair, value func(pair) float64) []float64 {
+func sorted[T any](all []T, value func(T) float64) []float64 {
 	values := make([]float64, len(all))
 	for i, v := range all {
 		values[i] = value(v)

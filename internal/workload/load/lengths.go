@@ -258,6 +258,7 @@ func (a *source) Next(texts, context int) workload.Question {
 	q.Learn = func(tokens int) *result.Skip {
 		a.learnt = true
 		c := Count{Words: first.Words, Tokens: tokens / texts}
+		_ = a.counts.learn(c) // what it means for this prompt is said below
 		switch a.prompts.Learn(asked, c.Tokens, time.Now()) {
 		case Truncated:
 			return truncates(c)

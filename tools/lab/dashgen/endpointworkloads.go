@@ -118,6 +118,15 @@ func endpointBursts() []Panel {
 			Min:     ptr(0.0), NoValue: noBursts,
 		},
 		{
+			Title: "TTFT beside a long prompt", Viz: TimeSeries, Unit: "none", Width: 12, Height: 7,
+			What: "TTFT of a short prompt that is sent while the server computes a long one, as a multiple of its TTFT alone: the median of the latest 60 runs of modules with interference, and its bounds.", By: ByProbe,
+			Worry: "it is far above 1: whoever asks something short waits for the long prompts of others.",
+			Queries: []Query{
+				{Expr: "max by (module, stat) (" + ofEndpoint.of("inference_probe_interference_ttft_ratio") + ")", Legend: "{{module}} {{stat}}"},
+			},
+			Min: ptr(0.0), NoValue: "no module has interference, or it has run fewer than 6 times",
+		},
+		{
 			Title: "TTFT of requests that arrive as those of users", Viz: TimeSeries, Unit: "s", Width: 12, Height: 7,
 			What: "Median and 99th percentile of the time to first token over an hour, of the modules whose requests start one after the other, by a Poisson process or a recording, counted from the planned start.", By: ByProbe,
 			Worry: "the upper line leaves the lower one: at this rate some requests wait for others.",
