@@ -111,14 +111,14 @@ func full(t *testing.T) *Exposition {
 	facts := new(workload.Facts)
 	servers.set(ServersID{Endpoint: "e", Model: "m", Facts: facts}, []page.Status{st})
 	servers.of("e").ObserveProbe(r, false)
-	servers.of("e").SetTTFTParts(allTTFTParts())
+	workload.SetFact(facts, allTTFTParts())
 	differs := map[config.Setting]bool{}
 	for _, row := range config.Settings() {
 		differs[row.Setting] = true
 	}
 	workload.SetFact(facts, &page.Compared{Differs: differs})
 	c := users.Count{Eligible: 3, Bad: 1, Possible: 2}
-	servers.of("e").SetUsers(&users.View{
+	workload.SetFact(facts, &users.View{
 		Counts: map[string]users.Count{"availability": c, "ttft": c, "tpot": c, "e2e": c},
 		TTFT:   users.Window{Samples: 100, Seconds: map[string]float64{"p50_lower": 0.1, "p50_upper": 0.2, "p99_lower": 1, "p99_upper": 2}},
 	})

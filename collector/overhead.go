@@ -8,8 +8,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -17,24 +15,12 @@ import (
 type endpointValues struct {
 	servers  [numStates]int        // by index in states
 	overhead [numOverheads]float64 // NaN is absent
-	parts    *page.TTFTParts       // nil is not known
-	users    *users.View           // nil is not known
 	facts    *workload.Findings    // nil is nothing
 }
 
 // endpointFamilies returns the families of what the servers report of their
 // endpoint, in the order of the documentation.
 func endpointFamilies() []*familyOf[endpointValues] {
-	ofCount := func(name string, get func(users.Count) uint64) *familyOf[endpointValues] {
-		return newOf(name, emitEach(func(v endpointValues, i int) float64 {
-			if v.users != nil {
-				if c, ok := v.users.Counts[series.ObjectiveNames()[i]]; ok {
-					return float64(get(c))
-				}
-			}
-			return math.NaN()
-		}))
-	}
 	return append(factFamilies(true, func(v endpointValues) *workload.Findings { return v.facts }), []*familyOf[endpointValues]{
 		newOf("endpoint_servers", emitEach(func(v endpointValues, i int) float64 {
 			if v.servers == [numStates]int{} {
@@ -43,29 +29,6 @@ func endpointFamilies() []*familyOf[endpointValues] {
 			return float64(v.servers[i])
 		})),
 		newOf("endpoint_ttft_overhead_seconds", emitEach(func(v endpointValues, i int) float64 { return v.overhead[i] })),
-		newOf("endpoint_ttft_part_seconds", emitEach(func(v endpointValues, i int) float64 {
-			if v.parts == nil || v.parts.Seconds[i] == nil {
-				return math.NaN()
-			}
-			return *v.parts.Seconds[i]
-		})),
-		ofCount("users_slo_eligible_total", func(c users.Count) uint64 { return c.Eligible }),
-		ofCount("users_slo_bad_total", func(c users.Count) uint64 { return c.Bad }),
-		ofCount("users_slo_possibly_bad_total", func(c users.Count) uint64 { return c.Possible }),
-		newOf("users_ttft_window_seconds", emitEach(func(v endpointValues, i int) float64 {
-			if v.users != nil {
-				if seconds, ok := v.users.TTFT.Seconds[users.WindowStats()[i]]; ok {
-					return seconds
-				}
-			}
-			return math.NaN()
-		})),
-		newOf("users_ttft_window_samples", emitOne(func(v endpointValues) float64 {
-			if v.users == nil {
-				return math.NaN()
-			}
-			return float64(v.users.TTFT.Samples)
-		})),
 	}...)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // overheadTest feeds a store with the readings and probes of one endpoint.
@@ -367,24 +368,21 @@ func allTTFTParts() *page.TTFTParts {
 }
 
 func TestTTFTPartsAreOfTheirEndpoint(t *testing.T) {
-	s := NewServers()
-	s.set(ServersID{Endpoint: "e", Model: "m"}, nil)
-	const network = namePrefix + `endpoint_ttft_part_seconds{endpoint="e",model="m",part="network"}`
-	s.of("e").SetTTFTParts(allTTFTParts())
-	got := samples(t, s)
-	if got[network] != "1" || got[namePrefix+`endpoint_ttft_part_seconds{endpoint="e",model="m",part="rest"}`] != "5" {
+	s, facts := NewServers(), new(workload.Facts)
+	s.set(ServersID{Endpoint: "e", Model: "m", Facts: facts}, nil)
+	const part = namePrefix + `endpoint_ttft_part_seconds{endpoint="e",model="m",part="%s"}`
+	workload.SetFact(facts, allTTFTParts())
+	if got := samples(t, s); got[fmt.Sprintf(part, "network")] != "1" || got[fmt.Sprintf(part, "rest")] != "5" {
 		t.Errorf("page %v", got)
 	}
 	unknown := allTTFTParts()
 	unknown.Seconds[1] = nil
-	s.of("e").SetTTFTParts(unknown)
-	if _, ok := samples(t, s)[namePrefix+`endpoint_ttft_part_seconds{endpoint="e",model="m",part="gateway_queue"}`]; ok {
+	workload.SetFact(facts, unknown)
+	if _, ok := samples(t, s)[fmt.Sprintf(part, "gateway_queue")]; ok {
 		t.Error("a part that is not known")
 	}
-	s.set(ServersID{Endpoint: "e", Model: "other"}, []page.Status{})
-	for series := range samples(t, s) {
-		if series != "" && len(series) > 40 && series[:40] == network[:40] {
-			t.Errorf("%s of another model", series)
-		}
+	workload.SetFact[*page.TTFTParts](facts, nil)
+	if got := samples(t, s); got[fmt.Sprintf(part, "network")] != "" {
+		t.Errorf("page %v, want no parts", got)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -60,8 +59,6 @@ type Served struct {
 	servers  map[string]*server // by name; nil is none
 	states   [numStates]int     // servers by index in states
 	overhead overhead
-	parts    *page.TTFTParts // nil is not known
-	users    *users.View     // nil is not known
 }
 
 // server is what is known of one server. Its blocks are rebuilt only when a label changes.
@@ -96,7 +93,7 @@ func (e *Served) Set(model string, statuses []page.Status) {
 	relabel := model != e.id.Model
 	if relabel {
 		if e.id.Model != "" {
-			e.overhead, e.parts = newOverhead(), nil
+			e.overhead = newOverhead()
 		}
 		e.id.Model, e.block = model, nil
 		s.stale = true
@@ -128,7 +125,7 @@ func (e *Served) Set(model string, statuses []page.Status) {
 
 // hasValues reports whether there is anything to show of the endpoint itself.
 func (e *Served) hasValues() bool {
-	return e.states != [numStates]int{} || e.overhead.isKnown() || e.parts != nil || e.users != nil || e.id.Facts.Latest() != nil
+	return e.states != [numStates]int{} || e.overhead.isKnown() || e.id.Facts.Latest() != nil
 }
 
 // label renders the labels of a server that has a new status. The engine stays
@@ -192,21 +189,6 @@ func (e *Served) BurstEnds() {
 	e.overhead.burstEnds()
 }
 
-// SetTTFTParts replaces the parts of the time to first token of the probes; nil is not
-// known. They must not be changed afterwards.
-func (e *Served) SetTTFTParts(p *page.TTFTParts) {
-	e.store.mu.Lock()
-	defer e.store.mu.Unlock()
-	e.parts = p
-}
-
-// SetUsers replaces what is known of users' requests; nil is nothing.
-func (e *Served) SetUsers(v *users.View) {
-	e.store.mu.Lock()
-	defer e.store.mu.Unlock()
-	e.users = v
-}
-
 // labelled is what the samples of one series come from, with its labels.
 type labelled[V any] struct {
 	block *labelBlock
@@ -251,7 +233,7 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 	}
 	endpoints := make([]labelled[endpointValues], len(s.ordered.endpoints))
 	for i, e := range s.ordered.endpoints {
-		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.parts, e.users, e.id.Facts.Latest()}}
+		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.id.Facts.Latest()}}
 	}
 	servers := make([]labelled[serverValues], len(s.ordered.servers))
 	for i, srv := range s.ordered.servers {

@@ -17,7 +17,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
@@ -67,11 +66,6 @@ func closedSets() map[string][]string {
 		"endpoint_model_changed_timestamp_seconds":  config.Texts(drift.ChangeSources()),
 		"endpoint_servers":                          config.Texts(states()),
 		"endpoint_ttft_overhead_seconds":            overheadSources(),
-		"endpoint_ttft_part_seconds":                config.Texts(page.TTFTPartNames()),
-		"users_slo_eligible_total":                  series.ObjectiveNames()[:series.Fluidity],
-		"users_slo_bad_total":                       series.ObjectiveNames()[:series.Fluidity],
-		"users_slo_possibly_bad_total":              series.ObjectiveNames()[:series.Fluidity],
-		"users_ttft_window_seconds":                 users.WindowStats(),
 		"server_scrape_failures_total":              config.Texts(scrapeReasons()),
 		"server_quantity_missing":                   config.Texts(config.Quantities(config.ServerSoftware)),
 		"server_requests_total":                     config.Finishes(),

@@ -7,7 +7,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
-	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
@@ -33,10 +32,8 @@ type Evidence struct {
 	// Succeeded is whether any probe of the endpoint succeeded before the state began.
 	Succeeded bool
 	// Speeds are the latencies of the modules.
-	Speeds []Speed
-	// TTFTParts is where the mean TTFT of the latest probes went.
-	TTFTParts *page.TTFTParts
-	Servers   *Pages
+	Speeds  []Speed
+	Servers *Pages
 	// Gateway is the gateway that the endpoint is joined to; nil is none, or not yet read.
 	Gateway *Pages
 	// GPUs are the cards that the endpoint runs on.

@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // facts are what follows from the evidence and more than one rule looks at.
@@ -267,13 +268,13 @@ func latencies(what string, all []lateness) []string {
 // longestParts returns the parts of TTFT that are known, as indexes of page.TTFTPartNames, the longest first.
 func (f *facts) longestParts() []int {
 	var known []int
-	if f.TTFTParts != nil {
-		for i, v := range f.TTFTParts.Seconds {
+	if parts, ok := workload.In[*page.TTFTParts](f.Facts); ok {
+		for i, v := range parts.Seconds {
 			if v != nil {
 				known = append(known, i)
 			}
 		}
-		slices.SortStableFunc(known, func(a, b int) int { return cmp.Compare(*f.TTFTParts.Seconds[b], *f.TTFTParts.Seconds[a]) })
+		slices.SortStableFunc(known, func(a, b int) int { return cmp.Compare(*parts.Seconds[b], *parts.Seconds[a]) })
 	}
 	return known
 }
@@ -281,8 +282,9 @@ func (f *facts) longestParts() []int {
 // parts returns a line with the parts of TTFT; "" where they are not known.
 func (f *facts) parts() string {
 	var all []string
+	parts, _ := workload.In[*page.TTFTParts](f.Facts)
 	for _, i := range f.longestParts() {
-		if v := *f.TTFTParts.Seconds[i]; v > 0 {
+		if v := *parts.Seconds[i]; v > 0 {
 			all = append(all, strings.ReplaceAll(string(page.TTFTPartNames()[i]), "_", " ")+" "+seconds(v))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // The parts of TTFT are evidence of what makes it long, and name the queue of a gateway.
@@ -50,7 +51,7 @@ func TestTTFTPartsAreEvidence(t *testing.T) {
 				parts.Seconds[i] = &v
 			}
 		}
-		e := with(slow(late, calmTPOT), func(e *Evidence) { e.Servers, e.TTFTParts = &c.e, &parts })
+		e := with(slow(late, calmTPOT), func(e *Evidence) { e.Servers, e.Facts = &c.e, &workload.Findings{All: []workload.Finding{&parts}} })
 		first := Explain(e)[0]
 		if first.Cause != c.cause || c.title != "" && first.Title != c.title || !slices.Contains(first.Evidence, c.line) {
 			t.Errorf("%s: %+v", c.name, first)

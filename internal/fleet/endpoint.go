@@ -249,13 +249,7 @@ func (e *endpoint) followUsers(before *endpoint) {
 	}
 	e.users = before.users
 	e.users.Configure(objectives)
-	e.showUsers()
-}
-
-func (e *endpoint) showUsers() {
-	v := e.users.View(time.Now())
-	e.servers.SetUsers(v)
-	e.page.SetUsers(v)
+	setFact(e, "", e.users.View(time.Now()))
 }
 
 func (e *endpoint) openMetrics() {
@@ -324,7 +318,7 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 	if o.Concurrency == 0 && o.Kind != api.Scoring { // bursts are no probes, and scoring has no first token
 		if e.split != nil { // before the change that the status page shows them with
 			e.split.Observe(o.Result, o.Timed())
-			e.showTTFTParts()
+			setFact(e, "", e.split.Parts(time.Now()))
 		}
 		e.servers.ObserveProbe(o.Result, !o.Timed())
 	}
@@ -348,11 +342,11 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 func (e *endpoint) read(statuses []page.Status) {
 	setFact(e, "", e.replicas.Read(statuses))
 	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
-	e.showTTFTParts()
+	setFact(e, "", e.split.Parts(time.Now()))
 	if r := e.users.Read(statuses, e.fleet.ownGateway(e)); r != nil {
 		e.health.ObserveUsers(r)
 	}
-	e.showUsers()
+	setFact(e, "", e.users.View(time.Now()))
 	e.page.SetServers(statuses)
 	e.memory.Read(statuses)
 	e.traffic.read(statuses)
@@ -370,12 +364,6 @@ func setFact[F interface {
 			note(e.page, e.fleet.Logger.With("endpoint", e.cfg.Name), module, lines)
 		}
 	}
-}
-
-func (e *endpoint) showTTFTParts() {
-	parts := e.split.Parts(time.Now())
-	e.servers.SetTTFTParts(parts)
-	e.page.SetTTFTParts(parts)
 }
 
 // burst begins a time in which the exporter puts load on the endpoint, and returns what ends it.

@@ -49,9 +49,6 @@ func suspected(i *health.Incident) explain.Condition {
 // evidence returns what is known of an endpoint, but for what other endpoints show.
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
 	known := &explain.Evidence{At: now, Condition: c, Facts: e.facts.Latest(), Engine: e.identity.get().Engine, Others: e.changes(), Retirement: e.identity.ends()}
-	if e.split != nil {
-		known.TTFTParts = e.split.Parts(now)
-	}
 	for _, f := range e.findings {
 		known.AddFindings(f.id.Module, f.latest())
 	}

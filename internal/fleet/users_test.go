@@ -11,6 +11,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
+	"github.com/inference-exporter/inference_exporter/internal/users"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Users' requests at a simulated server, of which two in ten have long prompts, are counted against the objective as the
@@ -62,8 +64,9 @@ func TestUsersAgainstTheSimulator(t *testing.T) {
 		}
 		apply("b")
 	}
-	if d, ok := l.Board.Detail("e"); !ok || d.Users == nil || d.Users.TTFT.Samples != uint64(len(all)) || d.Users.TTFT.Seconds["p50_upper"] > 0.05 {
-		t.Errorf("on the page: %+v", d.Users)
+	d, _ := l.Board.Detail("e")
+	if v, ok := workload.In[*users.View](d.Facts); !ok || v.TTFT.Samples != uint64(len(all)) || v.TTFT.Seconds["p50_upper"] > 0.05 {
+		t.Errorf("on the page: %+v", v)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // TTFTWindow is the longest time that TTFTParts is about.
@@ -47,8 +48,9 @@ func TTFTPartNames() []TTFTPart {
 	return []TTFTPart{"network", PartGatewayQueue, "engine_queue", "prefill", "rest"}
 }
 
-// TTFTParts is where the mean time to first token of probes went. It is never changed once made.
+// TTFTParts is where the mean time to first token of probes went, a fact of the endpoint. It is never changed once made.
 type TTFTParts struct {
+	workload.NoFigures
 	// TTFT is the mean of the probes in seconds, Probes how many there were and Span in how long a time.
 	TTFT   float64
 	Probes int
@@ -71,20 +73,30 @@ func (p *TTFTParts) MarshalJSON() ([]byte, error) {
 			parts[name] = *v
 		}
 	}
-	return json.Marshal(struct {
+	type object struct {
 		TTFT     float64              `json:"ttft_seconds"`
 		Probes   int                  `json:"probes"`
 		Span     float64              `json:"window_seconds"`
 		Requests uint64               `json:"requests,omitempty"`
 		Parts    map[TTFTPart]float64 `json:"parts,omitempty"`
 		Excess   float64              `json:"excess_seconds,omitempty"`
-	}{p.TTFT, p.Probes, p.Span.Seconds(), p.Requests, parts, p.Excess})
+	}
+	return json.Marshal(map[string]object{"ttft_parts": {p.TTFT, p.Probes, p.Span.Seconds(), p.Requests, parts, p.Excess}})
+}
+
+// TTFTFact is where the time to first token of probes went, with its metric.
+func TTFTFact() workload.Fact {
+	return workload.FactOf[*TTFTParts](workload.Metric{
+		Name: "endpoint_ttft_part_seconds", Values: config.Texts(TTFTPartNames()),
+		Value: workload.Of(func(p *TTFTParts, i int) float64 { return workload.Known(p.Seconds[i]) }),
+	})
 }
 
 // TTFTSplit divides the time to first token of the probes of one endpoint, by what the pages of its servers and of
 // its gateway show in the same time. The zero value is ready. It is safe for concurrent use.
 type TTFTSplit struct {
 	mu     sync.Mutex
+	model  string               // of the probes
 	probes []splitProbe         // the oldest first
 	pages  *[ttftRest]pageMeans // by part; nil until a page shows one of them
 }
@@ -111,13 +123,16 @@ type pageTotal struct {
 	sum   float64
 }
 
-// Observe adds a probe of the endpoint. One that is not timed counts as a request alone.
+// Observe adds a probe of the endpoint. One that is not timed counts as a request alone. Another model begins again.
 func (s *TTFTSplit) Observe(r *result.Result, timed bool) {
 	if r.Outcome != result.Success || r.Timing.TTFT < 0 || r.Timing.Duration < 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.Model != "" && r.Model != s.model {
+		s.model, s.probes, s.pages = r.Model, nil, nil
+	}
 	if s.pages == nil && r.Server.Queue < 0 && r.Server.Prefill < 0 {
 		return // there is nothing to divide by
 	}

@@ -46,6 +46,24 @@ func (s *split) read() {
 
 func untold() api.ServerTimes { return api.ServerTimes{Queue: -1, Prefill: -1, Decode: -1} }
 
+// Probes of another model are not divided with those of the one before.
+func TestTTFTPartsOfAnotherModel(t *testing.T) {
+	s := new(TTFTSplit)
+	f := func(model string, known bool) {
+		t.Helper()
+		for i := range minTTFTProbes {
+			r := &result.Result{Outcome: result.Success, Start: splitAt.Add(time.Duration(i) * time.Second), Model: model, Server: api.ServerTimes{Queue: 0, Prefill: time.Second}}
+			r.Timing.TTFT, r.Timing.Duration = 2*time.Second, 2*time.Second
+			if s.Observe(r, true); (s.Parts(splitAt.Add(time.Minute)) != nil) != (known || i == minTTFTProbes-1) {
+				t.Errorf("after probe %d of %s: %+v", i, model, s.Parts(splitAt.Add(time.Minute)))
+			}
+		}
+	}
+	f("a", false)
+	f("a", true)
+	f("b", false)
+}
+
 // wantParts compares the parts; NaN is unknown.
 func wantParts(t *testing.T, got *TTFTParts, want ...float64) {
 	t.Helper()

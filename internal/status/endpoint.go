@@ -16,7 +16,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
-	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -49,9 +48,7 @@ type Endpoint struct {
 	load     *Load
 	notes    []Change // the latest last
 	events   events
-	findings []*Module       // few, for each endpoint has them
-	parts    *page.TTFTParts // nil is not known
-	users    *users.View     // nil is not known
+	findings []*Module // few, for each endpoint has them
 	facts    *workload.Facts
 
 	version uint64 // of the latest change
@@ -128,20 +125,6 @@ func (e *Endpoint) SetServers(statuses []page.Status) {
 		e.load = load
 		e.touch()
 	}
-}
-
-// SetTTFTParts replaces the parts of the time to first token; nil is not known. They must not be changed afterwards.
-func (e *Endpoint) SetTTFTParts(p *page.TTFTParts) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.parts = p // shown with the change of the probe or the reading that it follows from
-}
-
-// SetUsers replaces what is known of users' requests; nil is nothing.
-func (e *Endpoint) SetUsers(v *users.View) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.users = v
 }
 
 // SetFindings replaces what the probes of a module show together; nil is nothing. The
@@ -368,10 +351,9 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 	now, restarts := b.now(), b.Restarts()
 	e.mu.Lock()
 	e.notice()
-	d := &Detail{Row: *e.currentRow(now), At: stats.UnixSeconds(now), Version: b.version.Load()}
+	d := &Detail{Row: *e.currentRow(now), At: stats.UnixSeconds(now), Version: b.version.Load(), Facts: e.facts.Latest()}
 	d.Restarts, d.Changes = restarts, e.changes(restarts)
 	servers, target := e.servers, result.Target{Endpoint: e.name, URL: e.url, Price: e.cfg.Price}
-	d.TTFTParts, d.Users, d.Facts = e.parts, e.users, e.facts.Latest()
 	gateway := e.cfg.Gateway
 	d.Findings = append([]*Module(nil), e.findings...)
 	d.Series = make([]*Series, len(e.series))

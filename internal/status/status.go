@@ -14,7 +14,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
@@ -182,11 +181,7 @@ type Detail struct {
 	Version uint64    `json:"version"`
 	Series  []*Series `json:"series"`
 	Pages   []*Server `json:"pages,omitempty"`
-	// TTFTParts is where the time to first token went; absent where it is not known.
-	TTFTParts *page.TTFTParts `json:"ttft_parts,omitempty"`
-	// Users is what users' requests met of the objectives; absent where no page shows it.
-	Users *users.View `json:"users,omitempty"`
-	// Facts are what else is known of the endpoint, whose fields are among these; nil is nothing.
+	// Facts are what is known of the endpoint as a whole, whose fields are among these; nil is nothing.
 	Facts *workload.Findings `json:"-"`
 	// Gateway is the gateway that requests to the endpoint pass; absent where none is configured.
 	Gateway *Gateway `json:"gateway,omitempty"`

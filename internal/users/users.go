@@ -3,9 +3,12 @@
 package users
 
 import (
+	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Reading is what users' requests showed between two readings of the pages.
@@ -34,8 +37,9 @@ func (c Count) plus(d Count) Count {
 	return Count{c.Eligible + d.Eligible, c.Bad + d.Bad, c.Possible + d.Possible}
 }
 
-// View is what is known of users' requests. It is never changed once made.
+// View is what is known of users' requests, a fact of the endpoint. It is never changed once made.
 type View struct {
+	workload.NoFigures `json:"-"`
 	// Counts are the requests since the process started, by the names of the objectives that the pages say anything of.
 	Counts map[string]Count `json:"slo,omitempty"`
 	// TTFT is that of the last hour.
@@ -47,6 +51,41 @@ type View struct {
 type Window struct {
 	Samples uint64             `json:"samples"`
 	Seconds map[string]float64 `json:"seconds,omitempty"`
+}
+
+// MarshalJSON writes it as the field of the endpoint that it is.
+func (v *View) MarshalJSON() ([]byte, error) {
+	type plain View
+	return json.Marshal(map[string]*plain{"users": (*plain)(v)})
+}
+
+// Fact is what is known of users' requests, with its metrics.
+func Fact() workload.Fact {
+	metrics := []workload.Metric{
+		{Name: "users_ttft_window_seconds", Values: WindowStats(), Value: workload.Of(func(v *View, i int) float64 {
+			return known(v.TTFT.Seconds, WindowStats()[i], func(seconds float64) float64 { return seconds })
+		})},
+		{Name: "users_ttft_window_samples", Value: workload.Of(func(v *View, _ int) float64 { return float64(v.TTFT.Samples) })},
+	}
+	names := series.ObjectiveNames()[:series.Fluidity]
+	for kind, get := range map[string]func(Count) uint64{
+		"eligible":     func(c Count) uint64 { return c.Eligible },
+		"bad":          func(c Count) uint64 { return c.Bad },
+		"possibly_bad": func(c Count) uint64 { return c.Possible },
+	} {
+		metrics = append(metrics, workload.Metric{Name: "users_slo_" + kind + "_total", Values: names, Value: workload.Of(func(v *View, i int) float64 {
+			return known(v.Counts, names[i], func(c Count) float64 { return float64(get(c)) })
+		})})
+	}
+	return workload.FactOf[*View](metrics...)
+}
+
+// known returns a number of a value; NaN of one that is not known.
+func known[V any](of map[string]V, name string, get func(V) float64) float64 {
+	if v, ok := of[name]; ok {
+		return get(v)
+	}
+	return math.NaN()
 }
 
 // WindowStats lists the closed set of the statistics of a Window.

@@ -70,7 +70,7 @@ func Endpoint(k Kind) *status.Detail {
 		d.Servers = &status.Load{Known: 2, Up: 2, Running: &k.Running, Waiting: &k.Waiting, KVUsage: &k.KV, Hits: new(0.62)}
 	}
 	if k.Name == "judge" {
-		d.Users = ofUsers()
+		d.Facts = &workload.Findings{All: []workload.Finding{ofUsers()}}
 	}
 	if k.Bursts {
 		d.Findings = findings()
