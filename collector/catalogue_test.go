@@ -66,19 +66,15 @@ func TestNamesAreFrozen(t *testing.T) {
 // full returns a page with every family of the catalogue.
 func full(t *testing.T) *Exposition {
 	t.Helper()
-	p := NewProbes(func() time.Time { return epoch })
+	p, facts := NewProbes(func() time.Time { return epoch }), new(workload.Facts)
 	sized := func(endpoint string, o SeriesOptions) *Series {
 		return p.Open(result.SeriesID{Endpoint: endpoint, Module: "m", Prefix: "cold", InputTokens: "8000", OutputTokens: "32", Concurrency: "4"}, o)
 	}
 	p.OpenEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
 		Price: &config.Price{Currency: "EUR", Plan: "spot", USDRate: 1, GPUHour: 1, GPUs: 1, Input: 1, Output: 1, CacheWrite: 1}, Budget: used(0, 0), State: paging, Cause: because(explain.Hung),
-		Changes: func() []drift.Change {
-			return []drift.Change{{Source: drift.SourceModel, Since: epoch, From: "a", To: "b"}}
-		},
-		Starts:     func() Starts { return Starts{Start: 60, Wake: 20, WakeMissed: 1} },
-		Retirement: func() api.Retirement { return api.Retirement{Header: 1, Listed: 2, Deprecated: 3} },
-		Hardware:   &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, TotalWeights: 1, KVCachePerToken: 1, WeightsPrecision: "fp8", ComputePrecision: "bf16", UUIDs: []string{"GPU-a", "MIG-b"}},
+		Facts:    facts,
+		Hardware: &config.Hardware{GPUs: 2, MemoryBandwidth: 1, Weights: 1, TotalWeights: 1, KVCachePerToken: 1, WeightsPrecision: "fp8", ComputePrecision: "bf16", UUIDs: []string{"GPU-a", "MIG-b"}},
 	})
 	p.OpenEndpoint(EndpointInfo{Endpoint: "h", Model: "m", Hardware: &config.Hardware{GPU: "H100 SXM", GPUs: 1, Weights: 1, WeightsPrecision: "bf16"}})
 	r := success()
@@ -108,7 +104,10 @@ func full(t *testing.T) *Exposition {
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
 	st.Snapshot.Ranks = fullRanks()
-	facts := new(workload.Facts)
+	workload.SetFact(facts, drift.Changes{Names: &drift.Change{Source: drift.SourceModel, Since: epoch, From: "a", To: "b"}})
+	workload.SetFact(facts, health.Start{Took: time.Minute})
+	workload.SetFact(facts, health.Wake{Took: 20 * time.Second, Missed: true})
+	workload.SetFact(facts, health.Retirement{Retirement: api.Retirement{Header: 1, Listed: 2, Deprecated: 3}})
 	servers.set(ServersID{Endpoint: "e", Model: "m", Facts: facts}, []page.Status{st})
 	servers.of("e").ObserveProbe(r, false)
 	workload.SetFact(facts, allTTFTParts())

@@ -13,8 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // EndpointInfo describes an endpoint.
@@ -42,20 +40,7 @@ type EndpointInfo struct {
 	Facts *workload.Facts
 	// Cause returns the likeliest cause while the endpoint is not up, "" otherwise, as State does; nil where State is.
 	Cause func() explain.Cause
-	// Changes returns in what other models than usual answer, as State does; nil where State is.
-	Changes func() []drift.Change
-	// Starts returns how long the latest start and the latest drill took, as State does; nil where State is.
-	Starts func() Starts
-	// Retirement returns when the endpoint is said to end, as State does; nil where State is.
-	Retirement func() api.Retirement
 }
-
-// Starts are how long the latest start of a server took until a probe succeeded, and the latest drill until the model
-// had woken, in seconds, and whether that was too long or failed, 1 or 0. NaN is not known.
-type Starts struct{ Start, Wake, WakeMissed float64 }
-
-// NoStarts returns those of an endpoint of which none is known.
-func NoStarts() Starts { return Starts{math.NaN(), math.NaN(), math.NaN()} }
 
 // infoFamilies returns the family of the endpoints' descriptions.
 func infoFamilies() []*familyOf[struct{}] {
@@ -164,18 +149,18 @@ type arithmetic struct {
 func hardwareFamilies() []*familyOf[hardwareValues] {
 	return []*familyOf[hardwareValues]{
 		newOf("endpoint_decode_ceiling_tokens_per_second", emitOne(func(v hardwareValues) float64 {
-			return positive(v.bandwidth / positive(float64(v.ReadBytes())))
+			return workload.Positive(v.bandwidth / workload.Positive(float64(v.ReadBytes())))
 		})),
 		newOf("endpoint_prefill_ceiling_tokens_per_second", emitOne(func(v hardwareValues) float64 {
-			return v.peak / positive(operationsPerWeight*v.ReadParameters())
+			return v.peak / workload.Positive(operationsPerWeight*v.ReadParameters())
 		})),
 		newOf("endpoint_gpu_peak_flops", emitOne(func(v hardwareValues) float64 { return v.peak / float64(v.GPUs) })),
 		newOf("endpoint_precision_native", emitEach(func(v hardwareValues, i int) float64 { return v.native[i] })),
 		newOf("endpoint_gpus", emitOne(func(v hardwareValues) float64 { return float64(v.GPUs) })),
-		newOf("endpoint_weights_bytes", emitOne(func(v hardwareValues) float64 { return positive(float64(v.ReadBytes())) })),
-		newOf("endpoint_total_weights_bytes", emitOne(func(v hardwareValues) float64 { return positive(float64(v.TotalWeights)) })),
-		newOf("endpoint_kv_cache_bytes_per_token", emitOne(func(v hardwareValues) float64 { return positive(float64(v.KVCachePerToken)) })),
-		newOf("endpoint_gpu_memory_bandwidth_bytes_per_second", emitOne(func(v hardwareValues) float64 { return positive(v.bandwidth / float64(v.GPUs)) })),
+		newOf("endpoint_weights_bytes", emitOne(func(v hardwareValues) float64 { return workload.Positive(float64(v.ReadBytes())) })),
+		newOf("endpoint_total_weights_bytes", emitOne(func(v hardwareValues) float64 { return workload.Positive(float64(v.TotalWeights)) })),
+		newOf("endpoint_kv_cache_bytes_per_token", emitOne(func(v hardwareValues) float64 { return workload.Positive(float64(v.KVCachePerToken)) })),
+		newOf("endpoint_gpu_memory_bandwidth_bytes_per_second", emitOne(func(v hardwareValues) float64 { return workload.Positive(v.bandwidth / float64(v.GPUs)) })),
 		newInfo("endpoint_precision_info", func(v hardwareValues) []*labelBlock { return v.precision }),
 		newInfo("endpoint_gpu_info", func(v hardwareValues) []*labelBlock { return v.gpus }),
 	}
@@ -206,13 +191,13 @@ func arithmeticOf(h *config.Hardware, products ...string) arithmetic {
 			}
 			slowest = min(slowest, one) // NaN for one is NaN for all
 		}
-		a.native[use] = number(slowest > 0)
+		a.native[use] = workload.Number(slowest > 0)
 		if math.IsNaN(slowest) {
 			a.native[use] = slowest
 		}
 	}
 	if !slices.ContainsFunc(h.UUIDs, isMIG) {
-		a.peak = positive(float64(h.GPUs) * slowest) // of the last use, the arithmetic
+		a.peak = workload.Positive(float64(h.GPUs) * slowest) // of the last use, the arithmetic
 	}
 	return a
 }
@@ -339,7 +324,7 @@ func budgetResources() []string { return []string{"tokens", "usd"} }
 // spendingFamilies returns the families of prices and budgets, in the order of the documentation.
 func spendingFamilies() []*familyOf[spending] {
 	return []*familyOf[spending]{
-		newOf("endpoint_price_usd_per_hour", emitOne(func(v spending) float64 { return positive(v.price.At(v.now()).InUSD().PerHour) })),
+		newOf("endpoint_price_usd_per_hour", emitOne(func(v spending) float64 { return workload.Positive(v.price.At(v.now()).InUSD().PerHour) })),
 		newOf("endpoint_price_usd_per_token", func(e encoder, f *family, v spending) { emitPrices(e, f, v.price.At(v.now()).InUSD()) }),
 		newOf("endpoint_budget_used_ratio", func(e encoder, f *family, v spending) {
 			if v.budget != nil {
@@ -349,7 +334,7 @@ func spendingFamilies() []*familyOf[spending] {
 				}
 			}
 		}),
-		inCurrency("endpoint_price_per_hour", emitOne(func(p *config.Price) float64 { return positive(p.InCurrency().PerHour) })),
+		inCurrency("endpoint_price_per_hour", emitOne(func(p *config.Price) float64 { return workload.Positive(p.InCurrency().PerHour) })),
 		inCurrency("endpoint_price_per_token", func(e encoder, f *family, p *config.Price) { emitPrices(e, f, p.InCurrency()) }),
 		newInfo("endpoint_price_info", func(v spending) []*labelBlock {
 			if v.plans == nil {
@@ -376,7 +361,7 @@ func priceKinds() []string { return append(costKinds(), "cache_write") }
 // emitPrices shows the prices of one token of each kind that has one.
 func emitPrices(e encoder, f *family, p config.Prices) {
 	known := tokenPrices(p)
-	all := append(known[:], positive(p.CacheWrite))
+	all := append(known[:], workload.Positive(p.CacheWrite))
 	for _, i := range f.order {
 		emitValue(e, Gauge, i, all[i]/pricedTokens)
 	}

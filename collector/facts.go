@@ -2,23 +2,33 @@ package collector
 
 import (
 	"slices"
+	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // factFamilies returns the families of the facts of endpoints: those that have the label model, or the others. facts returns what is known
-// of a V.
-func factFamilies[V any](model bool, facts func(v V) *workload.Findings) (all []*familyOf[V]) {
+// of a V, and with its labels and others, for those with several series; nil where none has any.
+func factFamilies[V any](model bool, facts func(v V) *workload.Findings, with func(v V, more ...pair) *labelBlock) (all []*familyOf[V]) {
 	for _, kind := range health.Facts() {
 		for _, m := range kind.Metrics {
-			if slices.Contains(written(m.Name).Labels, "model") == model {
-				all = append(all, newOf(m.Name, func(e encoder, f *family, v V) {
-					if fact := kind.In(facts(v)); fact != nil {
-						emitEach(func(_ V, i int) float64 { return m.Value(fact, i) })(e, f, v)
-					}
-				}))
+			if slices.Contains(written(m.Name).Labels, "model") != model {
+				continue
 			}
+			all = append(all, newOf(m.Name, func(e encoder, f *family, v V) {
+				fact := kind.In(facts(v))
+				switch several, ok := fact.(workload.Several); {
+				case fact == nil:
+				case ok && m.Each != nil:
+					for n, labels := range several.Series() {
+						e.labels(with(v, pairsOf(labels)...), time.Time{})
+						emitSamples(e, f, m, fact, n)
+					}
+				default:
+					emitSamples(e, f, m, fact, 0)
+				}
+			}))
 		}
 	}
 	return all

@@ -172,14 +172,6 @@ func emitEach[V any](get func(v V, i int) float64) func(e encoder, f *family, v 
 	}
 }
 
-// positive returns v, NaN unless it is above 0.
-func positive(v float64) float64 {
-	if v > 0 {
-		return v
-	}
-	return math.NaN()
-}
-
 // newOf returns a family of families.yml, given without the prefix of its name.
 func newOf[V any](name string, emit func(e encoder, f *family, v V)) *familyOf[V] {
 	return &familyOf[V]{newFamily(written(name), nil), emit}

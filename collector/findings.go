@@ -75,11 +75,7 @@ func (s *FindingsSeries) Set(f *workload.Findings) {
 	for i, found := range f.All {
 		if several, ok := found.(workload.Several); ok {
 			for _, labels := range several.Series() {
-				var own []pair
-				for _, l := range labels {
-					own = append(own, pair{l.Name, l.Value})
-				}
-				next.series[i] = append(next.series[i], s.labels(next.model, own...))
+				next.series[i] = append(next.series[i], s.labels(next.model, pairsOf(labels)...))
 			}
 		}
 	}
@@ -124,11 +120,6 @@ func newFindingsFamily(index int, m workload.Metric) *familyOf[*findingsValues] 
 	if m.Label != "" {
 		f.Labels = append(f.Labels, m.Label)
 	}
-	emit := func(e encoder, own int, v float64) {
-		if !math.IsInf(v, 0) { // a bound may be open
-			emitValue(e, typeOf(m.Name), own, v)
-		}
-	}
 	return &familyOf[*findingsValues]{newFamily(f, nil), func(e encoder, f *family, v *findingsValues) {
 		found := v.All[index]
 		switch {
@@ -136,15 +127,27 @@ func newFindingsFamily(index int, m workload.Metric) *familyOf[*findingsValues] 
 		case m.Each != nil:
 			for i, block := range v.series[index] {
 				e.labels(block, v.created)
-				for _, own := range f.order {
-					emit(e, own, m.Value(found, i*len(f.order)+own))
-				}
+				emitSamples(e, f, m, found, i)
 			}
 		default:
 			e.labels(v.block, v.created)
-			for _, i := range f.order {
-				emit(e, i, m.Value(found, i))
-			}
+			emitSamples(e, f, m, found, 0)
 		}
 	}}
+}
+
+// emitSamples emits the samples of a metric in a series of a finding, given by its index.
+func emitSamples(e encoder, f *family, m workload.Metric, found workload.Finding, series int) {
+	for _, own := range f.order {
+		if v := m.Value(found, series*len(f.order)+own); !math.IsInf(v, 0) { // a bound may be open
+			emitValue(e, f.Type, own, v)
+		}
+	}
+}
+
+func pairsOf(labels []workload.Label) (all []pair) {
+	for _, l := range labels {
+		all = append(all, pair{l.Name, l.Value})
+	}
+	return all
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // maxGatewayBackends is how many backends of a page have series of their own. Of more
@@ -78,7 +79,7 @@ func quantityOfGateway(prefix string, row config.QuantityRow, labels []string) F
 
 // gateway sends the metrics of one page, with the labels of all of its series.
 func (s *sender) gateway(st *page.Status, labels []string) {
-	s.send("gateway_up", number(st.State == page.Up), labels...)
+	s.send("gateway_up", workload.Number(st.State == page.Up), labels...)
 	if !st.At.IsZero() {
 		s.send("gateway_last_scrape_timestamp_seconds", unixSeconds(st.At), labels...)
 		s.send("gateway_scrape_duration_seconds", st.Duration.Seconds(), labels...)

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // gpuStates lists the closed set of states of the poller. A build without NVML
@@ -127,13 +128,13 @@ func (s *sender) gpuSource(of *gpu.Snapshot) {
 		return
 	}
 	for _, state := range gpuStates() {
-		s.send("gpu_state", number(of.State == state), source, string(state))
+		s.send("gpu_state", workload.Number(of.State == state), source, string(state))
 	}
 	if of.At.IsZero() && of.State == gpu.StateNoLibrary && !of.Required {
 		return // a machine without GPUs: nothing is wrong
 	}
 	if of.State != gpu.StateStarting {
-		s.send("gpu_up", number(of.State == gpu.StateUp), source)
+		s.send("gpu_up", workload.Number(of.State == gpu.StateUp), source)
 	}
 	for _, state := range gpuFailures() {
 		s.send("gpu_poll_failures_total", float64(of.Failures[state]), source, string(state))
@@ -150,14 +151,6 @@ func (s *sender) gpuSource(of *gpu.Snapshot) {
 	}
 }
 
-// number is how a page shows what holds or not.
-func number(holds bool) float64 {
-	if holds {
-		return 1
-	}
-	return 0
-}
-
 // indexText returns the index of a GPU as a label; "" where it is unknown.
 func indexText(i int) string {
 	if i < 0 {
@@ -168,7 +161,7 @@ func indexText(i int) string {
 
 func (s *sender) gpu(of *gpu.Snapshot, d *gpu.DeviceSnapshot) {
 	base := []string{string(d.Vendor), d.Host, d.UUID, indexText(d.Index)}
-	s.send("gpu_device_up", number(d.Up), append(base, of.Source)...)
+	s.send("gpu_device_up", workload.Number(d.Up), append(base, of.Source)...)
 	s.send("gpu_info", 1, append(base, of.Source, d.Name, d.PCIBusID, of.Driver, of.CUDA, d.ComputeCapability)...)
 	if p := d.Place; p.Module != "" {
 		s.send("gpu_platform_info", 1, append(base, p.ChassisSerial, p.Slot, p.Tray, p.Host, p.Module)...)

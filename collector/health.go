@@ -8,8 +8,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // healthValues returns the state of an endpoint at the moment, and its cause.
@@ -17,21 +15,22 @@ type healthValues struct {
 	state func() *health.Status
 	cause func() explain.Cause      // nil is never known
 	with  func(...pair) *labelBlock // its labels and others
-	// changes returns since when other models answer than usual; nil is never.
-	changes func() []drift.Change
-	starts  func() Starts
-	ends    func() api.Retirement
-	facts   *workload.Facts
+	facts *workload.Facts
 }
 
 // healthFamilies returns the families of the states, in the order of the documentation.
 func healthFamilies() []*familyOf[healthValues] {
 	causes := explain.Causes()
-	return append(factFamilies(false, func(v healthValues) *workload.Findings { return v.facts.Latest() }), []*familyOf[healthValues]{
+	return append(factFamilies(false, func(v healthValues) *workload.Findings { return v.facts.Latest() }, func(v healthValues, more ...pair) *labelBlock {
+		for i := range more { // from and to are a server's
+			more[i].value = boundModel(more[i].value)
+		}
+		return v.with(more...)
+	}), []*familyOf[healthValues]{
 		newOf("endpoint_state", func(e encoder, f *family, v healthValues) {
 			current := slices.Index(health.States(), v.state().State)
 			for _, i := range f.order {
-				e.gauge(i, number(i == current))
+				e.gauge(i, workload.Number(i == current))
 			}
 		}),
 		newOf("endpoint_state_since_timestamp_seconds", emitOne(func(v healthValues) float64 { return float64(v.state().Since.UnixMilli()) / 1e3 })),
@@ -39,7 +38,7 @@ func healthFamilies() []*familyOf[healthValues] {
 			now := v.state()
 			for _, i := range f.order {
 				if o := series.Objective(i); now.Objectives.Has(o) {
-					e.gauge(i, number(now.Missed.Has(o)))
+					e.gauge(i, workload.Number(now.Missed.Has(o)))
 				}
 			}
 		}),
@@ -53,21 +52,11 @@ func healthFamilies() []*familyOf[healthValues] {
 			if p := v.state().Shown(); p != nil {
 				current := slices.Index(health.Witnesses(), p.Witness)
 				for _, i := range f.order {
-					e.gauge(i, number(i == current))
+					e.gauge(i, workload.Number(i == current))
 				}
 			}
 		}),
-		newOf("endpoint_muted", emitOne(func(v healthValues) float64 { return number(v.state().Mute != nil) })),
-		newOf("endpoint_start_seconds", emitOne(func(v healthValues) float64 { return v.starts().Start })),
-		newOf("endpoint_wake_seconds", emitOne(func(v healthValues) float64 { return v.starts().Wake })),
-		newOf("endpoint_wake_missed", emitOne(func(v healthValues) float64 { return v.starts().WakeMissed })),
-		newOf("endpoint_retirement_timestamp_seconds", func(e encoder, f *family, v healthValues) {
-			ends := v.ends()
-			for _, i := range f.order { // as retirementSources
-				emitValue(e, Gauge, i, positive(float64([]int64{ends.Header, ends.Listed}[i])))
-			}
-		}),
-		newOf("endpoint_deprecation_timestamp_seconds", emitOne(func(v healthValues) float64 { return positive(float64(v.ends().Deprecated)) })),
+		newOf("endpoint_muted", emitOne(func(v healthValues) float64 { return workload.Number(v.state().Mute != nil) })),
 		newOf("endpoint_cause_info", func(e encoder, f *family, v healthValues) {
 			if v.cause == nil {
 				return
@@ -79,30 +68,12 @@ func healthFamilies() []*familyOf[healthValues] {
 				e.gauge(i, 1)
 			}
 		}),
-		newOf("endpoint_model_changed_timestamp_seconds", func(e encoder, f *family, v healthValues) {
-			if v.changes == nil {
-				return
-			}
-			for _, c := range v.changes() {
-				e.labels(v.with(pair{"from", boundModel(c.From)}, pair{"to", boundModel(c.To)}), time.Time{})
-				e.gauge(slices.Index(f.Values, string(c.Source)), workload.Unix(c.Since))
-			}
-		}),
 	}...)
 }
 
-// retirementSources lists where a date of the end is from: headers of replies, or the list of models.
-func retirementSources() []string { return []string{"header", "model_list"} }
-
 // newHealth returns the state of an endpoint with its cause.
 func newHealth(info EndpointInfo, l *labeller) healthValues {
-	if info.Starts == nil {
-		info.Starts = NoStarts
-	}
-	if info.Retirement == nil {
-		info.Retirement = func() api.Retirement { return api.Retirement{} }
-	}
 	return healthValues{info.State, info.Cause, func(more ...pair) *labelBlock {
 		return l.block(append(more, pair{"endpoint", info.Endpoint}), info.Labels)
-	}, info.Changes, info.Starts, info.Retirement, info.Facts}
+	}, info.Facts}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -97,13 +98,13 @@ func TestIncident(t *testing.T) {
 func TestModelChanged(t *testing.T) {
 	p, _ := newStore()
 	long := strings.Repeat("a", 200) + "\n"
-	p.OpenEndpoint(EndpointInfo{Endpoint: "e", Labels: map[string]string{"team": "search"}, State: inState(health.Up, 0), Changes: func() []drift.Change {
-		return []drift.Change{
-			{Source: drift.SourceModel, Since: time.UnixMilli(1_500), From: "a\"b", To: long},
-			{Source: drift.SourceLogprob, Since: time.Unix(2, 0)},
-		}
-	}})
-	p.OpenEndpoint(EndpointInfo{Endpoint: "usual", State: inState(health.Up, 0), Changes: func() []drift.Change { return nil }})
+	facts := new(workload.Facts)
+	workload.SetFact(facts, drift.Changes{
+		Names:  &drift.Change{Source: drift.SourceModel, Since: time.UnixMilli(1_500), From: "a\"b", To: long},
+		Scores: &drift.Change{Source: drift.SourceLogprob, Since: time.Unix(2, 0)},
+	})
+	p.OpenEndpoint(EndpointInfo{Endpoint: "e", Labels: map[string]string{"team": "search"}, State: inState(health.Up, 0), Facts: facts})
+	p.OpenEndpoint(EndpointInfo{Endpoint: "usual", State: inState(health.Up, 0), Facts: new(workload.Facts)})
 	got := map[string]string{}
 	for name, v := range samples(t, p) {
 		if short, ok := strings.CutPrefix(name, "inference_endpoint_model_changed_timestamp_seconds"); ok {
@@ -120,7 +121,9 @@ func TestModelChanged(t *testing.T) {
 func TestRetirement(t *testing.T) {
 	p, _ := newStore()
 	for name, r := range map[string]api.Retirement{"header": {Header: 1_700_000_000, Deprecated: 1_600_000_000}, "listed": {Listed: 1_800_000_000}, "stays": {}} {
-		p.OpenEndpoint(EndpointInfo{Endpoint: name, State: inState(health.Up, 0), Retirement: func() api.Retirement { return r }})
+		facts := new(workload.Facts)
+		workload.SetFact(facts, health.Retirement{Retirement: r})
+		p.OpenEndpoint(EndpointInfo{Endpoint: name, State: inState(health.Up, 0), Facts: facts})
 	}
 	got := map[string]string{}
 	for name, v := range samples(t, p) {

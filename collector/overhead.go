@@ -21,7 +21,7 @@ type endpointValues struct {
 // endpointFamilies returns the families of what the servers report of their
 // endpoint, in the order of the documentation.
 func endpointFamilies() []*familyOf[endpointValues] {
-	return append(factFamilies(true, func(v endpointValues) *workload.Findings { return v.facts }), []*familyOf[endpointValues]{
+	return append(factFamilies(true, func(v endpointValues) *workload.Findings { return v.facts }, nil), []*familyOf[endpointValues]{
 		newOf("endpoint_servers", emitEach(func(v endpointValues, i int) float64 {
 			if v.servers == [numStates]int{} {
 				return math.NaN()

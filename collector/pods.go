@@ -8,6 +8,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // podsFailures lists the states that a question to the kubelet can fail with.
@@ -25,7 +26,7 @@ func (s *sender) pods(snapshot *pods.Snapshot, all func() gpu.Snapshots) {
 	if snapshot.State == pods.StateStarting {
 		return
 	}
-	s.send("gpu_pods_up", number(snapshot.State == pods.StateUp))
+	s.send("gpu_pods_up", workload.Number(snapshot.State == pods.StateUp))
 	for _, state := range podsFailures() {
 		s.send("gpu_pods_failures_total", float64(snapshot.Failures[state]), string(state))
 	}
@@ -91,7 +92,7 @@ func NewGPUPages(statuses func() []page.GPUPageStatus) prometheus.Collector {
 	return newTable(sections()["gpu pages"], func(s *sender) {
 		for _, st := range statuses() {
 			up := st.State == page.Up
-			s.send("gpu_page_up", number(up), st.Source, st.Server)
+			s.send("gpu_page_up", workload.Number(up), st.Source, st.Server)
 			if up {
 				s.send("gpu_page_devices", float64(st.Devices), st.Source, st.Server, st.Software)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -49,7 +50,7 @@ func stateRows() []row {
 		{
 			Name:  "probe_success",
 			Help:  "1 if the latest probe succeeded, 0 otherwise. Canceled probes are ignored.",
-			Gauge: ofLatest(func(p *probe) float64 { return number(p.ok) }),
+			Gauge: ofLatest(func(p *probe) float64 { return workload.Number(p.ok) }),
 		},
 		{
 			Name: "probe_last_run_timestamp_seconds", Unit: "seconds", FromZero: true,
@@ -149,7 +150,7 @@ func tokenPrices(p config.Prices) [numCosts]float64 {
 	if p.Input <= 0 {
 		cached = math.NaN()
 	}
-	return [numCosts]float64{costInput: positive(p.Input), costCachedInput: cached, costOutput: positive(p.Output)}
+	return [numCosts]float64{costInput: workload.Positive(p.Input), costCachedInput: cached, costOutput: workload.Positive(p.Output)}
 }
 
 // costRow is what the probes cost. Where the tokens of the prompt are not known, the part that is would look like the

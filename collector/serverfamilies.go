@@ -7,6 +7,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // numStates is the number of states of a server.
@@ -66,7 +67,7 @@ func serverFamilies() []*familyOf[serverValues] {
 func readingFamilies() []*familyOf[serverValues] {
 	reasons, quantities := scrapeReasons(), config.Quantities(config.ServerSoftware)
 	return []*familyOf[serverValues]{
-		statusGauge("server_up", func(st *page.Status) float64 { return number(st.State == page.Up) }),
+		statusGauge("server_up", func(st *page.Status) float64 { return workload.Number(st.State == page.Up) }),
 		newInfo("server_info", func(v serverValues) []*labelBlock {
 			if v.status.Snapshot == nil {
 				return nil
@@ -109,7 +110,7 @@ func rankStats() []string { return []string{"smallest", "largest"} }
 // rankFamilies are what the ranks of a server show.
 func rankFamilies() []*familyOf[serverValues] {
 	families := []*familyOf[serverValues]{newOf("server_ranks", emitOne(func(v serverValues) float64 {
-		return positive(float64(v.ranks().Number))
+		return workload.Positive(float64(v.ranks().Number))
 	}))}
 	for i, name := range []string{"requests_running", "requests_waiting", "kv_cache_usage_ratio", "generation_tokens_per_second"} {
 		q := page.RankQuantities()[i]

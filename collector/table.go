@@ -17,7 +17,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
 //go:embed families.yml
@@ -62,8 +61,6 @@ func closedSets() map[string][]string {
 		"endpoint_incident_start_timestamp_seconds": config.Texts(health.Kinds()),
 		"endpoint_incident_witness":                 config.Texts(health.Witnesses()),
 		"endpoint_cause_info":                       config.Texts(explain.Causes()),
-		"endpoint_retirement_timestamp_seconds":     retirementSources(),
-		"endpoint_model_changed_timestamp_seconds":  config.Texts(drift.ChangeSources()),
 		"endpoint_servers":                          config.Texts(states()),
 		"endpoint_ttft_overhead_seconds":            overheadSources(),
 		"server_scrape_failures_total":              config.Texts(scrapeReasons()),

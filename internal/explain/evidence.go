@@ -10,9 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Evidence is what all senses know of one endpoint at one instant. What is nil, or the zero value, is not known: it
@@ -40,10 +38,6 @@ type Evidence struct {
 	GPUs []*gpu.DeviceSnapshot
 	// Changes are changes of what should stay the same.
 	Changes []Change
-	// Others are in what other models than usual answer.
-	Others []drift.Change
-	// Retirement is when the API or the model is said to end.
-	Retirement api.Retirement
 	// Steps are the latest lasting changes of latencies and failures of the modules.
 	Steps []Step
 	// LoadTest is what the load tests of a module came to; nil is none.

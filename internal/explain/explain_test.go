@@ -14,7 +14,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -172,7 +171,7 @@ func constructed() []struct {
 	serversUp := &Pages{Known: 2, Up: 2, Usual: 2, Levels: Levels{config.RequestsWaiting: levels(0, 0), config.RequestsRunning: levels(0, 2), config.GenerationTokens: levels(0, 90)}}
 	differ := func(e *Evidence) {
 		e.Servers = &Pages{Known: 2, Up: 2}
-		e.Facts = &workload.Findings{All: []workload.Finding{&page.Compared{Findings: []page.Difference{{Setting: "version", Values: map[string][]string{"1": {"a"}, "2": {"b"}}}}}}}
+		e.Facts = known(&page.Compared{Findings: []page.Difference{{Setting: "version", Values: map[string][]string{"1": {"a"}, "2": {"b"}}}}})
 	}
 	admitsNothing := func(e *Evidence) {
 		e.Servers = &Pages{Known: 1, Up: 1, Stuck: 3 * time.Minute, Work: "5 requests wait, none runs", Levels: Levels{
@@ -193,7 +192,7 @@ func constructed() []struct {
 		{"packets dropped by a firewall", of(health.Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
 		{"no route to the host", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Unreachable})...), []Cause{Network}},
 		{"certificate expired", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.TLSError}, Reason: result.Expired})...), []Cause{Certificate}},
-		{"410 after the date of retirement", with(of(health.Down, many(6, failed(result.HTTPError, 410))...), func(e *Evidence) { e.Retirement.Header = 1 }), []Cause{Request}},
+		{"410 after the date of retirement", with(of(health.Down, many(6, failed(result.HTTPError, 410))...), func(e *Evidence) { e.Facts = known(health.Retirement{Retirement: api.Retirement{Header: 1}}) }), []Cause{Request}},
 		{"429 of a text-generation-inference server", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
 		{"502 by a gateway, all servers' pages refused", with(of(health.Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
 			e.Servers = &Pages{Known: 2, Lost: []string{"a:8000: connect", "b:8000: connect"}}
@@ -386,7 +385,9 @@ func TestRetired(t *testing.T) {
 	f := func(status int, at time.Duration, want bool) {
 		t.Helper()
 		p := Probe{Result: &result.Result{Outcome: result.HTTPError, Status: status}, Error: "text"}
-		got := Explain(with(of(health.Down, many(6, p)...), func(e *Evidence) { e.Retirement.Listed = e.At.Add(at).Unix() }))[0]
+		got := Explain(with(of(health.Down, many(6, p)...), func(e *Evidence) {
+			e.Facts = known(health.Retirement{Retirement: api.Retirement{Listed: e.At.Add(at).Unix()}})
+		}))[0]
 		if (got.Runbook == "InferenceEndpointRetiring") != want || strings.Contains(strings.Join(got.Evidence, "\n"), "announced to end") != want {
 			t.Errorf("%d, retired in %s: %+v", status, at, got)
 		}
@@ -665,7 +666,7 @@ func TestStepsAreEvidence(t *testing.T) {
 func TestAnotherModelIsNamedWhileItAnswers(t *testing.T) {
 	e := of(health.Up, many(12, answered(time.Second/5))...)
 	e.Since = noon.Add(-48 * time.Hour)
-	e.Others = []drift.Change{{Source: drift.SourceModel, Since: noon.Add(-26 * time.Hour), From: "a", To: "b"}, {Source: drift.SourceLogprob, Since: noon}}
+	e.Facts = known(drift.Changes{Names: &drift.Change{Source: drift.SourceModel, Since: noon.Add(-26 * time.Hour), From: "a", To: "b"}, Scores: &drift.Change{Source: drift.SourceLogprob, Since: noon}})
 	want := []string{
 		"b answers since 2026-11-21 10:00 UTC, before that a",
 		"the score of the reference passage is another one than usual since 2026-11-22 12:00 UTC",
@@ -673,7 +674,7 @@ func TestAnotherModelIsNamedWhileItAnswers(t *testing.T) {
 	if got := Explain(e)[0]; got.Cause != ModelChanged || !slices.Equal(got.Evidence, want) {
 		t.Errorf("%+v", got)
 	}
-	if e.Others = nil; Explain(e)[0].Cause != Healthy {
+	if e.Facts = nil; Explain(e)[0].Cause != Healthy {
 		t.Errorf("the usual one: %+v", Explain(e)[0])
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
@@ -101,10 +102,11 @@ func matchRequest(f *facts) *match {
 		redirected := p.Outcome == result.HTTPError && p.Status/100 == 3
 		return refused(p) && !unauthorized(p) && !f.modelGone(p) || redirected || p.Outcome == result.ProtocolError && !f.Succeeded
 	})
+	ends, _ := workload.In[health.Retirement](f.Facts)
 	switch {
-	case m != nil && f.isRetired():
+	case m != nil && f.isRetired(ends.End()):
 		m.title, m.runbook = "the model or the API was retired", "InferenceEndpointRetiring"
-		m.add("it was announced to end on " + date(time.Unix(f.Retirement.End(), 0)))
+		m.add("it was announced to end on " + date(time.Unix(ends.End(), 0)))
 		m.do = []string{"Move to the model or the version that the provider names instead."}
 	case m != nil && f.Succeeded:
 		m.add("probes of the endpoint succeeded before")
@@ -115,9 +117,8 @@ func matchRequest(f *facts) *match {
 	return m
 }
 
-// isRetired reports whether the latest failure is that of something that is no longer there, and its end has come.
-func (f *facts) isRetired() bool {
-	end := f.Retirement.End()
+// isRetired reports whether the latest failure is that of something that is no longer there, and its end, 0 for none, has come.
+func (f *facts) isRetired(end int64) bool {
 	if end == 0 || f.At.Before(time.Unix(end, 0)) || len(f.failed) == 0 {
 		return false
 	}
@@ -259,7 +260,8 @@ func matchModelChanged(f *facts) *match {
 	}
 	var evidence []string
 	atStep := false
-	for _, c := range f.Others {
+	others, changed := workload.In[drift.Changes](f.Facts)
+	for _, c := range others.All() {
 		line := "the score of the reference passage is another one than usual since " + date(c.Since)
 		if c.Source == drift.SourceModel {
 			line = fmt.Sprintf("%s answers since %s, before that %s", c.To, date(c.Since), c.From)
@@ -278,7 +280,7 @@ func matchModelChanged(f *facts) *match {
 		return nil
 	}
 	m := &match{share: 1, atStep: atStep, evidence: append(evidence, f.lateness()...)}
-	if len(f.Others) > 0 {
+	if changed {
 		m.runbook = "InferenceModelChanged"
 	}
 	return m

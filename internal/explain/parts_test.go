@@ -9,6 +9,8 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
+func known(all ...workload.Finding) *workload.Findings { return &workload.Findings{All: all} }
+
 // The parts of TTFT are evidence of what makes it long, and name the queue of a gateway.
 func TestTTFTPartsAreEvidence(t *testing.T) {
 	late := [3]float64{2, 0.2, 0.5}
@@ -51,7 +53,7 @@ func TestTTFTPartsAreEvidence(t *testing.T) {
 				parts.Seconds[i] = &v
 			}
 		}
-		e := with(slow(late, calmTPOT), func(e *Evidence) { e.Servers, e.Facts = &c.e, &workload.Findings{All: []workload.Finding{&parts}} })
+		e := with(slow(late, calmTPOT), func(e *Evidence) { e.Servers, e.Facts = &c.e, known(&parts) })
 		first := Explain(e)[0]
 		if first.Cause != c.cause || c.title != "" && first.Title != c.title || !slices.Contains(first.Evidence, c.line) {
 			t.Errorf("%s: %+v", c.name, first)

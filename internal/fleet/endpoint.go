@@ -180,6 +180,7 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 			e.tasks = append(e.tasks, newTask(rung, runner, e, found, past))
 		}
 	}
+	workload.ChangeFact(e.facts, e.changes)
 	if c.reader != nil {
 		e.scrape = e.readServers(c.reader)
 	} else {
@@ -257,8 +258,7 @@ func (e *endpoint) openMetrics() {
 	e.metrics = f.Probes.OpenEndpoint(collector.EndpointInfo{
 		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, URL: cfg.URL.String(), Labels: cfg.Labels,
 		Hardware: cfg.Hardware, Price: cfg.Price, Budget: f.budgets.used(cfg),
-		State: e.health.Status, Facts: e.facts, Cause: func() explain.Cause { return f.cause(e) }, Changes: e.changes, Starts: func() collector.Starts { return e.starts.seconds() },
-		Retirement: e.identity.ends,
+		State: e.health.Status, Facts: e.facts, Cause: func() explain.Cause { return f.cause(e) },
 	})
 	e.servers = f.Servers.Open(collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels, Facts: e.facts})
 }
@@ -326,9 +326,9 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 	e.users.Probed()
 	e.metrics.SetServed(o.Result)
 	e.identity.learn(o.Result)
-	if e.models.Observe(o.Result) {
-		e.noteModel(o.Target.Name)
-	}
+	health.LearnRetirement(e.facts, o.Result)
+	e.models.Observe(o.Result)
+	changeFact(e, o.Target.Name, e.changes)
 	if of.kept != nil {
 		e.memory.Observe(&o.Observation)
 	}
@@ -350,17 +350,21 @@ func (e *endpoint) read(statuses []page.Status) {
 	e.page.SetServers(statuses)
 	e.memory.Read(statuses)
 	e.traffic.read(statuses)
-	e.starts.read(statuses, e.series)
+	if took := e.starts.read(statuses, e.series); took > 0 {
+		setFact(e, "", health.Start{Took: took})
+	}
 }
 
 // setFact replaces a fact of the endpoint, and reports what is new in it, by an answer to a module; "" is none.
-func setFact[F interface {
-	comparable
-	workload.Finding
-}](e *endpoint, module string, fact F) {
-	before := workload.SetFact(e.facts, fact)
-	if now, ok := any(fact).(workload.News); ok {
-		if lines := now.News(before, ""); len(lines) > 0 {
+func setFact[F workload.FactType](e *endpoint, module string, fact F) {
+	changeFact(e, module, func(F) F { return fact })
+}
+
+// changeFact is setFact where the fact follows from the one before, or from what others change at the same time.
+func changeFact[F workload.FactType](e *endpoint, module string, change func(before F) F) {
+	before, now := workload.ChangeFact(e.facts, change)
+	if news, ok := any(now).(workload.News); ok {
+		if lines := news.News(before, ""); len(lines) > 0 {
 			note(e.page, e.fleet.Logger.With("endpoint", e.cfg.Name), module, lines)
 		}
 	}

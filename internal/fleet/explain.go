@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
@@ -48,7 +49,7 @@ func suspected(i *health.Incident) explain.Condition {
 
 // evidence returns what is known of an endpoint, but for what other endpoints show.
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
-	known := &explain.Evidence{At: now, Condition: c, Facts: e.facts.Latest(), Engine: e.identity.get().Engine, Others: e.changes(), Retirement: e.identity.ends()}
+	known := &explain.Evidence{At: now, Condition: c, Facts: e.facts.Latest(), Engine: e.identity.get().Engine}
 	for _, f := range e.findings {
 		known.AddFindings(f.id.Module, f.latest())
 	}
@@ -155,7 +156,6 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 			gpus := f.GPUs()
 			for name, e := range f.active.Load().endpoints {
 				e.page.SetCause(found.top[name])
-				e.page.SetModelChanges(e.changes())
 				for _, change := range e.memory.ClockChanges(gpus) {
 					e.page.AddEvent(change)
 				}
@@ -227,7 +227,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		}
 		m.take(results)
 	}
-	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: m.identity.get().Engine, Retirement: m.identity.ends()}
+	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: m.identity.get().Engine, Facts: m.facts.Latest()}
 	m.memory.Complete(e, m.series, nil, nil)
 	return &explain.Report{At: stats.UnixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}, nil
 }
@@ -236,6 +236,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 type once struct {
 	memory   *explain.Memory
 	identity identity
+	facts    workload.Facts
 	series   []*explain.Series
 }
 
@@ -266,6 +267,7 @@ func (o *once) take(all Results) {
 		}
 		for _, r := range rung.Results {
 			o.identity.learn(r)
+			health.LearnRetirement(&o.facts, r)
 			if r.Concurrency > 0 {
 				continue
 			}

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Observation is a result of a probe, how it came about, and how it is judged.
@@ -131,11 +129,10 @@ func note(p *status.Endpoint, logger *slog.Logger, module string, lines []worklo
 }
 
 // identity is the engine and the model of an endpoint as its probes found them, for the
-// reader of its servers' pages, and when they end. It is safe for concurrent use.
+// reader of its servers' pages. It is safe for concurrent use.
 type identity struct {
-	mu         sync.Mutex
-	known      page.Known
-	retirement api.Retirement
+	mu    sync.Mutex
+	known page.Known
 }
 
 // learn takes the engine and the model from a result; what it lacks stays.
@@ -148,14 +145,6 @@ func (i *identity) learn(r *result.Result) {
 	if r.Model != "" {
 		i.known.Model = r.Model
 	}
-	i.retirement.Learn(r.Retirement, r.Outcome == result.Success)
-}
-
-// ends returns when the endpoint is said to end.
-func (i *identity) ends() api.Retirement {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.retirement
 }
 
 // get returns what is known; nothing of nil.
@@ -179,33 +168,14 @@ func (e *endpoint) watchModel(past *past, now time.Time) {
 	}
 }
 
-// noteModel reports that another model answers, or the usual one again, as an answer to a module shows.
-func (e *endpoint) noteModel(module string) {
-	logger := e.fleet.Logger.With("endpoint", e.cfg.Name, "module", module)
-	c := e.models.Change()
-	if c == nil {
-		logger.Info("the usual model answers again")
-		e.page.Note(module, "the usual model answers again")
-		return
-	}
-	logger.Warn("another model answers than usual", "model", c.To, "usual", c.From)
-	e.page.Note(module, fmt.Sprintf("another model answers than usual: %s instead of %s", c.To, c.From))
-}
-
-// changes returns in what other models than usual answer: by their names, and by the scores of a module.
-func (e *endpoint) changes() (all []drift.Change) {
-	if c := e.models.Change(); c != nil {
-		all = append(all, *c)
-	}
-	var scores *drift.Change
+// changes returns in what other models than usual answer by now: by their names, and by the scores of the module that saw it first.
+func (e *endpoint) changes(drift.Changes) drift.Changes {
+	all := drift.Changes{Names: e.models.Change()}
 	for _, n := range e.findings {
 		found, ok := workload.In[*drift.Finding](n.latest())
-		if ok && found.Scores != nil && (scores == nil || found.Scores.Since.Before(scores.Since)) {
-			scores = found.Scores
+		if ok && found.Scores != nil && (all.Scores == nil || found.Scores.Since.Before(all.Scores.Since)) {
+			all.Scores = found.Scores
 		}
-	}
-	if scores != nil {
-		all = append(all, *scores)
 	}
 	return all
 }

@@ -2,12 +2,10 @@ package fleet
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
@@ -25,19 +23,13 @@ type starts struct {
 	servers  map[string]*page.Snapshot // the latest page of each; nil where none could be read yet
 	warmFrom time.Time                 // when the latest start or wake was
 	awaited  time.Time                 // the start of the only server, until a probe succeeds; zero is none
-	took     collector.Starts
 }
 
-func newStarts() *starts { return &starts{since: time.Now(), took: collector.NoStarts()} }
+func newStarts() *starts { return &starts{since: time.Now()} }
 
-func (s *starts) seconds() collector.Starts {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.took
-}
-
-// read takes a reading of the pages of all servers. What the first one shows may have been there for long.
-func (s *starts) read(all []page.Status, probes []*explain.Series) {
+// read takes a reading of the pages of all servers, and returns how long a start took that is over now; 0 is none. What the first one shows
+// may have been there for long.
+func (s *starts) read(all []page.Status, probes []*explain.Series) (took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := make(map[string]*page.Snapshot, len(all))
@@ -65,11 +57,12 @@ func (s *starts) read(all []page.Status, probes []*explain.Series) {
 	}
 	s.servers = next
 	if s.awaited.IsZero() {
-		return
+		return 0
 	}
 	if first := firstSuccess(probes, s.awaited); !first.IsZero() {
-		s.took.Start, s.awaited = first.Sub(s.awaited).Seconds(), time.Time{}
+		took, s.awaited = first.Sub(s.awaited), time.Time{}
 	}
+	return took
 }
 
 // cold reports whether a probe started while a server was warming up.
@@ -127,13 +120,11 @@ func (t *task) publishDrill(results []*result.Result, skip *result.Skip) {
 	if e.cfg.SLO != nil {
 		limit = time.Duration(e.cfg.SLO.Wake)
 	}
-	wake, missed := took.Seconds(), limit > 0 && took > limit
+	wake := health.Wake{Took: took, Missed: limit > 0 && took > limit}
 	if r.Outcome != result.Success {
-		wake, missed, text = math.NaN(), true, "the model could not be woken: "+r.Outcome.Description()
+		wake, text = health.Wake{Missed: true}, "the model could not be woken: "+r.Outcome.Description()
 	}
-	e.starts.mu.Lock()
-	e.starts.took.Wake, e.starts.took.WakeMissed = wake, map[bool]float64{true: 1}[missed]
-	e.starts.mu.Unlock()
+	setFact(e, t.Name, wake)
 	e.fleet.Logger.Info("wake drill", "endpoint", e.cfg.Name, "module", t.Name, "outcome", string(r.Outcome), "seconds", took.Seconds(), "err", r.Err)
 	e.page.Note(t.Name, text)
 }

@@ -119,6 +119,7 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 	}
 	if !aside {
 		t.findings.observe(results)
+		changeFact(t.endpoint, t.Name, t.endpoint.changes)
 	}
 	t.log.run(results)
 }

@@ -53,13 +53,10 @@ func ReplicaFact() workload.Fact {
 	return workload.FactOf[*Compared](workload.Metric{
 		Name: "endpoint_replicas_differ", Values: config.SettingNames(),
 		Value: workload.Of(func(c *Compared, i int) float64 {
-			switch differ, compared := c.Differs[rows[i].Setting]; {
-			case !compared:
-				return math.NaN()
-			case differ:
-				return 1
+			if differ, compared := c.Differs[rows[i].Setting]; compared {
+				return workload.Number(differ)
 			}
-			return 0
+			return math.NaN()
 		}),
 	})
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 const (
@@ -40,8 +39,7 @@ type Endpoint struct {
 	found    identity
 	state    *health.Status // of the last look
 	cause    explain.Cause  // of the state, as it was found last
-	model    *ModelChange   // nil while the usual model answers
-	ends     api.Retirement
+	shown    rowFacts
 	series   []*Probes // in the order in which they were opened
 	failure  *Failure  // the latest
 	servers  []page.Status
@@ -97,10 +95,19 @@ func (e *Endpoint) Close() {
 	e.board.pool.Add(-len(e.series))
 }
 
-// notice marks a state that is not what it was; e.mu is held.
+// rowFacts are the facts that a row shows.
+type rowFacts struct {
+	ends    health.Retirement
+	changes drift.Changes
+}
+
+// notice marks a state, or facts of the row, that are not what they were; e.mu is held.
 func (e *Endpoint) notice() {
-	if s := e.health.Status(); s != e.state {
-		e.state = s
+	var now rowFacts
+	now.ends, _ = workload.In[health.Retirement](e.facts.Latest())
+	now.changes, _ = workload.In[drift.Changes](e.facts.Latest())
+	if s := e.health.Status(); s != e.state || now != e.shown {
+		e.state, e.shown = s, now
 		e.touch()
 	}
 }
@@ -109,7 +116,6 @@ func (e *Endpoint) identify(r *result.Result) {
 	if r.Model != e.found.model {
 		e.found.model = cmp.Or(harmless(r.Model), e.found.model)
 	}
-	e.ends.Learn(r.Retirement, r.Outcome == result.Success)
 	e.found.api = cmp.Or(r.API, e.found.api)
 	e.found.engine = cmp.Or(r.Engine, e.found.engine)
 }
@@ -219,8 +225,8 @@ func (e *Endpoint) makeRow() *Row {
 		LastAt: stats.UnixSeconds(e.lastStart()),
 		State:  e.state.State, Since: stats.UnixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
 		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, SpellsSince: e.state.Spells, OverSince: e.state.Over,
-		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load, ModelChanged: e.model,
-		RetiresAt: e.ends.End(), DeprecatedAt: e.ends.Deprecated,
+		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load, ModelChanged: e.modelChange(),
+		RetiresAt: e.shown.ends.End(), DeprecatedAt: e.shown.ends.Deprecated,
 	}
 	if p := e.state.Shown(); p != nil {
 		row.Incident, row.Scope, row.IncidentStart = p.Kind, p.Scope, stats.UnixSeconds(p.Start)
@@ -243,19 +249,12 @@ func (e *Endpoint) SetCause(c explain.Cause) {
 	}
 }
 
-// SetModelChanges sets in what other models than usual answer; the first of them is shown.
-func (e *Endpoint) SetModelChanges(all []drift.Change) {
-	var first *ModelChange
-	if len(all) > 0 {
-		c := all[0]
-		first = &ModelChange{stats.UnixSeconds(c.Since), c.Source, harmless(c.From), harmless(c.To)}
+// modelChange returns the first of the changes of the model; nil is none.
+func (e *Endpoint) modelChange() *ModelChange {
+	for _, c := range e.shown.changes.All() {
+		return &ModelChange{stats.UnixSeconds(c.Since), c.Source, harmless(c.From), harmless(c.To)}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !reflect.DeepEqual(first, e.model) {
-		e.model = first
-		e.touch()
-	}
+	return nil
 }
 
 // shownCause returns the cause while there is something to explain.

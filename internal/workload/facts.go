@@ -21,27 +21,36 @@ func (f *Facts) Latest() *Findings {
 	return f.latest.Load()
 }
 
-// SetFact replaces the fact of a type, and returns the one before; the zero value of the type is not known.
-func SetFact[F interface {
+// A FactType is the type of the facts of one kind, whose zero value is not known.
+type FactType interface {
 	comparable
 	Finding
-}](facts *Facts, fact F) (before F) {
+}
+
+// SetFact replaces the fact of a type, and returns the one before.
+func SetFact[F FactType](facts *Facts, fact F) (before F) {
+	before, _ = ChangeFact(facts, func(F) F { return fact })
+	return before
+}
+
+// ChangeFact replaces the fact of a type by what becomes of it, and returns both. Its calls come one after the other.
+func ChangeFact[F FactType](facts *Facts, change func(before F) F) (before, now F) {
 	facts.mu.Lock()
 	defer facts.mu.Unlock()
 	all := facts.latest.Load()
 	before, _ = In[F](all)
-	if fact == before {
-		return before
+	if now = change(before); now == before {
+		return before, now
 	}
 	next := new(Findings)
 	if all != nil {
 		next.All = slices.DeleteFunc(slices.Clone(all.All), func(f Finding) bool { _, same := f.(F); return same })
 	}
-	if none := *new(F); fact != none {
-		next.All = append(next.All, fact)
+	if none := *new(F); now != none {
+		next.All = append(next.All, now)
 	}
 	facts.latest.Store(next)
-	return before
+	return before, now
 }
 
 // Fact is a kind of fact of an endpoint.

@@ -133,6 +133,22 @@ func Part[T any](of *T, get func(*T) float64) float64 {
 	return get(of)
 }
 
+// Positive returns a value; NaN unless it is above 0.
+func Positive(v float64) float64 {
+	if v > 0 {
+		return v
+	}
+	return math.NaN()
+}
+
+// Number returns 1 for what holds, and else 0.
+func Number(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
 // Unix returns a time in seconds since 1970; NaN of the zero time.
 func Unix(t time.Time) float64 {
 	if t.IsZero() {

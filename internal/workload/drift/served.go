@@ -2,12 +2,16 @@ package drift
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 const (
@@ -38,8 +42,55 @@ type Change struct {
 	To   string `json:"to,omitempty"`
 }
 
-// ChangeSources lists the sources of a Change, a closed set.
-func ChangeSources() []Source { return []Source{SourceModel, SourceLogprob} }
+// Changes are those by the names of the model and by the scores of an answer that last, a fact of the endpoint; nil is none.
+type Changes struct {
+	workload.NoFigures
+	Names  *Change `json:"-"`
+	Scores *Change `json:"-"`
+}
+
+// All returns those that there are.
+func (c Changes) All() []*Change {
+	return slices.DeleteFunc([]*Change{c.Names, c.Scores}, func(one *Change) bool { return one == nil })
+}
+
+// ChangeFact is the kind of Changes, with its metric.
+func ChangeFact() workload.Fact {
+	sources := []Source{SourceModel, SourceLogprob}
+	return workload.FactOf[Changes](workload.Metric{
+		Name: "endpoint_model_changed_timestamp_seconds", Values: config.Texts(sources), Each: []string{"from", "to"},
+		Value: workload.Of(func(c Changes, i int) float64 {
+			if one := c.All()[i/len(sources)]; one.Source == sources[i%len(sources)] {
+				return workload.Unix(one.Since)
+			}
+			return math.NaN()
+		}),
+	})
+}
+
+// Series implements workload.Several: one for each change.
+func (c Changes) Series() (all [][]workload.Label) {
+	for _, one := range c.All() {
+		all = append(all, []workload.Label{{Name: "from", Value: one.From}, {Name: "to", Value: one.To}})
+	}
+	return all
+}
+
+// News implements workload.News: another model by its name, or the usual one again. A change of scores is news of its module.
+func (c Changes) News(before workload.Finding, _ string) []workload.Line {
+	was, _ := before.(Changes)
+	switch is := c.Names; {
+	case (was.Names == nil) == (is == nil):
+		return nil
+	case is == nil:
+		return []workload.Line{{Message: "the usual model answers again", Note: "the usual model answers again"}}
+	default:
+		return []workload.Line{{
+			Warn: true, Message: "another model answers than usual", Args: []any{"model", is.To, "usual", is.From},
+			Note: fmt.Sprintf("another model answers than usual: %s instead of %s", is.To, is.From),
+		}}
+	}
+}
 
 // Served knows the names by which an endpoint usually calls its model, in lists or requests and in replies, and whether
 // it uses only others. The zero value knows none. It is safe for concurrent use.
@@ -65,27 +116,21 @@ func (s *Served) Accept(models ...string) {
 	s.replied.accept(models)
 }
 
-// Observe adds an answer. It reports whether that makes a change or ends one.
-func (s *Served) Observe(r *result.Result) (turned bool) {
+// Observe adds an answer.
+func (s *Served) Observe(r *result.Result) {
 	if r.Outcome != result.Success && r.Outcome != result.CheckFailed {
-		return false
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.change()
 	s.asked.observe(r.Model, r.Start, s.accepted)
 	s.replied.observe(r.Answer.Model, r.Start, s.accepted)
-	return (before == nil) != (s.change() == nil)
 }
 
 // Change returns that the model is another one than usual; nil while it is not.
 func (s *Served) Change() *Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.change()
-}
-
-func (s *Served) change() *Change {
 	if s.asked.Change != nil {
 		return s.asked.Change
 	}

@@ -38,7 +38,8 @@ func (l *servedLab) each(n int, answer func() result.Result) *Change {
 		l.now = l.now.Add(15 * time.Second)
 		r := answer()
 		r.Start, r.Outcome = l.now, cmp.Or(r.Outcome, result.Success)
-		if l.Observe(&r) {
+		before := l.Change()
+		if l.Observe(&r); (before == nil) != (l.Change() == nil) {
 			l.turns++
 		}
 	}

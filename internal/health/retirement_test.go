@@ -1,19 +1,20 @@
-package fleet
+package health
 
 import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // A success says all that is known by then. A failure, which may be of something between, takes no date away.
 func TestRetirementIsLearned(t *testing.T) {
-	var i identity
+	var facts workload.Facts
 	f := func(o result.Outcome, of, want api.Retirement) {
 		t.Helper()
-		i.learn(&result.Result{Outcome: o, Retirement: of})
-		if got := i.ends(); got != want {
+		LearnRetirement(&facts, &result.Result{Outcome: o, Retirement: of})
+		if got, _ := workload.In[Retirement](facts.Latest()); got.Retirement != want {
 			t.Errorf("after %s with %+v: %+v, want %+v", o, of, got, want)
 		}
 	}
