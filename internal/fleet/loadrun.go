@@ -1,0 +1,279 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/users"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
+	"github.com/inference-exporter/inference_exporter/prober"
+)
+
+// LoadOptions are what a load test of a command needs.
+type LoadOptions struct {
+	Dialer *prober.Dialer
+	// Progress is called once a second at most; nil is nobody.
+	Progress func(loadtest.Progress)
+	Logger   *slog.Logger // nil discards
+}
+
+// RunLoad puts the load of a target on its endpoint, level after level. It returns when nothing of it is left, within a
+// second of the end of ctx. An error means that the settings cannot be used.
+func RunLoad(ctx context.Context, t Target, o LoadOptions) (*loadtest.Finding, error) {
+	switch {
+	case t.Load == nil:
+		return nil, fmt.Errorf("module %q is no load test", t.Name)
+	case t.Endpoint.MissingSecret != "":
+		return nil, errors.New(missingSecret(t.Endpoint))
+	}
+	n := network{dialer: o.Dialer}
+	newRunner, err := n.Runners(t.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	runner, err := newRunner(t.Module)
+	if err != nil {
+		return nil, err
+	}
+	defer runner.Close()
+	mappings, err := page.NewMappings(page.Servers, nil)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := n.Reader(t.Endpoint, mappings)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	r := newLoadRun(t, reader, cmp.Or(o.Logger, slog.New(slog.DiscardHandler)))
+	return r.finding(r.run(ctx, runner, o.Progress)), nil
+}
+
+// loadRun is one run of a load test, and what it asks: the Driver. Its methods may be called at the same time.
+type loadRun struct {
+	Target
+	plan   loadtest.Plan
+	log    *slog.Logger
+	users  *prober.Users
+	reader Reader
+	usual  time.Duration // that users' 99th percentile of TTFT is at most; 0 is not known
+	begun  sync.Once
+	task   *loadTask // nil of a command
+	end    func()    // of what the task began with the first request; nil is nothing
+
+	reading sync.Mutex // of the pages: one at a time
+	probes  int        // in flight after the latest reading
+
+	mu       sync.Mutex
+	own      runLimit
+	reserved []*spending // one for each request that may begin or is in flight
+	latest   spending    // that was settled
+	model    string      // that answers; "" is not known
+}
+
+func newLoadRun(t Target, reader Reader, log *slog.Logger) *loadRun {
+	return &loadRun{
+		Target: t, plan: loadtest.Plan{Load: t.Load, Objectives: t.promised}, reader: reader,
+		log: log.With("endpoint", t.Endpoint.Name, "module", t.Name),
+		own: runLimit{most: schedule.Cost{Tokens: t.Load.MaxTokens, USD: t.Load.MaxUSD}},
+	}
+}
+
+// usersOf is a Runner that can send the requests of many users.
+type usersOf interface {
+	Users(ctx context.Context) (*prober.Users, *result.Skip, error)
+}
+
+// run runs the load test. It logs a run that sent something: its begin and its end.
+func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest.Progress)) *loadtest.Report {
+	start := time.Now()
+	if end, text := r.open(ctx, runner); end != "" {
+		return &loadtest.Report{Start: start, Stop: time.Now(), End: end, Text: text}
+	}
+	defer r.users.Close()
+	report := loadtest.Run(ctx, r.plan, r, progress)
+	if report.End != loadtest.NoRoom {
+		r.log.Info("load test ended", "end", string(report.End), "reason", report.Text, "levels", len(report.Levels),
+			"seconds", report.Stop.Sub(report.Start).Seconds())
+	}
+	return report
+}
+
+// open finds the page and what to ask. It returns why there can be no run; "" is that there can.
+func (r *loadRun) open(ctx context.Context, runner Runner) (end loadtest.End, text string) {
+	_, err := r.Pressure(ctx)
+	r.plan.HasPage = err == nil
+	switch {
+	case ctx.Err() != nil:
+		return loadtest.Canceled, ""
+	case err == nil:
+	case !errors.Is(err, errNoPressure): // a page that is there, and may be read the next time
+		return loadtest.NoRoom, err.Error()
+	case !r.Load.WithoutPage:
+		return loadtest.NotPossible, err.Error() + "; set load.without_page to put load on it all the same"
+	}
+	asks, ok := runner.(usersOf)
+	if !ok {
+		return loadtest.NotPossible, "this endpoint cannot be asked"
+	}
+	var why *result.Skip
+	switch r.users, why, err = asks.Users(ctx); {
+	case ctx.Err() != nil:
+		return loadtest.Canceled, ""
+	case err != nil && prober.OutcomeOf(err) == result.Unauthorized:
+		return loadtest.Refused, err.Error()
+	case err != nil:
+		return loadtest.NotPossible, err.Error()
+	case why != nil && why.Reason == result.SkipResources:
+		return loadtest.OwnLimit, why.Text
+	case why != nil:
+		return loadtest.NotPossible, why.Text
+	}
+	return "", ""
+}
+
+// errNoPressure is that of pages that do not show how busy the servers are.
+var errNoPressure = errors.New("no metrics page shows how many requests run and wait")
+
+// Pressure implements loadtest.Driver. Each page of a server must be readable.
+func (r *loadRun) Pressure(ctx context.Context) (p loadtest.Pressure, err error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	known := page.Known{Model: r.Endpoint.Model}
+	if r.task != nil {
+		known = r.task.endpoint.identity.get()
+	}
+	before := max(r.probes, r.inFlight())
+	statuses := present(r.reader.Scrape(ctx, known))
+	r.probes = r.inFlight()
+	if ctx.Err() != nil {
+		return p, fmt.Errorf("read the pages of the servers: %w", context.Cause(ctx))
+	}
+	if p, err = pressureOf(statuses, r.usual); err == nil {
+		p.Running = max(0, p.Running-float64(max(before, r.probes)))
+	}
+	return p, err
+}
+
+// inFlight returns how many probes are, which are no users.
+func (r *loadRun) inFlight() int {
+	if r.task == nil {
+		return 0
+	}
+	return int(r.task.endpoint.probing.Load())
+}
+
+// pressureOf returns what the pages of all servers show together; usual is Pressure.UsualP99.
+func pressureOf(statuses []page.Status, usual time.Duration) (p loadtest.Pressure, err error) {
+	for i := range statuses {
+		if st := &statuses[i]; st.Snapshot == nil {
+			return p, fmt.Errorf("read the page of %s: %w", st.Server, st.Err)
+		}
+	}
+	total := page.NewTotal(statuses)
+	if total == nil {
+		return p, errNoPressure
+	}
+	running, hasRunning := total.Values[config.RequestsRunning]
+	waiting, hasWaiting := total.Values[config.RequestsWaiting]
+	if !hasRunning || !hasWaiting {
+		return p, errNoPressure
+	}
+	p = loadtest.Pressure{Running: running, Waiting: waiting, KVUsage: -1, TTFTCount: -1, TTFTLate: -1, UsualP99: usual}
+	if kv, ok := total.Values[config.KVCacheUsage]; ok {
+		p.KVUsage = kv
+	}
+	if h := total.Histograms[config.TTFT]; h != nil {
+		p.TTFTCount = float64(h.Count)
+		if usual > 0 && len(h.Bounds) > 0 {
+			p.TTFTLate = float64(users.Over(h, usual.Seconds()).Bad)
+		}
+	}
+	return p, nil
+}
+
+// Afford implements loadtest.Driver.
+func (r *loadRun) Afford(lengths *config.TracedRequest) bool {
+	limits := []limit{&r.own}
+	if r.task != nil {
+		limits = append(limits, r.task.endpoint.fleet.budgets.of(r.Endpoint)...)
+	}
+	s := newSpending(r.Endpoint, r.Module, limits)
+	s.lengths = lengths
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.kind, s.counted = cmp.Or(r.latest.kind, s.kind), r.latest.counted
+	if !s.reserve() {
+		return false
+	}
+	r.reserved = append(r.reserved, s)
+	return true
+}
+
+// Ask implements loadtest.Driver.
+func (r *loadRun) Ask(ctx context.Context, user int, planned time.Time, lengths *config.TracedRequest) *result.Result {
+	r.begun.Do(func() {
+		r.log.Info("load test begins", "load", string(r.Load.Kind()), "levels", r.Load.Levels(), "page", r.plan.HasPage)
+		if r.task != nil {
+			r.end = r.task.endpoint.beginLoad()
+		}
+	})
+	one := r.users.Ask(ctx, user, planned, lengths)
+	r.settle(one)
+	if r.task != nil {
+		r.task.endpoint.traffic.spent(one)
+		r.task.series.Spend(one)
+	}
+	return one
+}
+
+// settle replaces what was reserved for a request by what it has cost.
+func (r *loadRun) settle(one *result.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.reserved) - 1
+	s := r.reserved[n]
+	r.reserved = r.reserved[:n]
+	s.settle([]*result.Result{one})
+	r.latest, r.model = *s, cmp.Or(one.Model, r.model)
+}
+
+// finding is what a run came to.
+func (r *loadRun) finding(report *loadtest.Report) *loadtest.Finding {
+	e := r.Endpoint
+	c := loadtest.Context{Price: e.Price, USDPerHour: e.Price.At(report.Start).InUSD().PerHour}
+	if e.Hardware != nil {
+		c.GPUs = e.Hardware.GPUs
+	}
+	return loadtest.NewFinding(report, r.plan, c)
+}
+
+// runLimit is a limit of one run; 0 of most is none.
+type runLimit struct {
+	most, used schedule.Cost // used is spent or set aside
+}
+
+// Reserve implements limit.
+func (l *runLimit) Reserve(most schedule.Cost) bool {
+	next := schedule.Cost{Tokens: l.used.Tokens + most.Tokens, USD: l.used.USD + most.USD}
+	if l.most.Tokens > 0 && next.Tokens > l.most.Tokens || l.most.USD > 0 && next.USD > l.most.USD {
+		return false
+	}
+	l.used = next
+	return true
+}
+
+// Settle implements limit.
+func (l *runLimit) Settle(reserved, spent schedule.Cost) {
+	l.used.Tokens += spent.Tokens - reserved.Tokens
+	l.used.USD += spent.USD - reserved.USD
+}
