@@ -14,6 +14,7 @@ func capacity() Board {
 			{Title: "Load and room", Panels: capacityNow()},
 			{Title: "Trend", Panels: capacityTrend()},
 			{Title: "Bursts", Panels: capacityKnee()},
+			{Title: "Load tests", Collapsed: true, Panels: capacityLoad()},
 			{Title: "Work of a GPU", Panels: capacityGPUs()},
 			{Title: "Money", Panels: capacityMoney()},
 			{Title: "Quality, speed and cost", Collapsed: true, Panels: capacityFrontier()},
