@@ -72,6 +72,27 @@ func (l *lab) loadFinding() *loadtest.Finding {
 	return f
 }
 
+// calmly runs a load test until it does not end for the lateness of a busy machine, at most five times.
+func calmly(t *testing.T, run func() *loadtest.Finding) (f *loadtest.Finding) {
+	t.Helper()
+	for range 5 {
+		if f = run(); f == nil || f.End != loadtest.PageLost && f.End != loadtest.OwnLimit {
+			break
+		}
+		t.Logf("the machine is too busy: %s %s", f.End, f.Text)
+	}
+	return f
+}
+
+// tick runs the load test, which is made due, as calmly does.
+func (l *lab) tick() {
+	l.t.Helper()
+	calmly(l.t, func() *loadtest.Finding {
+		l.dueLoad().tick(l.t.Context(), schedule.Run{})
+		return l.loadFinding()
+	})
+}
+
 func (l *lab) wantEnd(want ...loadtest.End) {
 	l.t.Helper()
 	f := l.loadFinding()
@@ -96,7 +117,7 @@ func TestLoadCompletes(t *testing.T) {
 	var log bytes.Buffer
 	l.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	before := w.Tokens()
-	task.tick(t.Context(), schedule.Run{})
+	l.tick()
 	l.wantEnd(loadtest.Completed)
 	f := l.loadFinding()
 	if len(f.Levels) != 2 || f.Levels[0].Level != 1 || f.Levels[1].Level != 4 || f.Levels[0].Requests == 0 || f.Levels[1].InFlight < 2 {
@@ -117,8 +138,8 @@ func TestLoadCompletes(t *testing.T) {
 	if !p.Has("inference_probe_load_requests", "module", "busy", "level", "4") {
 		t.Error("the curve is not on the page of metrics")
 	}
-	if lines := strings.Count(log.String(), "msg=\"load test"); lines != 2 {
-		t.Errorf("%d lines, want one at the begin and one at the end:\n%s", lines, &log)
+	if begins, ends := strings.Count(log.String(), `msg="load test begins"`), strings.Count(log.String(), `msg="load test ended"`); begins != ends || begins == 0 {
+		t.Errorf("%d lines of the begin and %d of the end:\n%s", begins, ends, &log)
 	}
 	requests := w.Requests()
 	if task.tick(t.Context(), schedule.Run{}); w.Requests() != requests {
@@ -182,16 +203,24 @@ func within(t *testing.T, ended <-chan time.Time, since time.Time) {
 func TestLoadEndsForUsers(t *testing.T) {
 	o := loadServer()
 	o.Slots = 4
-	w := testlab.NewWitness(t, o)
-	l, task := loadLab(t, w.URL, "users: [3]", "", time.Minute)
-	ended := running(t, w, task)
-	came := time.Now()
-	crowd(t, w.URL, 8, 64)
-	within(t, ended, came)
+	var w *testlab.Witness
+	var l *lab
+	stop := func() {}
+	calmly(t, func() *loadtest.Finding {
+		stop()
+		w = testlab.NewWitness(t, o)
+		var task *loadTask
+		l, task = loadLab(t, w.URL, "users: [3]", "", time.Minute)
+		ended := running(t, w, task)
+		came := time.Now()
+		stop = crowd(t, w.URL, 8, 64)
+		within(t, ended, came)
+		return l.loadFinding()
+	})
 	l.wantEnd(loadtest.UsersWaiting)
 
 	// While they are there, there is no room, which is an end only when it is known to stay so.
-	task = l.dueLoad()
+	task := l.dueLoad()
 	last := l.loadFinding()
 	before := w.Requests()
 	task.tick(t.Context(), schedule.Run{})
@@ -241,12 +270,15 @@ func TestLoadIsInterrupted(t *testing.T) {
 // A reload that leaves the endpoint as it is does not touch the run.
 func TestLoadSurvivesAnotherReload(t *testing.T) {
 	w := testlab.NewWitness(t, loadServer())
-	l, task := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
-	ended := running(t, w, task)
-	if err := l.Apply(loadPlanOf(t, w.URL, "users: [1]", "", 500*time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	<-ended
+	l, _ := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
+	calmly(t, func() *loadtest.Finding {
+		ended := running(t, w, l.dueLoad())
+		if err := l.Apply(loadPlanOf(t, w.URL, "users: [1]", "", 500*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		return l.loadFinding()
+	})
 	l.wantEnd(loadtest.Completed)
 }
 
@@ -307,11 +339,31 @@ func TestLoadIsPlaced(t *testing.T) {
 	}
 }
 
+// What the end of the process canceled is made up for in the next one, though not at once.
+func TestLoadGoesOnInTheNextProcess(t *testing.T) {
+	w := testlab.NewWitness(t, loadServer())
+	l, task := loadLab(t, w.URL, "users: [1]", "", time.Minute)
+	ctx, stop := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, stop)
+	task.tick(ctx, schedule.Run{})
+	l.wantEnd(loadtest.Canceled)
+	next := newLab(t)
+	if err := l.saveLearned(restoring(next)); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Apply(loadPlanOf(t, w.URL, "users: [1]", "", time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if task := next.endpoint("e").loads[0]; !task.point(time.Now()).After(task.last) || time.Since(task.since) > loadPatience {
+		t.Error("it is not due again, or at once")
+	}
+}
+
 // The curve and when it was measured survive a restart.
 func TestLoadSurvivesARestart(t *testing.T) {
 	w := testlab.NewWitness(t, loadServer())
-	l, task := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
-	task.tick(t.Context(), schedule.Run{})
+	l, _ := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
+	l.tick()
 	l.wantEnd(loadtest.Completed)
 	next := newLab(t)
 	err := l.saveLearned(restoring(next))
@@ -341,15 +393,22 @@ func TestLoadKeepsItsBudget(t *testing.T) {
 		"in dollars":      {"users: [8], max_usd: 0.002", ", price: {input_usd: 1, output_usd: 1}", 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := testlab.NewWitness(t, loadServer())
-			l, task := loadLab(t, w.URL, tc.load, tc.more, 20*time.Second)
-			before := w.Tokens()
-			if strings.Contains(tc.more, "budget") {
-				before = 0
-			}
-			task.tick(t.Context(), schedule.Run{})
+			var l *lab
+			spent := 0
+			calmly(t, func() *loadtest.Finding {
+				w := testlab.NewWitness(t, loadServer())
+				var task *loadTask
+				l, task = loadLab(t, w.URL, tc.load, tc.more, 20*time.Second)
+				before := w.Tokens()
+				if strings.Contains(tc.more, "budget") {
+					before = 0
+				}
+				task.tick(t.Context(), schedule.Run{})
+				spent = w.Tokens() - before
+				return l.loadFinding()
+			})
 			l.wantEnd(loadtest.Budget)
-			if spent := w.Tokens() - before; spent > tc.most || spent < tc.most/2 {
+			if spent > tc.most || spent < tc.most/2 {
 				t.Errorf("%d tokens were spent of %d", spent, tc.most)
 			}
 		})
@@ -380,12 +439,13 @@ func TestRunLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen := 0
-		f, err := RunLoad(t.Context(), target, LoadOptions{Dialer: dialer, Progress: func(loadtest.Progress) { seen++ }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
+		return calmly(t, func() *loadtest.Finding {
+			f, err := RunLoad(t.Context(), target, LoadOptions{Dialer: dialer})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		})
 	}
 	if f := run("users: [1, 2]"); f.End != loadtest.Completed || len(f.Levels) != 2 {
 		t.Errorf("got %+v", f)
