@@ -69,7 +69,7 @@ func (l *loadTask) point(now time.Time) time.Time {
 func (l *loadTask) tick(ctx context.Context, _ schedule.Run) schedule.Report {
 	now, f := time.Now(), l.endpoint.fleet
 	if l.refused != nil && !now.Before(l.until) {
-		l.unlessClosed(func() { l.publish(l.refused, "") })
+		l.unlessClosed(func() { l.publish(newLoadRun(l.Target, nil, f.Logger), l.refused) })
 	}
 	until, open := l.Load.Opens(now)
 	due := open && l.point(now).After(l.last) && now.Sub(l.since) >= loadPatience
@@ -103,7 +103,7 @@ func (l *loadTask) once(ctx context.Context, now, until time.Time) {
 		report = r.run(ctx, l.runner, nil)
 	}, func() {
 		if report.End != loadtest.NoRoom {
-			l.publish(report, r.model)
+			l.publish(r, report)
 			return
 		}
 		if l.refused == nil {
@@ -116,10 +116,10 @@ func (l *loadTask) once(ctx context.Context, now, until time.Time) {
 	})
 }
 
-// publish shows what a run of a model came to, "" for the one that is known.
-func (l *loadTask) publish(report *loadtest.Report, model string) {
+// publish shows what a run came to.
+func (l *loadTask) publish(r *loadRun, report *loadtest.Report) {
 	l.last, l.refused = report.Stop, nil
-	l.findings.take(model, newLoadRun(l.Target, nil, l.endpoint.fleet.Logger).finding(report))
+	l.findings.take(r.model, r.finding(report))
 }
 
 // beginLoad begins a load test of the endpoint and returns what ends it: meanwhile probes are marked as beside bursts,

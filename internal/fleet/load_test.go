@@ -113,7 +113,7 @@ func (l *lab) ourTokens() float64 {
 // A run that completes gives a curve, and is no probe: but for what it spends there is no series of it.
 func TestLoadCompletes(t *testing.T) {
 	w := testlab.NewWitness(t, loadServer())
-	l, task := loadLab(t, w.URL, "users: [1, 4]", ", budget: {tokens_per_hour: 10000000}", 600*time.Millisecond)
+	l, task := loadLab(t, w.URL, "users: [1, 4]", ", budget: {tokens_per_hour: 10000000}, hardware: {gpus: 2, weights: 16GB}", 600*time.Millisecond)
 	var log bytes.Buffer
 	l.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	before := w.Tokens()
@@ -122,6 +122,9 @@ func TestLoadCompletes(t *testing.T) {
 	f := l.loadFinding()
 	if len(f.Levels) != 2 || f.Levels[0].Level != 1 || f.Levels[1].Level != 4 || f.Levels[0].Requests == 0 || f.Levels[1].InFlight < 2 {
 		t.Errorf("the levels are %+v", f.Levels)
+	}
+	if got := f.Levels[1]; got.OutputTokensPerSecond == 0 || 2*got.OutputTokensPerSecondPerGPU != got.OutputTokensPerSecond {
+		t.Errorf("%v tokens per second, and %v of each of two GPUs", got.OutputTokensPerSecond, got.OutputTokensPerSecondPerGPU)
 	}
 	p := l.page()
 	if got, want := l.ourTokens(), float64(w.Tokens()-before); got != want || want == 0 {

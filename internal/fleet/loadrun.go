@@ -72,6 +72,7 @@ type loadRun struct {
 
 	reading sync.Mutex // of the pages: one at a time
 	probes  int        // in flight after the latest reading
+	servers int        // of the latest reading
 
 	mu       sync.Mutex
 	own      runLimit
@@ -159,6 +160,7 @@ func (r *loadRun) Pressure(ctx context.Context) (p loadtest.Pressure, err error)
 		return p, fmt.Errorf("read the pages of the servers: %w", context.Cause(ctx))
 	}
 	if p, err = pressureOf(statuses, r.usual); err == nil {
+		r.servers = len(statuses)
 		p.Running = max(0, p.Running-float64(max(before, r.probes)))
 	}
 	return p, err
@@ -252,7 +254,7 @@ func (r *loadRun) finding(report *loadtest.Report) *loadtest.Finding {
 	e := r.Endpoint
 	c := loadtest.Context{Price: e.Price, USDPerHour: e.Price.At(report.Start).InUSD().PerHour}
 	if e.Hardware != nil {
-		c.GPUs = e.Hardware.GPUs
+		c.GPUs = e.Hardware.GPUs * r.servers // those of one server, which are not known without a page
 	}
 	return loadtest.NewFinding(report, r.plan, c)
 }
