@@ -259,6 +259,7 @@ func truth(b *testing.B, server string, r *result.Result) []int64 {
 // errorSums collects errors in microseconds.
 type errorSums struct {
 	ttft, gap, ttftProcess, gapProcess []float64
+	ttftWorst                          float64 // worst error of a TTFT that nothing marks, in percent of it
 	unmarked                           float64 // worst error of a gap that nothing marks
 	tokens, merged, imprecise          int
 	probes, otherClock                 int // those stamped by the process's clock, as when the wall clock is set
@@ -282,7 +283,9 @@ func (s *errorSums) add(b *testing.B, r *result.Result, written []int64) {
 	if r.Imprecise {
 		s.imprecise++
 	} else {
-		s.ttft = append(s.ttft, us(at(0)-written[0]))
+		e := us(at(0) - written[0])
+		s.ttft = append(s.ttft, e)
+		s.ttftWorst = max(s.ttftWorst, 100*e/us(int64(r.Timing.TTFT)))
 	}
 	s.ttftProcess = append(s.ttftProcess, us(process(0)-written[0]))
 	for i := 1; i < len(written); i++ {
@@ -315,6 +318,7 @@ func (s *errorSums) report(b *testing.B) {
 	quantiles("process-gap", s.gapProcess)
 	b.ReportMetric(100*float64(s.merged)/float64(s.tokens), "merged-%")
 	b.ReportMetric(float64(s.imprecise), "imprecise-probes")
+	b.ReportMetric(s.ttftWorst, "ttft-max-%")
 	b.ReportMetric(0, "ns/op")
 }
 
