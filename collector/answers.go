@@ -8,6 +8,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -229,7 +230,7 @@ func stepTimeRow() row {
 	return row{
 		Name: "probe_step_timestamp_seconds", Unit: "seconds", Label: "metric", Values: config.Texts(series.Metrics()),
 		Help:  "Unix time of the first probe after the latest step: a lasting change of a latency (ttft, tpot) by at least 10 %, or of the share of probes that fail (failures) by at least 5 percentage points. Absent before the first step.",
-		Value: ofStep(series.Metrics(), func(s *series.Step) float64 { return unixSeconds(s.At) }),
+		Value: ofStep(series.Metrics(), func(s *series.Step) float64 { return workload.Unix(s.At) }),
 	}
 }
 

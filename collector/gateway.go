@@ -81,7 +81,7 @@ func quantityOfGateway(prefix string, row config.QuantityRow, labels []string) F
 func (s *sender) gateway(st *page.Status, labels []string) {
 	s.send("gateway_up", workload.Number(st.State == page.Up), labels...)
 	if !st.At.IsZero() {
-		s.send("gateway_last_scrape_timestamp_seconds", unixSeconds(st.At), labels...)
+		s.send("gateway_last_scrape_timestamp_seconds", workload.Unix(st.At), labels...)
 		s.send("gateway_scrape_duration_seconds", st.Duration.Seconds(), labels...)
 	}
 	for _, reason := range scrapeReasons() {

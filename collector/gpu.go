@@ -146,7 +146,7 @@ func (s *sender) gpuSource(of *gpu.Snapshot) {
 		s.send("gpu_devices", float64(of.Count), source)
 	}
 	if !of.At.IsZero() {
-		s.send("gpu_last_poll_timestamp_seconds", unixSeconds(of.At), source)
+		s.send("gpu_last_poll_timestamp_seconds", workload.Unix(of.At), source)
 		s.send("gpu_poll_duration_seconds", of.Duration.Seconds(), source)
 	}
 }
@@ -184,7 +184,7 @@ func (s *sender) gpu(of *gpu.Snapshot, d *gpu.DeviceSnapshot) {
 	for _, x := range d.XIDs {
 		labels := append(base, strconv.FormatUint(x.Number, 10))
 		s.send("gpu_xid_errors_total", float64(x.Count), labels...)
-		s.send("gpu_xid_last_timestamp_seconds", unixSeconds(x.Last), labels...)
+		s.send("gpu_xid_last_timestamp_seconds", workload.Unix(x.Last), labels...)
 	}
 	for _, p := range d.Processes {
 		labels := append(base, strconv.Itoa(p.PID), p.Name, p.Container, p.PodUID)

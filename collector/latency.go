@@ -1,10 +1,10 @@
 package collector
 
 import (
-	"math"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Classic bounds in seconds. Every limit of MLPerf Inference on TTFT and TPOT and the common objectives of the field
@@ -125,10 +125,7 @@ func lastRows() []row {
 
 // perSecond returns n in a duration as a rate, if the latencies of the probe count and both are known.
 func (p *probe) perSecond(n int, in time.Duration) float64 {
-	if !p.timed || n <= 0 || in <= 0 {
-		return math.NaN()
-	}
-	return float64(n) / in.Seconds()
+	return workload.If(p.timed && n > 0 && in > 0, float64(n)/in.Seconds())
 }
 
 // flaw returns the row of a counter of probes of which something holds that ought not to.

@@ -23,10 +23,7 @@ type endpointValues struct {
 func endpointFamilies() []*familyOf[endpointValues] {
 	return append(factFamilies(true, func(v endpointValues) *workload.Findings { return v.facts }, nil), []*familyOf[endpointValues]{
 		newOf("endpoint_servers", emitEach(func(v endpointValues, i int) float64 {
-			if v.servers == [numStates]int{} {
-				return math.NaN()
-			}
-			return float64(v.servers[i])
+			return workload.If(v.servers != [numStates]int{}, float64(v.servers[i]))
 		})),
 		newOf("endpoint_ttft_overhead_seconds", emitEach(func(v endpointValues, i int) float64 { return v.overhead[i] })),
 	}...)

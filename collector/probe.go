@@ -3,7 +3,6 @@ package collector
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -36,10 +35,6 @@ func probeFamilies() []*probeFamily {
 // module that asks with several, and the number of requests those of bursts.
 func sizeLabels() []string { return []string{"input_tokens", "output_tokens", "concurrency"} }
 
-func unixSeconds(t time.Time) float64 {
-	return float64(t.UnixNano()) / 1e9
-}
-
 // isPeriodic reports whether the series is of probes that come at an interval.
 func isPeriodic(o *SeriesOptions, _ int) bool { return o.Interval > 0 }
 
@@ -55,7 +50,7 @@ func stateRows() []row {
 		{
 			Name: "probe_last_run_timestamp_seconds", Unit: "seconds", FromZero: true,
 			Help:  "Unix time at which the latest probe with a result started; 0 before the first. Canceled probes are ignored.",
-			Gauge: ofLatest(func(p *probe) float64 { return unixSeconds(p.Start) }),
+			Gauge: ofLatest(func(p *probe) float64 { return workload.Unix(p.Start) }),
 		},
 		{
 			Name: "probe_last_success_timestamp_seconds", Unit: "seconds", FromZero: true,
@@ -64,7 +59,7 @@ func stateRows() []row {
 				if !p.ok {
 					return before
 				}
-				return unixSeconds(p.Start)
+				return workload.Unix(p.Start)
 			},
 		},
 		{
@@ -83,7 +78,7 @@ func stateRows() []row {
 			Name: "probe_configured_timestamp_seconds", Unit: "seconds",
 			Help:  "Unix time since when the endpoint is to be probed with the module: the start of the exporter, or the change of the configuration or of discovery that added or changed either.",
 			Has:   isPeriodic,
-			Value: func(v *values, _ int) float64 { return unixSeconds(v.options.since) },
+			Value: func(v *values, _ int) float64 { return workload.Unix(v.options.since) },
 		},
 		{
 			Name: "probe_results_total", Label: "outcome", Values: config.Texts(outcomes), On: onProbe | onCancel, Flaw: true,
@@ -109,7 +104,7 @@ func stateRows() []row {
 			Gauge: func(p *probe, _ int, before float64) float64 { // an outage does not hide the expiry
 				switch {
 				case !p.CertNotAfter.IsZero():
-					return unixSeconds(p.CertNotAfter)
+					return workload.Unix(p.CertNotAfter)
 				case p.Status != 0:
 					return math.NaN()
 				}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -95,12 +96,7 @@ func one(holds bool) int {
 }
 
 // orAbsent returns v, NaN where it is negative, which is not known.
-func orAbsent(v float64) float64 {
-	if v < 0 {
-		return math.NaN()
-	}
-	return v
-}
+func orAbsent(v float64) float64 { return workload.If(v >= 0, v) }
 
 // ofLatest returns a gauge of the latest probe, which get may call absent by NaN.
 func ofLatest(get func(p *probe) float64) func(p *probe, i int, before float64) float64 {
@@ -109,10 +105,7 @@ func ofLatest(get func(p *probe) float64) func(p *probe, i int, before float64) 
 
 // ifTimed returns the seconds of a duration, if the latencies of the probe count and it is known.
 func (p *probe) ifTimed(d time.Duration) float64 {
-	if !p.timed || d < 0 {
-		return math.NaN()
-	}
-	return d.Seconds()
+	return workload.If(p.timed && d >= 0, d.Seconds())
 }
 
 // probeFamily is a row with its constant parts rendered, and its place in the state of a series.

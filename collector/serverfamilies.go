@@ -37,19 +37,11 @@ type serverValues struct {
 // serverFamilies returns the families of servers in the order of the documentation.
 func serverFamilies() []*familyOf[serverValues] {
 	ratio := statusGauge("server_prefix_cache_hit_ratio", func(st *page.Status) float64 {
-		if s := st.Snapshot; s != nil {
-			if hits := s.HitRatio(); hits != nil {
-				return *hits
-			}
-		}
-		return math.NaN()
+		return workload.Part(st.Snapshot, func(s *page.Snapshot) float64 { return workload.Known(s.HitRatio()) })
 	})
 	finishes := config.Finishes()
 	requests := newOf("server_requests_total", emitEach(func(v serverValues, i int) float64 {
-		if s := v.status.Snapshot; s != nil {
-			return measure(Counter, s.Requests, finishes[i])
-		}
-		return math.NaN()
+		return workload.Part(v.status.Snapshot, func(s *page.Snapshot) float64 { return measure(Counter, s.Requests, finishes[i]) })
 	}))
 	return slices.Concat(
 		readingFamilies(),
@@ -81,12 +73,9 @@ func readingFamilies() []*familyOf[serverValues] {
 			return v.settings
 		}),
 		statusGauge("server_scrape_duration_seconds", func(st *page.Status) float64 {
-			if st.At.IsZero() {
-				return math.NaN()
-			}
-			return st.Duration.Seconds()
+			return workload.If(!st.At.IsZero(), st.Duration.Seconds())
 		}),
-		statusGauge("server_last_scrape_timestamp_seconds", func(st *page.Status) float64 { return unixOrAbsent(st.At) }),
+		statusGauge("server_last_scrape_timestamp_seconds", func(st *page.Status) float64 { return workload.Unix(st.At) }),
 		newOf("server_scrape_failures_total", func(e encoder, f *family, v serverValues) {
 			for _, i := range f.order {
 				if n := v.status.Failures[reasons[i]]; n > 0 || !e.compact() {
@@ -95,12 +84,10 @@ func readingFamilies() []*familyOf[serverValues] {
 			}
 		}),
 		newOf("server_quantity_missing", emitEach(func(v serverValues, i int) float64 {
-			if s := v.status.Snapshot; s == nil || !slices.Contains(s.Missing, quantities[i]) {
-				return math.NaN()
-			}
-			return 1
+			s := v.status.Snapshot
+			return workload.If(s != nil && slices.Contains(s.Missing, quantities[i]), 1)
 		})),
-		statusGauge("server_last_progress_timestamp_seconds", func(st *page.Status) float64 { return unixOrAbsent(st.LastProgress) }),
+		statusGauge("server_last_progress_timestamp_seconds", func(st *page.Status) float64 { return workload.Unix(st.LastProgress) }),
 	}
 }
 
@@ -115,14 +102,12 @@ func rankFamilies() []*familyOf[serverValues] {
 	for i, name := range []string{"requests_running", "requests_waiting", "kv_cache_usage_ratio", "generation_tokens_per_second"} {
 		q := page.RankQuantities()[i]
 		families = append(families, newOf("server_rank_"+name, emitEach(func(v serverValues, bound int) float64 {
-			if bounds, known := v.ranks().Bounds[q]; known {
-				return bounds[bound]
-			}
-			return math.NaN()
+			bounds, known := v.ranks().Bounds[q]
+			return workload.If(known, bounds[bound])
 		})))
 	}
 	return append(families, newOf("server_rank_lag_start_timestamp_seconds", emitEach(func(v serverValues, i int) float64 {
-		return unixOrAbsent([]time.Time{v.ranks().Starved, v.ranks().Slow}[i])
+		return workload.Unix([]time.Time{v.ranks().Starved, v.ranks().Slow}[i])
 	})))
 }
 
@@ -188,11 +173,3 @@ func measure[K comparable](t Type, values map[K]float64, key K) float64 {
 
 // isMeasure reports whether v is finite and not negative.
 func isMeasure(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
-
-// unixOrAbsent returns the Unix time of t; NaN for the zero time.
-func unixOrAbsent(t time.Time) float64 {
-	if t.IsZero() {
-		return math.NaN()
-	}
-	return unixSeconds(t)
-}

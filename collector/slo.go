@@ -5,6 +5,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -105,10 +106,7 @@ func windowRows() []row {
 			Name: "probe_ttft_window_samples",
 			Help: "Number of probes in inference_probe_ttft_window_seconds, including failures before the first token.",
 			Value: func(v *values, _ int) float64 {
-				if v.slo == nil {
-					return math.NaN()
-				}
-				return float64(v.slo.log.Window(v.now()).Samples)
+				return workload.Part(v.slo, func(o *slo) float64 { return float64(o.log.Window(v.now()).Samples) })
 			},
 		},
 	}

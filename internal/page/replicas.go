@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -53,10 +52,8 @@ func ReplicaFact() workload.Fact {
 	return workload.FactOf[*Compared](workload.Metric{
 		Name: "endpoint_replicas_differ", Values: config.SettingNames(),
 		Value: workload.Of(func(c *Compared, i int) float64 {
-			if differ, compared := c.Differs[rows[i].Setting]; compared {
-				return workload.Number(differ)
-			}
-			return math.NaN()
+			differ, compared := c.Differs[rows[i].Setting]
+			return workload.If(compared, workload.Number(differ))
 		}),
 	})
 }

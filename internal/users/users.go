@@ -4,7 +4,6 @@ package users
 
 import (
 	"encoding/json"
-	"math"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/series"
@@ -61,31 +60,23 @@ func (v *View) MarshalJSON() ([]byte, error) {
 
 // Fact is what is known of users' requests, with its metrics.
 func Fact() workload.Fact {
-	metrics := []workload.Metric{
-		{Name: "users_ttft_window_seconds", Values: WindowStats(), Value: workload.Of(func(v *View, i int) float64 {
-			return known(v.TTFT.Seconds, WindowStats()[i], func(seconds float64) float64 { return seconds })
-		})},
-		{Name: "users_ttft_window_samples", Value: workload.Of(func(v *View, _ int) float64 { return float64(v.TTFT.Samples) })},
-	}
 	names := series.ObjectiveNames()[:series.Fluidity]
-	for kind, get := range map[string]func(Count) uint64{
-		"eligible":     func(c Count) uint64 { return c.Eligible },
-		"bad":          func(c Count) uint64 { return c.Bad },
-		"possibly_bad": func(c Count) uint64 { return c.Possible },
-	} {
-		metrics = append(metrics, workload.Metric{Name: "users_slo_" + kind + "_total", Values: names, Value: workload.Of(func(v *View, i int) float64 {
-			return known(v.Counts, names[i], func(c Count) float64 { return float64(get(c)) })
-		})})
+	count := func(kind string, get func(Count) uint64) workload.Metric {
+		return workload.Metric{Name: "users_slo_" + kind + "_total", Values: names, Value: workload.Of(func(v *View, i int) float64 {
+			c, known := v.Counts[names[i]]
+			return workload.If(known, float64(get(c)))
+		})}
 	}
-	return workload.FactOf[*View](metrics...)
-}
-
-// known returns a number of a value; NaN of one that is not known.
-func known[V any](of map[string]V, name string, get func(V) float64) float64 {
-	if v, ok := of[name]; ok {
-		return get(v)
-	}
-	return math.NaN()
+	return workload.FactOf[*View](
+		count("eligible", func(c Count) uint64 { return c.Eligible }),
+		count("bad", func(c Count) uint64 { return c.Bad }),
+		count("possibly_bad", func(c Count) uint64 { return c.Possible }),
+		workload.Metric{Name: "users_ttft_window_seconds", Values: WindowStats(), Value: workload.Of(func(v *View, i int) float64 {
+			seconds, known := v.TTFT.Seconds[WindowStats()[i]]
+			return workload.If(known, seconds)
+		})},
+		workload.One("users_ttft_window_samples", "", "", func(v *View) float64 { return float64(v.TTFT.Samples) }),
+	)
 }
 
 // WindowStats lists the closed set of the statistics of a Window.

@@ -133,13 +133,16 @@ func Part[T any](of *T, get func(*T) float64) float64 {
 	return get(of)
 }
 
-// Positive returns a value; NaN unless it is above 0.
-func Positive(v float64) float64 {
-	if v > 0 {
+// If returns a value; NaN unless it is known.
+func If(known bool, v float64) float64 {
+	if known {
 		return v
 	}
 	return math.NaN()
 }
+
+// Positive returns a value; NaN unless it is above 0.
+func Positive(v float64) float64 { return If(v > 0, v) }
 
 // Number returns 1 for what holds, and else 0.
 func Number(holds bool) float64 {

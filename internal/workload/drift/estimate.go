@@ -5,7 +5,6 @@ package drift
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -212,12 +211,7 @@ func metrics() []workload.Metric {
 	source := func(name, unit, help string, get func(f *Finding, i int) float64) workload.Metric {
 		return workload.Metric{
 			Name: "identity_" + name, Unit: unit, Help: help, Label: "source", Values: config.Texts(Sources()),
-			Value: workload.Of(func(f *Finding, i int) float64 {
-				if !f.Watched[i] {
-					return math.NaN()
-				}
-				return get(f, i)
-			}),
+			Value: workload.Of(func(f *Finding, i int) float64 { return workload.If(f.Watched[i], get(f, i)) }),
 		}
 	}
 	return []workload.Metric{

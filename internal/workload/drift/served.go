@@ -3,7 +3,6 @@ package drift
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -60,10 +59,8 @@ func ChangeFact() workload.Fact {
 	return workload.FactOf[Changes](workload.Metric{
 		Name: "endpoint_model_changed_timestamp_seconds", Values: config.Texts(sources), Each: []string{"from", "to"},
 		Value: workload.Of(func(c Changes, i int) float64 {
-			if one := c.All()[i/len(sources)]; one.Source == sources[i%len(sources)] {
-				return workload.Unix(one.Since)
-			}
-			return math.NaN()
+			one := c.All()[i/len(sources)]
+			return workload.If(one.Source == sources[i%len(sources)], workload.Unix(one.Since))
 		}),
 	})
 }
@@ -85,10 +82,8 @@ func (c Changes) News(before workload.Finding, _ string) []workload.Line {
 	case is == nil:
 		return []workload.Line{{Message: "the usual model answers again", Note: "the usual model answers again"}}
 	default:
-		return []workload.Line{{
-			Warn: true, Message: "another model answers than usual", Args: []any{"model", is.To, "usual", is.From},
-			Note: fmt.Sprintf("another model answers than usual: %s instead of %s", is.To, is.From),
-		}}
+		const other = "another model answers than usual"
+		return []workload.Line{{Warn: true, Message: other, Note: fmt.Sprintf("%s: %s instead of %s", other, is.To, is.From), Args: []any{"model", is.To, "usual", is.From}}}
 	}
 }
 

@@ -145,20 +145,12 @@ func burstMetrics() []workload.Metric {
 	}
 	knee, maxGood := func(f *BurstFinding) *Burst { return f.Knee }, func(f *BurstFinding) *Burst { return f.MaxGood }
 	size := func(b *Burst) float64 { return float64(b.Concurrency) }
-	speed := func(b *Burst) float64 {
-		if b.TokensPerSecond <= 0 {
-			return math.NaN()
-		}
-		return b.TokensPerSecond
-	}
+	speed := func(b *Burst) float64 { return workload.Positive(b.TokensPerSecond) }
 	return []workload.Metric{
 		burst("failed", "", "Requests of the burst that failed in the latest run. A burst with an error is the last of its run, so larger bursts are absent.", func(b *Burst) float64 { return float64(b.Failed) }),
 		burst("output_tokens_per_second", "tokens_per_second", "Output tokens of all requests of the burst divided by the time from the first start to the last end, in the latest run.", speed),
 		burst("start_spread_seconds", "seconds", "Time from the start of the first request of the burst to the start of the last, in the latest run. Ideally 0: the larger it is, the less simultaneous the requests were.", func(b *Burst) float64 {
-			if b.StartSpread < 0 {
-				return math.NaN()
-			}
-			return b.StartSpread.Seconds()
+			return workload.If(b.StartSpread >= 0, b.StartSpread.Seconds())
 		}),
 		one("knee_concurrency", "", "Size of the smallest burst of the latest run that missed the objectives: the endpoint handles fewer concurrent requests. Absent if all bursts meet them.", knee, size),
 		one("knee_tokens_per_second", "tokens_per_second", "Output tokens per second of the burst of inference_probe_burst_knee_concurrency.", knee, speed),

@@ -4,7 +4,6 @@ package load
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -188,10 +187,7 @@ func metrics() []workload.Metric {
 		workload.One("prefix_cache_hit_ratio", "ratio", "Ratio of prompt tokens of warm probes that were read from the prefix cache, as reported in the replies. Absent if replies do not report it, and if all report 0 although the second probe of a pair is faster by a quarter or more, which only a cache explains, or while there are too few pairs to decide.", func(f *Finding) float64 { return workload.Known(f.HitRatio) }),
 		workload.Bounded("prefix_benefit_seconds", "seconds", "Time saved by sending the same prompt again: TTFT of the first probe of a pair minus TTFT of the second. lower and upper are bounds with 95 % confidence; if both are above 0, the cache helps. Only for prefix: paired; absent with too few pairs.", func(f *Finding) *workload.Interval { return f.Benefit }),
 		workload.One("cold_cached_total", "", "Cold probes with prompt tokens read from the prefix cache, as reported in the replies. Expected to be 0: anything else is a fault of the prober or of the server's count. Absent until a reply to a cold probe reports cached tokens or their absence, and while prefix_cache_hit_ratio is absent because the replies are implausible.", func(f *Finding) float64 {
-			if !f.ColdReported {
-				return math.NaN()
-			}
-			return float64(f.ColdCached)
+			return workload.If(f.ColdReported, float64(f.ColdCached))
 		}),
 		turn("prefix_cache_hit_ratio", "ratio", "Ratio of prompt tokens of this turn of the latest 60 conversations that were read from the prefix cache, as reported in the replies. affinity is session for conversations with request.sticky_header and none for the others. Absent with fewer than 6 conversations, and if the ratio is not reported or is implausible.", func(t *Turn) *float64 { return t.HitRatio }),
 		turn("ttft_seconds", "seconds", "Median TTFT of this turn of the latest 60 conversations. Absent with fewer than 6 conversations.", func(t *Turn) *float64 { return t.TTFT }),

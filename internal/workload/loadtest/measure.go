@@ -8,6 +8,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 const (
@@ -108,12 +109,7 @@ func (w window) share(s *Sample) float64 {
 }
 
 // counted returns a count of tokens; NaN where it is not known.
-func counted(tokens int) float64 {
-	if tokens < 0 {
-		return math.NaN()
-	}
-	return float64(tokens)
-}
+func counted(tokens int) float64 { return workload.If(tokens >= 0, float64(tokens)) }
 
 // quantiles returns those of values, which it sorts.
 func quantiles(values []float64) Quantiles {

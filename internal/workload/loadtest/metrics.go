@@ -1,9 +1,6 @@
 package loadtest
 
 import (
-	"math"
-	"slices"
-
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
@@ -23,12 +20,7 @@ func (q *Quantiles) at(stat int) float64 {
 }
 
 // known returns a value; NaN of 0, which is not known.
-func known(v float64) float64 {
-	if v == 0 {
-		return math.NaN()
-	}
-	return v
-}
+func known(v float64) float64 { return workload.If(v != 0, v) }
 
 func metrics() []workload.Metric {
 	ofLevel := func(name, unit, help string, get func(l *Level) float64) workload.Metric {
@@ -47,12 +39,7 @@ func metrics() []workload.Metric {
 	ofKind := func(name, unit, help string, get func(f *Finding) float64) workload.Metric {
 		return workload.Metric{
 			Name: "load_" + name, Unit: unit, Help: help, Label: "load", Values: config.Texts(config.LoadKinds()),
-			Value: workload.Of(func(f *Finding, i int) float64 {
-				if i != slices.Index(config.LoadKinds(), f.Kind) {
-					return math.NaN()
-				}
-				return get(f)
-			}),
+			Value: workload.Of(func(f *Finding, i int) float64 { return workload.If(config.LoadKinds()[i] == f.Kind, get(f)) }),
 		}
 	}
 	maxGood := func(get func(c *Capacity) float64) func(f *Finding) float64 {
@@ -79,22 +66,14 @@ func metrics() []workload.Metric {
 		ofKind("output_tokens", "", "Mean length of the answers that the load test asks for, by the configuration.", func(f *Finding) float64 { return known(float64(f.Output)) }),
 		ofKind("target", "", "Level at which the objectives are to be met, by the configuration.", func(f *Finding) float64 { return f.Target }),
 		ofKind("target_missed", "", "Whether the target misses an objective: 1 if it misses one for certain, 0 if it meets them for certain, by its latest measurement. Absent where it is undecided, and without an objective.", func(f *Finding) float64 {
-			switch f.TargetVerdict() {
-			case Missed:
-				return 1
-			case Met:
-				return 0
-			}
-			return math.NaN()
+			verdict := f.TargetVerdict()
+			return workload.If(verdict == Missed || verdict == Met, workload.Number(verdict == Missed))
 		}),
 		{
 			Name: "load_end", Label: "end", Values: config.Texts(Ends()),
 			Help: "Why the latest load test ended, or did not begin: 1 for the reason, 0 for the others.",
 			Value: workload.Of(func(f *Finding, i int) float64 {
-				if f.End == Ends()[i] {
-					return 1
-				}
-				return 0
+				return workload.Number(f.End == Ends()[i])
 			}),
 		},
 		workload.One("load_end_timestamp_seconds", "seconds", "When the latest load test ended, or did not begin, as Unix time.", func(f *Finding) float64 { return workload.Unix(f.At) }),
