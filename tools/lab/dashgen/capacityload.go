@@ -14,7 +14,7 @@ func capacityLoad() []Panel {
 		{
 			Title: "Levels of the load tests", Viz: Table, Width: 24, Height: 9,
 			What: "What each level came to in its steady state, in the latest run that completed it: the 99th percentile of TTFT with the bounds that the true one is between with 95 % confidence, that of TPOT, the share of the requests that met all objectives, tokens a second in all and of a GPU, and the cost of a million tokens at that load.", By: ByProbe,
-			Worry: "the lower bound is over the objective at the load that you have to carry.",
+			Worry: "the lower bound is over the objective at the load that you have to carry.", Alerts: []string{"InferenceTargetLoadMissed"},
 			Queries: []Query{
 				{Expr: of("ttft_seconds", `stat="p99_lower"`)},
 				{Expr: of("ttft_seconds", `stat="p99"`)},
@@ -47,7 +47,7 @@ func capacityLoad() []Panel {
 		{
 			Title: "p99 of TTFT by level, 30 days", Viz: TimeSeries, Unit: "s", Width: 8, Height: 8, TimeFrom: "30d",
 			What: "99th percentile of the time to first token of each level of the load tests, in the latest run that completed it.", By: ByProbe,
-			Worry:   "a level rises from week to week: there is less room than before.",
+			Worry: "a level rises from week to week: there is less room than before.", Alerts: []string{"InferenceTargetLoadMissed"},
 			Queries: []Query{{Expr: of("ttft_seconds", `stat="p99"`), Legend: legend}},
 			Min:     ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: noTest,
 		},
@@ -61,7 +61,7 @@ func capacityLoad() []Panel {
 		{
 			Title: "Largest good load and knee, 30 days", Viz: TimeSeries, Unit: "none", Width: 8, Height: 8, TimeFrom: "30d",
 			What: "Largest level that met the objectives for certain, the smallest that missed one, and, dashed, the target.", By: ByProbe,
-			Worry: "it falls, or the knee comes near the target.",
+			Worry: "it falls, or the knee comes near the target.", Alerts: []string{"InferenceKneeFell", "InferenceTargetLoadMissed"},
 			Queries: []Query{
 				{Expr: capacity("max_good"), Legend: "good " + name + " {{module}} {{load}}"},
 				{Expr: capacity("knee"), Legend: "knee " + name + " {{module}} {{load}}"},
