@@ -15,15 +15,19 @@ import (
 )
 
 const (
-	// readEvery is how often the pages are read. One that takes longer is read back to back.
-	readEvery = 200 * time.Millisecond
+	// readEvery is how often the pages are read, and readWaiting while requests wait: our own are in a queue, and a user
+	// who comes is behind them. A page that takes longer is read back to back.
+	readEvery, readWaiting = 200 * time.Millisecond, 75 * time.Millisecond
+	// waitLimit is how long requests wait until that is no moment between two steps of a server.
+	waitLimit = 400 * time.Millisecond
 	// pageLost is how old the newest reading may be, from when it began. Users who begin to wait are seen by the first
 	// reading that begins afterwards, so that the run ends within this time of it, or sooner.
 	pageLost = 800 * time.Millisecond
 	// firstReading is how long the reading before the run may take.
 	firstReading = 5 * time.Second
-	// stalePages is by how many readings a page may lag behind: SGLang's gauges are as of up to 40 steps ago.
-	stalePages = 10
+	// stalePages is by how many readings a page may lag behind ours, which are counted as they were then. With more, users
+	// would be hidden among our own requests that come and go; of a page that lags more, more of ours are taken for users.
+	stalePages = 2
 	// usersStay is how long users count as there after a request of theirs was seen: the next will come.
 	usersStay = time.Minute
 	// fullKV is the share of a KV cache from which on a server has no room.
@@ -42,7 +46,7 @@ type guard struct {
 	first, latest *Pressure // of the pages
 	peaks         []int     // most requests of ours in flight at once, after the begin of each of the latest readings
 	seen          time.Time // when requests of users were seen last
-	waited        int       // readings in a row in which requests waited, and users were there
+	wait          time.Time // since which reading requests wait; the zero time is that none do
 	mark          time.Time // when marked was read, by which TTFT is judged once our requests of that time have ended
 	marked        *Pressure
 	ours, after   firsts // of our requests that have ended, and of those of them that were sent after mark
@@ -69,7 +73,8 @@ func (r *runner) hasRoom() bool {
 		if r.plan.HasPage {
 			r.lookAround()
 		} else {
-			r.try()
+			r.work.Go(r.try)
+			r.wait(&r.work)
 		}
 	}
 	return r.ctx.Err() == nil
@@ -157,11 +162,15 @@ func (r *runner) watch() {
 		p, err := r.read(time.Until(newest.Add(pageLost)))
 		if err == nil {
 			newest = begun
-			r.judge(&p, time.Since(begun))
+			r.judge(&p, begun)
 		} else if r.ctx.Err() == nil {
 			why = err.Error()
 		}
-		sleep(r.ctx, min(time.Until(begun.Add(readEvery)), time.Until(newest.Add(pageLost))))
+		every := readEvery
+		if p.Waiting >= 1 {
+			every = readWaiting
+		}
+		sleep(r.ctx, min(time.Until(begun.Add(every)), time.Until(newest.Add(pageLost))))
 		if time.Since(newest) >= pageLost {
 			r.stop(PageLost, why)
 		}
@@ -169,7 +178,7 @@ func (r *runner) watch() {
 }
 
 // judge ends the run when a reading shows that users are hurt.
-func (r *runner) judge(p *Pressure, took time.Duration) {
+func (r *runner) judge(p *Pressure, begun time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g := &r.guard
@@ -177,9 +186,12 @@ func (r *runner) judge(p *Pressure, took time.Duration) {
 	if p.Running+p.Waiting-float64(slices.Max(g.peaks)) >= 1 {
 		g.seen = time.Now()
 	}
-	if p.Waiting < 1 || time.Since(g.seen) > usersStay {
-		g.waited = 0
-	} else if g.waited++; g.waited == 3 || took > readEvery {
+	if p.Waiting < 1 {
+		g.wait = time.Time{}
+	} else if g.wait.IsZero() {
+		g.wait = begun
+	}
+	if p.Waiting >= 1 && time.Since(g.seen) <= usersStay && (begun.Sub(g.wait) >= waitLimit || time.Since(begun) > readEvery) {
 		r.stop(UsersWaiting, fmt.Sprintf("%.0f requests wait, and users were there %s ago", p.Waiting, result.InWords(time.Since(g.seen))))
 	}
 	if len(r.flying) == 0 || r.oldest().After(g.mark) {

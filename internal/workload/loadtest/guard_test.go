@@ -208,6 +208,8 @@ func TestUsersSlow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue(8, time.Second)
 			q.page = func(p *Pressure) error {
+				q.mu.Lock()
+				defer q.mu.Unlock()
 				since := time.Since(q.start)
 				ours := float64(len(q.asked)) // each has its first token at once
 				users := math.Floor(since.Seconds())
@@ -232,6 +234,8 @@ func TestOwnLateRequestsAreNotUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(4, time.Second)
 		q.page = func(p *Pressure) error {
+			q.mu.Lock()
+			defer q.mu.Unlock()
 			p.TTFTCount, p.TTFTLate, p.UsualP99 = float64(len(q.first)), 0, 500*time.Millisecond
 			for _, ttft := range q.first {
 				if ttft > p.UsualP99 {
@@ -295,9 +299,14 @@ func TestDriverHangs(t *testing.T) {
 		q.change = func(int, *result.Result) { <-hang }
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		r := Run(ctx, planOf(&config.LoadTest{Users: []int{2}}), q, nil)
+		p := planOf(&config.LoadTest{Users: []int{2}})
+		r := Run(ctx, p, q, nil)
 		if took := r.Stop.Sub(r.Start); r.End != Canceled || took > 10*time.Second+2*endLimit || len(r.Levels[0].Samples) != 0 {
 			t.Errorf("ended %s %q after %s", r.End, r.Text, took)
+		}
+		p.HasPage, p.Until = false, time.Now().Add(time.Minute)
+		if r = Run(t.Context(), p, q, nil); r.End != WindowOver || len(r.Levels) != 0 {
+			t.Errorf("the first request alone: ended %s %q with %d levels", r.End, r.Text, len(r.Levels))
 		}
 		close(hang)
 	})
