@@ -142,8 +142,11 @@ func NewFinding(r *Report, p Plan, c Context) *Finding {
 
 // InWords returns a level as people read it, such as "50 users".
 func InWords(kind config.LoadKind, level float64) string {
-	number := strconv.FormatFloat(level, 'g', -1, 64)
-	return map[config.LoadKind]string{config.LoadUsers: number + " users", config.LoadRate: number + " requests/s", config.LoadTrace: number + " × the trace"}[kind]
+	unit := map[config.LoadKind]string{config.LoadUsers: " users", config.LoadRate: " requests/s", config.LoadTrace: " × the trace"}[kind]
+	if kind == config.LoadUsers && level == 1 {
+		unit = " user"
+	}
+	return strconv.FormatFloat(level, 'g', -1, 64) + unit
 }
 
 // conclude finds the capacity in the complete levels.
@@ -207,7 +210,7 @@ func (f *Finding) Series() (all [][]workload.Label) {
 	return all
 }
 
-// News implements workload.News: the target is missed or met again, and the knee fell.
+// News implements workload.News: the target is missed or met again, and the knee fell to a level that was good.
 func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) {
 	b, _ := before.(*Finding)
 	b = cmp.Or(b, new(Finding))
@@ -220,8 +223,10 @@ func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) 
 	case is == Met && was == Missed:
 		add(false, "target load meets the objectives again", f.Target)
 	}
-	if k := f.Knee; k != nil && (b.Knee == nil && b.level(k.Level) != nil || b.Knee != nil && k.Level < b.Knee.Level) {
-		add(true, "knee under load fell", k.Level)
+	if k := f.Knee; k != nil {
+		if was := b.level(k.Level); was != nil && was.Verdict == Met {
+			add(true, "knee under load fell", k.Level)
+		}
 	}
 	return all
 }

@@ -189,7 +189,8 @@ func TestNews(t *testing.T) {
 	f(tested(Completed, missed), tested(Completed, missed))
 	f(tested(Completed, missed), tested(Completed, undecided))
 	f(tested(Completed, missed), tested(Completed, met), "target load meets the objectives again: 8 users")
-	f(tested(Completed, missed), tested(Completed, at(4, Missed, now), missed), fell(4))
+	f(tested(Completed, at(4, Met, now), missed), tested(Completed, at(4, Missed, now), missed), fell(4))
+	f(tested(Completed, at(4, Undecided, now), missed), tested(Completed, at(4, Missed, now), missed)) // not known to be good before
 	f(tested(Completed, at(4, Met, now), at(16, Missed, now)), tested(Completed, at(4, Met, now), at(32, Missed, now)))
 	f(tested(Completed, at(4, Met, now)), tested(Completed, at(4, Met, now), at(16, Missed, now))) // never measured before
 }
