@@ -132,11 +132,6 @@ func (l *LoadTest) Requests() float64 {
 	return sum
 }
 
-// Takes returns how long a run takes that nothing ends before, but for the last answers.
-func (l *LoadTest) Takes() time.Duration {
-	return time.Duration(len(l.Levels())) * time.Duration(l.Duration)
-}
-
 // Opens reports whether a run may begin, and when it must have ended; the zero time is never.
 func (l *LoadTest) Opens(now time.Time) (until time.Time, open bool) {
 	if l.Window == nil {
@@ -145,8 +140,8 @@ func (l *LoadTest) Opens(now time.Time) (until time.Time, open bool) {
 	begin, length := l.Window.span()
 	today := now.UTC().Truncate(day)
 	for _, midnight := range []time.Time{today.Add(-day), today} {
-		since := now.Sub(midnight.Add(begin))
-		if since >= 0 && since < length && l.Window.on(midnight.Weekday()) {
+		since, weekday := now.Sub(midnight.Add(begin)), strings.ToLower(midnight.Weekday().String()[:3])
+		if since >= 0 && since < length && (len(l.Window.Days) == 0 || slices.Contains(l.Window.Days, weekday)) {
 			return midnight.Add(begin + length), true
 		}
 	}
@@ -157,31 +152,16 @@ const day = 24 * time.Hour
 
 // span returns when the window begins, after midnight, and how long it is.
 func (w *LoadWindow) span() (begin, length time.Duration) {
-	after := func(clock string) time.Duration {
-		t, _ := time.Parse("15:04", clock) // it has the form
-		return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
-	}
-	first, end, _ := strings.Cut(w.Hours, "-")
-	begin = after(first)
-	return begin, (after(end) - begin + day) % day
-}
-
-func (w *LoadWindow) on(d time.Weekday) bool {
-	return len(w.Days) == 0 || slices.Contains(w.Days, strings.ToLower(d.String()[:3]))
+	first, second, _ := strings.Cut(w.Hours, "-")
+	from, _ := time.Parse("15:04", first) // they have the form
+	to, _ := time.Parse("15:04", second)
+	return from.Sub(from.Truncate(day)), (to.Sub(from) + day) % day
 }
 
 const (
 	maxLoadLevels = 16
 	maxLoadTokens = 16_000_000 // of prompts in memory at once, at some 6 bytes each
 )
-
-// levelsKey is the key of the levels.
-func (l *LoadTest) levelsKey() string {
-	if l.Kind() == LoadTrace {
-		return "trace_speeds"
-	}
-	return string(l.Kind())
-}
 
 // completeModule sets the defaults of its module, and takes from a built-in one what means nothing with load.
 func (l *LoadTest) completeModule(m *Module, r *report, p path) {
@@ -219,7 +199,8 @@ func (l *LoadTest) complete(r *report, p path) {
 }
 
 func (l *LoadTest) check(r *report, p path) {
-	levels, at := l.Levels(), p.key(l.levelsKey())
+	key := map[LoadKind]string{LoadUsers: "users", LoadRate: "requests_per_second", LoadTrace: "trace_speeds"}[l.Kind()]
+	levels, at := l.Levels(), p.key(key)
 	switch {
 	case r.failedUnder(at) || r.failedUnder(p.key("trace_file")):
 		return
@@ -235,14 +216,15 @@ func (l *LoadTest) check(r *report, p path) {
 		}
 	}
 	if !slices.Contains(levels, l.Target) {
-		r.errorf(p.key("target"), "want one of %s, got %v", l.levelsKey(), l.Target)
+		r.errorf(p.key("target"), "want one of %s, got %v", key, l.Target)
 	}
 	if l.ThinkTime >= l.Duration && !r.failed[p.key("duration")] {
 		r.errorf(p.key("think_time"), "%s is not less than the duration of %s", l.ThinkTime, l.Duration)
 	}
 	if w := p.key("window"); l.Window != nil && !r.failedUnder(w) && !r.failed[p.key("duration")] {
-		if _, length := l.Window.span(); l.Takes() > length {
-			r.errorf(w, "%d levels of %s take %s, longer than the window", len(levels), l.Duration, model.Duration(l.Takes()))
+		takes := time.Duration(len(levels)) * time.Duration(l.Duration)
+		if _, length := l.Window.span(); takes > length {
+			r.errorf(w, "%d levels of %s take %s, longer than the window", len(levels), l.Duration, model.Duration(takes))
 		}
 	}
 }
