@@ -116,6 +116,7 @@ func full(t *testing.T) *Exposition {
 		differs[row.Setting] = true
 	}
 	workload.SetFact(facts, &page.Compared{Differs: differs})
+	workload.SetFact(facts, &loadtest.Loss{Now: &loadtest.Headroom{Lower: 2}, Peak: &loadtest.Headroom{Lower: 1.5}})
 	c := users.Count{Eligible: 3, Bad: 1, Possible: 2}
 	workload.SetFact(facts, &users.View{
 		Counts: map[string]users.Count{"availability": c, "ttft": c, "tpot": c, "e2e": c},

@@ -21,6 +21,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -136,6 +137,7 @@ type endpoint struct {
 	bursts   burstLoad
 	starts   *starts
 	replicas *page.Replicas
+	week     *page.Week
 	facts    *workload.Facts
 	findings []*findings // by index in targets; none where the endpoint is not probed
 	tasks    []*task
@@ -152,7 +154,7 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: newStarts(), facts: new(workload.Facts)}
 	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
-	e.replicas = cmp.Or(e.replicas, page.NewReplicas(past.differ))
+	e.replicas, e.week = cmp.Or(e.replicas, page.NewReplicas(past.differ)), cmp.Or(e.week, page.NewWeek(past.week))
 	e.watchModel(past, now)
 	e.openMetrics()
 	e.followUsers(before)
@@ -231,7 +233,7 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 		e.page.SetFindings(l.Name, nil) // until one that stays shows them again
 	}
 	next.memory.Adopt(e.memory)
-	next.starts, next.replicas, next.facts = e.starts, e.replicas, e.facts
+	next.starts, next.replicas, next.week, next.facts = e.starts, e.replicas, e.week, e.facts
 	known.served, known.models = e.metrics.Served(), e.models.Save()
 	return known
 }
@@ -341,7 +343,10 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 
 func (e *endpoint) read(statuses []page.Status) {
 	setFact(e, "", e.replicas.Read(statuses))
-	e.split.Read(page.NewTotal(statuses), page.NewTotal(e.gateway().Latest()))
+	total := page.NewTotal(statuses)
+	e.week.Read(total, total != nil && e.bursts.since(total.At.Add(-time.Minute)))
+	e.forecastLoss()
+	e.split.Read(total, page.NewTotal(e.gateway().Latest()))
 	setFact(e, "", e.split.Parts(time.Now()))
 	if r := e.users.Read(statuses, e.fleet.ownGateway(e)); r != nil {
 		e.health.ObserveUsers(r)
@@ -353,6 +358,18 @@ func (e *endpoint) read(statuses []page.Status) {
 	if took := e.starts.read(statuses, e.series); took > 0 {
 		setFact(e, "", health.Start{Took: took})
 	}
+}
+
+// forecastLoss says what the loss of a server would mean, by the latest load test that found what the endpoint carries.
+func (e *endpoint) forecastLoss() {
+	now := time.Now()
+	var latest *loadtest.Finding
+	for _, l := range e.loads {
+		if f, ok := workload.In[*loadtest.Finding](l.findings.latest()); ok && f.MaxGood != nil && (latest == nil || f.At.After(latest.At)) {
+			latest = f
+		}
+	}
+	setFact(e, "", loadtest.Forecast(latest, e.week.Now(now), e.week.Days(now), now))
 }
 
 // setFact replaces a fact of the endpoint, and reports what is new in it, by an answer to a module; "" is none.

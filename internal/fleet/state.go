@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
@@ -65,6 +66,8 @@ type saved struct {
 	Models *drift.SavedServed `json:"models,omitempty"`
 	// Differ is since when the servers have differed in settings; it comes with State.
 	Differ map[config.Setting]time.Time `json:"differ,omitempty"`
+	// Week is what the servers carried; it comes with State.
+	Week *page.SavedWeek `json:"week,omitempty"`
 }
 
 type savedSeries struct {
@@ -90,6 +93,7 @@ type past struct {
 	served  *result.Result // by the endpoint before; nil is not known
 	models  *drift.SavedServed
 	differ  map[config.Setting]time.Time
+	week    *page.SavedWeek
 	series  map[result.SeriesID]*status.Past
 	learned map[result.SeriesID]*savedLearned // of a tracker by the module alone
 }
@@ -174,7 +178,7 @@ func (p *pasts) records(now time.Time, learned bool) (all []saved) {
 			continue
 		}
 		if known.state != nil && now.Sub(known.state.Last) <= stateWaits {
-			all = append(all, saved{Endpoint: name, Target: known.target, State: known.state, Differ: known.differ})
+			all = append(all, saved{Endpoint: name, Target: known.target, State: known.state, Differ: known.differ, Week: known.week})
 		}
 		if known.models != nil {
 			all = append(all, saved{Endpoint: name, Target: known.target, Models: known.models})
@@ -214,7 +218,10 @@ func (f *Fleet) restore(record []byte) error {
 		if !s.State.IsSane(now) {
 			return errors.New("not a state of an endpoint")
 		}
-		known.state, known.differ = s.State, s.Differ
+		if err := s.Week.Check(now); err != nil {
+			return err
+		}
+		known.state, known.differ, known.week = s.State, s.Differ, s.Week
 	case s.Models != nil:
 		if err := new(drift.Served).Restore(s.Models, now); err != nil {
 			return err
@@ -256,7 +263,7 @@ func (f *Fleet) saveEndpoints(put func(record any) error) error {
 	}
 	var room savedSeries // one for all, for its columns
 	for name, e := range f.active.Load().endpoints {
-		of := saved{Endpoint: name, Target: targetOf(e.cfg), State: e.health.Save(), Differ: e.replicas.Save()}
+		of := saved{Endpoint: name, Target: targetOf(e.cfg), State: e.health.Save(), Differ: e.replicas.Save(), Week: e.week.Save()}
 		if of.State != nil {
 			if err := put(of); err != nil {
 				return err
@@ -267,7 +274,7 @@ func (f *Fleet) saveEndpoints(put func(record any) error) error {
 				return err
 			}
 		}
-		of.State, of.Differ, of.Series = nil, nil, &room
+		of.State, of.Differ, of.Week, of.Series = nil, nil, nil, &room
 		for _, p := range e.page.Series() {
 			room.SeriesID = p.ID()
 			p.Save(&room.SavedSeries)

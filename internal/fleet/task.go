@@ -373,10 +373,12 @@ func (b *burstLoad) isRunning() bool {
 
 // disturbed reports whether a burst ran during a probe that has just ended and is none itself.
 func (b *burstLoad) disturbed(r *result.Result) bool {
-	if r.Concurrency > 0 {
-		return false
-	}
+	return r.Concurrency == 0 && b.since(r.Start)
+}
+
+// since reports whether a burst ran since a time.
+func (b *burstLoad) since(at time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.running > 0 || b.ended.After(r.Start)
+	return b.running > 0 || b.ended.After(at)
 }

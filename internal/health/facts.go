@@ -8,12 +8,13 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Facts lists the kinds of facts of an endpoint.
 func Facts() []workload.Fact {
-	return []workload.Fact{page.ReplicaFact(), page.TTFTFact(), users.Fact(), drift.ChangeFact(), startFact(), wakeFact(), retirementFact()}
+	return []workload.Fact{page.ReplicaFact(), loadtest.LossFact(), page.TTFTFact(), users.Fact(), drift.ChangeFact(), startFact(), wakeFact(), retirementFact()}
 }
 
 // Start is how long the latest start of the server of an endpoint took until a probe succeeded, a fact of the endpoint.

@@ -19,8 +19,8 @@ type Context struct {
 	USDPerHour float64
 	// Price is that of its tokens, for where USDPerHour is not known; nil is not known.
 	Price *config.Price
-	// GPUs is how many GPUs serve it; 0 is not known.
-	GPUs int
+	// GPUs is how many GPUs serve it, and Replicas how many servers, by their pages; 0 is not known.
+	GPUs, Replicas int
 }
 
 // Verdict is whether the 99th percentiles of a level meet the objectives, with 95 % confidence.
@@ -62,8 +62,9 @@ type Level struct {
 	Requests int `json:"requests"`
 	Failed   int `json:"failed"`
 	Late     int `json:"late"`
-	// InFlight is how many requests were in flight on average.
+	// InFlight is how many requests were in flight on average, over all Replicas.
 	InFlight float64   `json:"in_flight"`
+	Replicas int       `json:"replicas,omitempty"`
 	TTFT     Quantiles `json:"ttft_seconds,omitzero"`
 	TPOT     Quantiles `json:"tpot_seconds,omitzero"`
 	// Goodput is the share of the requests that met all objectives.
@@ -131,7 +132,7 @@ func NewFinding(r *Report, p Plan, c Context) *Finding {
 	}
 	for i := range r.Levels {
 		l := Measure(&r.Levels[i], p.Objectives, c)
-		l.At = r.Start.Add(r.Levels[i].Stop)
+		l.At, l.Replicas = r.Start.Add(r.Levels[i].Stop), c.Replicas
 		broke := (r.End == Errors || r.End == Slow) && l.Verdict == Missed
 		l.Complete = l.Seconds > 0 && (i < len(r.Levels)-1 || r.End == Completed || broke)
 		f.Levels = append(f.Levels, l)
