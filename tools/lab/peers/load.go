@@ -23,9 +23,9 @@ const loadFile = "load.json"
 
 // What each user of a load asks for, and for how long.
 const (
-	loadSeconds = 20
+	loadSeconds = 25
 	loadInput   = 256
-	loadOutput  = 64
+	loadOutput  = 16
 )
 
 // loadServer is a server of tools/lab/real that each load tool asks as so many users at once, one number after the other.
@@ -37,8 +37,8 @@ type loadServer struct {
 
 func loadServers() []loadServer {
 	return []loadServer{
-		{"vllm", "vLLM 0.32.0 on CPU, which runs four requests at once", []int{1, 4, 8}, true},
-		{"llama-cpp-python", "llama-cpp-python 0.3.36, which runs one request at once", []int{1, 4}, false},
+		{"vllm", "vLLM 0.32.0 on CPU, which runs four requests at once", []int{4, 8}, true},
+		{"llama-cpp-python", "llama-cpp-python 0.3.36, which runs one request at once", []int{4}, false},
 	}
 }
 
@@ -112,7 +112,7 @@ func loadTools() []loadTool {
 			argv: func(_ *lab, r *loadRun) []string {
 				return []string{
 					"aiperf", "profile", "--model", "first", "--url", r.url, "--endpoint-type", "chat", "--streaming", "--concurrency", strconv.Itoa(r.users),
-					"--benchmark-duration", strconv.Itoa(loadSeconds), "--tokenizer", realName, "--synthetic-input-tokens-mean", strconv.Itoa(loadInput),
+					"--benchmark-duration", strconv.Itoa(loadSeconds), "--num-dataset-entries", "2000", "--tokenizer", realName, "--synthetic-input-tokens-mean", strconv.Itoa(loadInput),
 					"--output-tokens-mean", strconv.Itoa(loadOutput), "--extra-inputs", "ignore_eos:true", "--use-legacy-max-tokens", "--artifact-dir", "out", "--ui", "none",
 				}
 			},
@@ -123,7 +123,7 @@ func loadTools() []loadTool {
 			ttft: "benchmarks.0.metrics.time_to_first_token_ms.successful.percentiles.%s", tpot: "benchmarks.0.metrics.inter_token_latency_ms.successful.percentiles.%s",
 			argv: func(_ *lab, r *loadRun) []string {
 				return []string{
-					"guidellm", "run", "--disable-console", "--backend", "kind=openai_http,target=" + r.url + ",model=first",
+					"guidellm", "run", "--disable-console", "--backend", "kind=openai_http,validate_backend=false,target=" + r.url + ",model=first",
 					"--profile", fmt.Sprintf("kind=concurrent,streams=%d", r.users), "--constraint", fmt.Sprintf("kind=max_duration,seconds=%d", loadSeconds),
 					"--data", fmt.Sprintf("kind=synthetic_text,prompt_tokens=%d,output_tokens=%d", loadInput, loadOutput),
 					"--tokenizer", "kind=hf_auto,model=" + realName, "--output", "kind=json,path=out.json",
@@ -137,7 +137,7 @@ func loadTools() []loadTool {
 				return []string{
 					"vllm", "bench", "serve", "--backend", "openai-chat", "--base-url", r.url, "--endpoint", "/v1/chat/completions", "--model", "first",
 					"--tokenizer", realName, "--dataset-name", "random", "--random-input-len", strconv.Itoa(loadInput), "--random-output-len", strconv.Itoa(loadOutput),
-					"--ignore-eos", "--num-prompts", strconv.Itoa(r.prompts), "--max-concurrency", strconv.Itoa(r.users), "--percentile-metrics", "ttft,tpot",
+					"--ignore-eos", "--seed", strconv.Itoa(r.users), "--num-prompts", strconv.Itoa(r.prompts), "--max-concurrency", strconv.Itoa(r.users), "--percentile-metrics", "ttft,tpot",
 					"--metric-percentiles", "50,90,99", "--save-result", "--result-filename", "out.json", "--disable-tqdm",
 				}
 			},
@@ -192,7 +192,8 @@ func (l *lab) loadServer(ctx context.Context, s loadServer, tools string) (rows 
 	if err := l.command(ctx, directory, "go", "build", "-o", real, "."); err != nil {
 		return nil, err
 	}
-	p, err := process.Start(context.WithoutCancel(ctx), process.Options{Dir: directory, Log: filepath.Join(l.work, "real.log")}, real, "-serve", s.name)
+	server := append(onHalf(0), real, "-serve", s.name)
+	p, err := process.Start(context.WithoutCancel(ctx), process.Options{Dir: directory, Log: filepath.Join(l.work, "real.log")}, server[0], server[1:]...)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +206,7 @@ func (l *lab) loadServer(ctx context.Context, s loadServer, tools string) (rows 
 		return nil, err
 	}
 	for _, users := range s.users {
-		run := &loadRun{url: url, users: users, page: s.page, prompts: 10 * users}
+		run := &loadRun{url: url, users: users, page: s.page, prompts: 100 * users}
 		for _, t := range loadTools() {
 			if tools != "" && !slices.Contains(strings.Split(tools, ","), t.name) {
 				continue
@@ -222,6 +223,13 @@ func (l *lab) loadServer(ctx context.Context, s loadServer, tools string) (rows 
 		}
 	}
 	return rows, ctx.Err()
+}
+
+// onHalf starts what runs a command on the first or on the second half of the processors: a server that computes on all of
+// them would leave none to the tool.
+func onHalf(which int) []string {
+	n := runtime.NumCPU() / 2
+	return []string{"taskset", "--cpu-list", fmt.Sprintf("%d-%d", which*n, (which+1)*n-1)}
 }
 
 // realName is that of the model of the real servers in the lab's cache.
@@ -260,6 +268,7 @@ func (l *lab) loadOnce(ctx context.Context, t *loadTool, run *loadRun, r *loadRo
 	} else {
 		argv[0] = filepath.Join(bin, argv[0])
 	}
+	argv = append(onHalf(1), argv...)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	p, err := start(ctx, dir, append(l.env(), "VLLM_NO_USAGE_STATS=1"), argv)
@@ -304,6 +313,9 @@ func (t *loadTool) read(text []byte, r *loadRow) (err error) {
 			}
 			into[q] = b
 		}
+	}
+	if r.Requests == 0 {
+		err = errors.Join(err, errors.New("no request succeeded"))
 	}
 	return err
 }
