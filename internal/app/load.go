@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -80,6 +81,7 @@ func (c *loadCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return usageError{err}
 	}
+	f.Text = strings.ReplaceAll(f.Text, "load.without_page", "--without-page")
 	if *c.output == "json" {
 		err = probereport.LoadJSON(env.Stdout, f)
 	} else {

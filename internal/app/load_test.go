@@ -66,7 +66,7 @@ func TestLoadRefusals(t *testing.T) {
 		}
 		pageless.ServeHTTP(w, r)
 	}))
-	if got := runToEnd(t, "load", url); got.code != cli.ExitEarly || !strings.Contains(got.stderr, "set load.without_page") {
+	if got := runToEnd(t, "load", url); got.code != cli.ExitEarly || !strings.Contains(got.stderr, "set --without-page") {
 		t.Errorf("without a page: exit code %d, %s", got.code, got.stderr)
 	}
 	for flag, want := range map[string]string{
