@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -167,6 +168,38 @@ func TestVerdicts(t *testing.T) {
 	f(720, 12, 1, Missed) // and with 13
 	f(1, 0, 1, Missed)    // one of one: 1 %
 	f(5, 0, 0, Undecided)
+}
+
+// Of an endpoint whose 99th percentile is the objective, both verdicts are wrong, each in at most 5 % of the runs; where half or
+// twice as many requests are over it, nearly all runs say so.
+func TestVerdictsAreSeldomWrong(t *testing.T) {
+	const runs, n = 400, 2000
+	rng := rand.New(rand.NewPCG(1, 2))
+	count := func(over float64) map[Verdict]int {
+		verdicts := map[Verdict]int{}
+		all := make([]Sample, n)
+		for range runs {
+			for i := range all {
+				all[i] = answer(120, 0.5, 3)
+				if rng.Float64() < over {
+					all[i].TTFT = 2 * time.Second
+				}
+			}
+			verdicts[Measure(recorded(all...), &series.Objectives{TTFT: time.Second}, Context{}).Verdict]++
+		}
+		return verdicts
+	}
+	// With 20 expected, at most 12 are good and at least 29 bad: 3.9 % and 3.4 % by the distribution of Poisson.
+	if v := count(0.01); v[Met] > 26 || v[Missed] > 26 || v[Met]+v[Missed] < 12 {
+		t.Errorf("at the objective %v", v)
+	}
+	// 12 or fewer where 10 are expected: 79 %; 29 or more of 40: 97 %.
+	if v := count(0.005); v[Met] < 290 || v[Missed] > 0 {
+		t.Errorf("with half as many %v", v)
+	}
+	if v := count(0.02); v[Missed] < 375 || v[Met] > 0 {
+		t.Errorf("with twice as many %v", v)
+	}
 }
 
 // The objective of TPOT counts beside that of TTFT: the worse of both decides. Without requests there is no verdict.
