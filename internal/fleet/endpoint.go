@@ -129,7 +129,6 @@ type endpoint struct {
 	servers  *collector.Served
 	memory   *explain.Memory
 	series   []*explain.Series // of all tasks, but for bursts
-	identity identity
 	models   drift.Served
 	traffic  *traffic        // nil where no module asks what users ask
 	split    *page.TTFTSplit // nil where pages are not read
@@ -152,15 +151,14 @@ type endpoint struct {
 func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]uint64) *endpoint {
 	cfg, now := c.cfg, time.Now()
 	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: newStarts(), facts: new(workload.Facts)}
-	e.identity.known.Model = cfg.Model
 	past := e.follow(before, now)
+	health.Learn(e.facts, &result.Result{Model: cfg.Model})
 	e.replicas, e.week = cmp.Or(e.replicas, page.NewReplicas(past.differ)), cmp.Or(e.week, page.NewWeek(past.week))
 	e.watchModel(past, now)
 	e.openMetrics()
 	e.followUsers(before)
 	if past.served != nil {
 		e.metrics.SetServed(past.served)
-		e.identity.learn(past.served)
 	}
 	if f.Scraping != nil {
 		e.split = new(page.TTFTSplit)
@@ -327,8 +325,7 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 	of.observe(&o.Observation)
 	e.users.Probed()
 	e.metrics.SetServed(o.Result)
-	e.identity.learn(o.Result)
-	health.LearnRetirement(e.facts, o.Result)
+	health.Learn(e.facts, o.Result)
 	e.models.Observe(o.Result)
 	changeFact(e, o.Target.Name, e.changes)
 	if of.kept != nil {

@@ -49,7 +49,7 @@ func suspected(i *health.Incident) explain.Condition {
 
 // evidence returns what is known of an endpoint, but for what other endpoints show.
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
-	known := &explain.Evidence{At: now, Condition: c, Facts: e.facts.Latest(), Engine: e.identity.get().Engine}
+	known := &explain.Evidence{At: now, Condition: c, Facts: e.facts.Latest(), Engine: knownOf(e.facts).Engine}
 	for _, f := range e.findings {
 		known.AddFindings(f.id.Module, f.latest())
 	}
@@ -217,7 +217,8 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 	}
 	defer pages.Close()
 	began := time.Now()
-	m := &once{memory: explain.NewMemory(t.Endpoint), identity: identity{known: page.Known{Model: t.Endpoint.Model}}}
+	m := &once{memory: explain.NewMemory(t.Endpoint), facts: new(workload.Facts)}
+	workload.SetFact(m.facts, page.Known{Model: t.Endpoint.Model})
 	for range times {
 		stop := m.watch(ctx, pages)
 		results := p.Run(ctx, 0)
@@ -227,17 +228,16 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		}
 		m.take(results)
 	}
-	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: m.identity.get().Engine, Facts: m.facts.Latest()}
+	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: knownOf(m.facts).Engine, Facts: m.facts.Latest()}
 	m.memory.Complete(e, m.series, nil, nil)
 	return &explain.Report{At: stats.UnixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}, nil
 }
 
 // once is what is known of an endpoint that is asked a few times.
 type once struct {
-	memory   *explain.Memory
-	identity identity
-	facts    workload.Facts
-	series   []*explain.Series
+	memory *explain.Memory
+	facts  *workload.Facts
+	series []*explain.Series
 }
 
 // watch reads pages every second until stop is called, and once then.
@@ -251,7 +251,7 @@ func (o *once) watch(ctx context.Context, pages Reader) (stop func()) {
 			case <-ended:
 				last = true
 			}
-			o.memory.Read(present(pages.Scrape(ctx, o.identity.get())))
+			o.memory.Read(present(pages.Scrape(ctx, knownOf(o.facts))))
 		}
 	}()
 	return func() {
@@ -266,8 +266,7 @@ func (o *once) take(all Results) {
 			o.memory.Skip(rung.Skip.Reason, rung.Skip.Text, time.Now())
 		}
 		for _, r := range rung.Results {
-			o.identity.learn(r)
-			health.LearnRetirement(&o.facts, r)
+			health.Learn(o.facts, r)
 			if r.Concurrency > 0 {
 				continue
 			}

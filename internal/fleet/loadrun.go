@@ -151,7 +151,7 @@ func (r *loadRun) Pressure(ctx context.Context) (p loadtest.Pressure, err error)
 	defer r.reading.Unlock()
 	known := page.Known{Model: r.Endpoint.Model}
 	if r.task != nil {
-		known = r.task.endpoint.identity.get()
+		known = knownOf(r.task.endpoint.facts)
 	}
 	before := max(r.probes, r.inFlight())
 	statuses := present(r.reader.Scrape(ctx, known))

@@ -128,35 +128,6 @@ func note(p *status.Endpoint, logger *slog.Logger, module string, lines []worklo
 	}
 }
 
-// identity is the engine and the model of an endpoint as its probes found them, for the
-// reader of its servers' pages. It is safe for concurrent use.
-type identity struct {
-	mu    sync.Mutex
-	known page.Known
-}
-
-// learn takes the engine and the model from a result; what it lacks stays.
-func (i *identity) learn(r *result.Result) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if r.Engine != "" {
-		i.known.Engine = r.Engine
-	}
-	if r.Model != "" {
-		i.known.Model = r.Model
-	}
-}
-
-// get returns what is known; nothing of nil.
-func (i *identity) get() page.Known {
-	if i == nil {
-		return page.Known{}
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.known
-}
-
 // watchModel goes on with what is known of the models that answer.
 func (e *endpoint) watchModel(past *past, now time.Time) {
 	e.models.Accept(append([]string{e.cfg.Model}, e.cfg.AcceptModels...)...)

@@ -16,16 +16,17 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // source reads pages whenever the scheduler says so: of an endpoint's servers, a gateway or accelerators.
 type source struct {
 	lifecycle
 	reader Reader
-	// identity is what probes identified; nil is nothing. Readings begin at from while the
+	// facts have what probes identified; nil is nothing. Readings begin at from while the
 	// model is not known, which is a label of all values of servers.
-	identity *identity
-	from     time.Time
+	facts *workload.Facts
+	from  time.Time
 	// take publishes what became of a reading of all pages.
 	take func(known page.Known, statuses []page.Status)
 
@@ -35,8 +36,14 @@ type source struct {
 	gateway     *explain.Gateway // nil of what is none
 }
 
+// knownOf returns what probes identified by facts.
+func knownOf(facts *workload.Facts) page.Known {
+	known, _ := workload.In[page.Known](facts.Latest())
+	return known
+}
+
 func (s *source) read(ctx context.Context, _ schedule.Run) schedule.Report {
-	known := s.identity.get()
+	known := knownOf(s.facts)
 	if known.Model == "" && time.Now().Before(s.from) {
 		return schedule.Report{}
 	}
@@ -52,7 +59,7 @@ func (s *source) read(ctx context.Context, _ schedule.Run) schedule.Report {
 // readServers prepares the reading of the pages of the servers of an endpoint.
 func (e *endpoint) readServers(r Reader) *source {
 	log := pageLog{logger: e.fleet.Logger.With("endpoint", e.cfg.Name), section: "engines"}
-	s := &source{lifecycle: newLifecycle(r.Close), reader: r, identity: &e.identity}
+	s := &source{lifecycle: newLifecycle(r.Close), reader: r, facts: e.facts}
 	if e.fleet.Probing != nil {
 		s.from = time.Now().Add(modelPatience)
 	}

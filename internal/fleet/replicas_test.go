@@ -38,7 +38,7 @@ func TestReplicasThatDiffer(t *testing.T) {
 	// read reads the pages as if it were later.
 	read := func(l *lab, later time.Duration) {
 		e := l.endpoint("e")
-		statuses := e.scrape.reader.Scrape(t.Context(), e.identity.get())
+		statuses := e.scrape.reader.Scrape(t.Context(), knownOf(e.facts))
 		for i := range statuses {
 			if statuses[i].Snapshot == nil {
 				t.Fatalf("a page could not be read: %+v", statuses[i])

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -158,7 +159,7 @@ func (t *task) spend(results []*result.Result) {
 	for _, r := range results {
 		t.series.of(r).metrics.Spend(r)
 		t.endpoint.metrics.SetServed(r)
-		t.endpoint.identity.learn(r)
+		health.Learn(t.endpoint.facts, r)
 	}
 }
 

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/page"
@@ -57,8 +58,11 @@ func retirementFact() workload.Fact {
 	)
 }
 
-// LearnRetirement takes over what a result says of it.
-func LearnRetirement(facts *workload.Facts, of *result.Result) {
+// Learn takes over what a result says of the endpoint: what answers there, and when it is said to end. What the result lacks stays.
+func Learn(facts *workload.Facts, of *result.Result) {
+	workload.ChangeFact(facts, func(k page.Known) page.Known {
+		return page.Known{Engine: cmp.Or(of.Engine, k.Engine), Model: cmp.Or(of.Model, k.Model)}
+	})
 	workload.ChangeFact(facts, func(r Retirement) Retirement {
 		r.Learn(of.Retirement, of.Outcome == result.Success)
 		return r

@@ -13,7 +13,7 @@ func TestRetirementIsLearned(t *testing.T) {
 	var facts workload.Facts
 	f := func(o result.Outcome, of, want api.Retirement) {
 		t.Helper()
-		LearnRetirement(&facts, &result.Result{Outcome: o, Retirement: of})
+		Learn(&facts, &result.Result{Outcome: o, Retirement: of})
 		if got, _ := workload.In[Retirement](facts.Latest()); got.Retirement != want {
 			t.Errorf("after %s with %+v: %+v, want %+v", o, of, got, want)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Options are what all endpoints share.
@@ -36,9 +37,12 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Known is what probing identified at an endpoint; an empty text is unknown.
+// Known is what probing identified at an endpoint, a fact of it; an empty text is unknown.
 type Known struct {
-	Engine, Model string
+	workload.NoFigures `json:"-"`
+
+	Engine string `json:"-"`
+	Model  string `json:"-"`
 }
 
 // Endpoint reads the pages of the servers behind one endpoint. Its methods are for one goroutine at a time.

@@ -153,12 +153,7 @@ func Number(holds bool) float64 {
 }
 
 // Unix returns a time in seconds since 1970; NaN of the zero time.
-func Unix(t time.Time) float64 {
-	if t.IsZero() {
-		return math.NaN()
-	}
-	return float64(t.UnixNano()) / 1e9
-}
+func Unix(t time.Time) float64 { return If(!t.IsZero(), float64(t.UnixNano())/1e9) }
 
 // Interval is an estimate with the bounds that it lies between with 95 % confidence.
 type Interval struct {
