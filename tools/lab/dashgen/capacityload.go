@@ -72,7 +72,7 @@ func capacityLoad() []Panel {
 		{
 			Title: "Room after the loss of a server", Viz: TimeSeries, Unit: "percentunit", Width: 24, Height: 7,
 			What: "What the remaining servers of an endpoint would carry within the objectives after the loss of one, by the latest load test, as a share of the load now and of the busiest hour of a day (peak).", By: ByBoth,
-			Worry:   "it is below 100 %: the loss of one server would make users wait.",
+			Worry: "it is below 100 %: the loss of one server would make users wait.", Alerts: []string{"InferenceNoLongerSurvivesLoss"},
 			Queries: []Query{{Expr: "min by (endpoint, model, when) (" + ofEndpoint.of("inference_endpoint_loss_headroom_ratio") + ")", Legend: name + " {{when}}"}},
 			Min:     ptr(0.0), Links: []Link{fromSeries(uidEndpoint, "Endpoint")}, NoValue: "fewer than two servers, or no load test that met the objectives",
 		},
