@@ -46,13 +46,13 @@ func TestEqualsClientGolang(t *testing.T) {
 func TestManyBucketsEqualClientGolang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, reference := NewProbes(time.Now), prometheus.NewRegistry()
-		f := newRows(nil, row{
-			Name: "x_seconds", Unit: "seconds", Help: "x", Bounds: ttftBounds,
+		f := newRow(Family{Name: namePrefix + "x_seconds", Group: GroupProbe, Unit: "seconds", Help: "x"}, nil, row{
+			Name: "x_seconds", Bounds: ttftBounds,
 			Time: func(p *probe, _ int) time.Duration { return p.Timing.TTFT },
 		})
-		p.rows = newProbeTable(f)
+		p.rows = newProbeTable([]*probeFamily{f})
 		s := p.Open(result.SeriesID{Endpoint: "e"}, SeriesOptions{})
-		h := prometheus.NewHistogramVec(f[0].histogramOpts(ttftBounds), []string{"endpoint"})
+		h := prometheus.NewHistogramVec(f.histogramOpts(ttftBounds), []string{"endpoint"})
 		reference.MustRegister(h)
 		for i := range 250 {
 			time.Sleep(time.Second)
@@ -100,14 +100,14 @@ func newEncoderLab(r *rapid.T) *encoderLab {
 		}
 		l.labels = append(l.labels, labels)
 	}
-	var rows []row
+	var rows []*probeFamily
 	for i := range rapid.IntRange(1, 8).Draw(r, "families") {
 		rows = append(rows, l.family(r, i))
 	}
-	l.store.rows = newProbeTable(newRows(nil, rows...))
 	for i, f := range l.families {
-		l.register(f, newRows(nil, rows[i])[0].family)
+		l.register(f, rows[i].family)
 	}
+	l.store.rows = newProbeTable(rows)
 	for _, labels := range l.labels {
 		o := SeriesOptions{Labels: map[string]string{}}
 		for _, name := range configured {
@@ -119,13 +119,13 @@ func newEncoderLab(r *rapid.T) *encoderLab {
 }
 
 // family makes up a family.
-func (l *encoderLab) family(r *rapid.T, i int) row {
+func (l *encoderLab) family(r *rapid.T, i int) *probeFamily {
 	f := &madeUp{kind: rapid.SampledFrom([]string{"count", "sum", "gauge", "summary", "histogram"}).Draw(r, "kind"), values: []string{""}}
 	name := fmt.Sprint("family_", i)
 	help := strings.Join(rapid.SliceOfN(rapid.SampledFrom(labelTexts), 1, 3).Draw(r, "help"), "")
-	out := row{Name: name, Help: help}
+	out, unit := row{Name: name}, ""
 	if rapid.Bool().Draw(r, "unit") {
-		out.Name, out.Unit = name+"_seconds", "seconds"
+		out.Name, unit = name+"_seconds", "seconds"
 	}
 	if rapid.Bool().Draw(r, "labelled") && f.kind != "histogram" {
 		f.label = rapid.SampledFrom([]string{"kind", "outcome", "stat", "verdict"}).Draw(r, "label")
@@ -150,7 +150,7 @@ func (l *encoderLab) family(r *rapid.T, i int) row {
 		out.Bounds = rapid.SampledFrom([][]float64{ttftBounds, gapBounds, durationBounds}).Draw(r, "bounds")
 	}
 	l.families = append(l.families, f)
-	return out
+	return newRow(Family{Name: namePrefix + out.Name, Group: GroupProbe, Unit: unit, Help: help}, nil, out)
 }
 
 // register adds the family to the reference, with all samples that are there from the start.

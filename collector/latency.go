@@ -30,20 +30,14 @@ var (
 // durationRows are the distributions of whole probes and their parts.
 func durationRows() []row {
 	return []row{
+		{Name: "probe_duration_seconds", Bounds: durationBounds, Time: func(p *probe, _ int) time.Duration { return p.Timing.Duration }},
 		{
-			Name: "probe_duration_seconds", Unit: "seconds", Bounds: durationBounds,
-			Help: "Duration of successful probes: from issuing the request, connection set-up included, to the end of the reply.",
-			Time: func(p *probe, _ int) time.Duration { return p.Timing.Duration },
-		},
-		{
-			Name: "probe_phase_seconds", Unit: "seconds", Label: "phase", Values: phaseNames(), Flaw: true,
-			Help: "Consecutive phases of successful probes. first_byte lasts from the end of sending the request to the first byte of the reply, first_token until the first token, decode until the last token, close until the end.",
+			Name: "probe_phase_seconds", Label: "phase", Values: phaseNames(), Flaw: true,
 			Late: func(i int) bool { return !isPhaseOfAll(i) },
 			Time: func(p *probe, i int) time.Duration { return p.Timing.Phases[i] },
 		},
 		{
-			Name: "probe_server_time_seconds", Unit: "seconds", Label: "phase", Values: []string{"queue", "prefill", "decode"}, Late: late,
-			Help: "Times of the server for successful probes, as reported in the replies. Absent until a reply reports them.",
+			Name: "probe_server_time_seconds", Label: "phase", Values: []string{"queue", "prefill", "decode"}, Late: late,
 			Time: func(p *probe, i int) time.Duration {
 				return [...]time.Duration{p.Server.Queue, p.Server.Prefill, p.Server.Decode}[i]
 			},
@@ -57,32 +51,11 @@ const ttftName = "probe_ttft_seconds"
 // latencyRows are the distributions of tokens that come one by one.
 func latencyRows() []row {
 	return []row{
-		{
-			Name: ttftName, Unit: "seconds", Bounds: ttftBounds, On: onProbe | onWait,
-			Help: "Time to first token of successful probes: from the start of the request on a ready connection to the first event with generated content of any kind, including reasoning. With correct_coordinated_omission also the waits of inference_probe_waiting_total.",
-			Time: func(p *probe, _ int) time.Duration { return p.Timing.TTFT },
-		},
-		{
-			Name: "probe_ttfo_seconds", Unit: "seconds", Bounds: ttftBounds, Like: ttftName,
-			Help: "Time to first output of successful probes: like TTFT, but to the first event that is visible to a user, excluding reasoning.",
-			Time: func(p *probe, _ int) time.Duration { return p.Timing.TTFO },
-		},
-		{
-			Name: "probe_tpot_seconds", Unit: "seconds", Bounds: tpotBounds,
-			Help:  "Time per output token of successful probes: from the first to the last token event, divided by the tokens after the first event.",
-			Notes: "If reasoning tokens are not streamed, or only as a summary, from the first to the last event of the answer, divided by the tokens of the answer. One observation per probe for which these are known.",
-			Time:  func(p *probe, _ int) time.Duration { return p.Timing.TPOT },
-		},
-		{
-			Name: "probe_inter_chunk_seconds", Unit: "seconds", Bounds: gapBounds,
-			Help:  "Time between consecutive token events of successful probes, not divided by tokens. Gaps next to a merged event are excluded.",
-			Times: gapsOf,
-		},
-		{
-			Name: "probe_max_gap_seconds", Unit: "seconds", Bounds: gapBounds,
-			Help: "Longest time between two consecutive token events of a successful probe. One observation per probe.",
-			Time: func(p *probe, _ int) time.Duration { return p.Timing.MaxGap },
-		},
+		{Name: ttftName, Bounds: ttftBounds, On: onProbe | onWait, Time: func(p *probe, _ int) time.Duration { return p.Timing.TTFT }},
+		{Name: "probe_ttfo_seconds", Bounds: ttftBounds, Like: ttftName, Time: func(p *probe, _ int) time.Duration { return p.Timing.TTFO }},
+		{Name: "probe_tpot_seconds", Bounds: tpotBounds, Time: func(p *probe, _ int) time.Duration { return p.Timing.TPOT }},
+		{Name: "probe_inter_chunk_seconds", Bounds: gapBounds, Times: gapsOf},
+		{Name: "probe_max_gap_seconds", Bounds: gapBounds, Time: func(p *probe, _ int) time.Duration { return p.Timing.MaxGap }},
 	}
 }
 
@@ -100,26 +73,10 @@ func gapsOf(p *probe, h *histogram) {
 // lastRows are the gauges of the latest success.
 func lastRows() []row {
 	return []row{
-		{
-			Name: "probe_last_ttft_seconds", Unit: "seconds",
-			Help:  "Time to first token of the latest probe. Absent after a failure and if unknown.",
-			Gauge: ofLatest(func(p *probe) float64 { return p.ifTimed(p.Timing.TTFT) }),
-		},
-		{
-			Name: "probe_last_tpot_seconds", Unit: "seconds",
-			Help:  "Time per output token of the latest probe, as inference_probe_tpot_seconds. Absent after a failure and if unknown.",
-			Gauge: ofLatest(func(p *probe) float64 { return p.ifTimed(p.Timing.TPOT) }),
-		},
-		{
-			Name: "probe_last_output_tokens_per_second", Unit: "tokens_per_second",
-			Help:  "Output tokens per second of the latest probe, as a single user sees it: 1 / TPOT. Absent if inference_probe_last_tpot_seconds is.",
-			Gauge: ofLatest(func(p *probe) float64 { return p.perSecond(1, p.Timing.TPOT) }),
-		},
-		{
-			Name: "probe_last_output_characters_per_second", Unit: "characters_per_second",
-			Help:  "Unicode characters per second of the latest probe, over the same part of the answer as inference_probe_last_output_tokens_per_second: compares models with different tokenizers. Absent if that is.",
-			Gauge: ofLatest(func(p *probe) float64 { return p.perSecond(1, p.Timing.PerCharacter) }),
-		},
+		{Name: "probe_last_ttft_seconds", Gauge: ofLatest(func(p *probe) float64 { return p.ifTimed(p.Timing.TTFT) })},
+		{Name: "probe_last_tpot_seconds", Gauge: ofLatest(func(p *probe) float64 { return p.ifTimed(p.Timing.TPOT) })},
+		{Name: "probe_last_output_tokens_per_second", Gauge: ofLatest(func(p *probe) float64 { return p.perSecond(1, p.Timing.TPOT) })},
+		{Name: "probe_last_output_characters_per_second", Gauge: ofLatest(func(p *probe) float64 { return p.perSecond(1, p.Timing.PerCharacter) })},
 	}
 }
 
@@ -129,25 +86,17 @@ func (p *probe) perSecond(n int, in time.Duration) float64 {
 }
 
 // flaw returns the row of a counter of probes of which something holds that ought not to.
-func flaw(name, help string, holds func(p *probe) bool) row {
-	return row{Name: name, Help: help, Flaw: true, Count: func(p *probe, _ int) int { return one(holds(p)) }}
+func flaw(name string, holds func(p *probe) bool) row {
+	return row{Name: name, Flaw: true, Count: func(p *probe, _ int) int { return one(holds(p)) }}
 }
 
 // untimedRows count probes of all kinds whose latencies count nowhere.
 func untimedRows() []row {
 	return []row{
-		flaw("probe_imprecise_total",
-			"Probes whose latencies are unreliable: the exporter was too busy, its clock was unstable, or the reply was compressed. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives except availability.",
-			func(p *probe) bool { return p.Imprecise }),
-		flaw("probe_disturbed_total",
-			"Probes during which the exporter sent a burst of requests to the same endpoint, or its model fell asleep. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives.",
-			func(p *probe) bool { return p.Disturbed }),
-		flaw("probe_cold_total",
-			"Answers from soon after a server of the endpoint started or woke, within warm_up of the endpoint. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives except availability.",
-			func(p *probe) bool { return p.Cold }),
-		flaw("probe_confirmations_total",
-			"Probes that the exporter added soon after a failure to confirm it. They are excluded from all latencies, from the window, from steps and estimates, and from all objectives, because they come after failures only.",
-			func(p *probe) bool { return p.Confirmation }),
+		flaw("probe_imprecise_total", func(p *probe) bool { return p.Imprecise }),
+		flaw("probe_disturbed_total", func(p *probe) bool { return p.Disturbed }),
+		flaw("probe_cold_total", func(p *probe) bool { return p.Cold }),
+		flaw("probe_confirmations_total", func(p *probe) bool { return p.Confirmation }),
 	}
 }
 

@@ -42,19 +42,10 @@ func isPeriodic(o *SeriesOptions, _ int) bool { return o.Interval > 0 }
 func stateRows() []row {
 	outcomes, reasons := result.Outcomes(), result.SkipReasons()
 	return []row{
+		{Name: "probe_success", Gauge: ofLatest(func(p *probe) float64 { return workload.Number(p.ok) })},
+		{Name: "probe_last_run_timestamp_seconds", FromZero: true, Gauge: ofLatest(func(p *probe) float64 { return workload.Unix(p.Start) })},
 		{
-			Name:  "probe_success",
-			Help:  "1 if the latest probe succeeded, 0 otherwise. Canceled probes are ignored.",
-			Gauge: ofLatest(func(p *probe) float64 { return workload.Number(p.ok) }),
-		},
-		{
-			Name: "probe_last_run_timestamp_seconds", Unit: "seconds", FromZero: true,
-			Help:  "Unix time at which the latest probe with a result started; 0 before the first. Canceled probes are ignored.",
-			Gauge: ofLatest(func(p *probe) float64 { return workload.Unix(p.Start) }),
-		},
-		{
-			Name: "probe_last_success_timestamp_seconds", Unit: "seconds", FromZero: true,
-			Help: "Unix time at which the latest successful probe started; 0 before the first success.",
+			Name: "probe_last_success_timestamp_seconds", FromZero: true,
 			Gauge: func(p *probe, _ int, before float64) float64 {
 				if !p.ok {
 					return before
@@ -62,45 +53,29 @@ func stateRows() []row {
 				return workload.Unix(p.Start)
 			},
 		},
+		{Name: "probe_interval_seconds", Has: isPeriodic, Value: func(v *values, _ int) float64 { return v.options.Interval.Seconds() }},
+		{Name: "probe_timeout_seconds", Has: isPeriodic, Value: func(v *values, _ int) float64 { return v.options.Timeout.Seconds() }},
 		{
-			Name: "probe_interval_seconds", Unit: "seconds",
-			Help:  "Time between the starts of consecutive probes, as configured. An endpoint without a probe for three intervals is not monitored.",
-			Has:   isPeriodic,
-			Value: func(v *values, _ int) float64 { return v.options.Interval.Seconds() },
-		},
-		{
-			Name: "probe_timeout_seconds", Unit: "seconds",
-			Help:  "Maximum duration of a probe, as configured.",
-			Has:   isPeriodic,
-			Value: func(v *values, _ int) float64 { return v.options.Timeout.Seconds() },
-		},
-		{
-			Name: "probe_configured_timestamp_seconds", Unit: "seconds",
-			Help:  "Unix time since when the endpoint is to be probed with the module: the start of the exporter, or the change of the configuration or of discovery that added or changed either.",
+			Name:  "probe_configured_timestamp_seconds",
 			Has:   isPeriodic,
 			Value: func(v *values, _ int) float64 { return workload.Unix(v.options.since) },
 		},
 		{
 			Name: "probe_results_total", Label: "outcome", Values: config.Texts(outcomes), On: onProbe | onCancel, Flaw: true,
-			Help:  "Probes by outcome. Canceled probes, which the exporter ended itself (shutdown, reload, or a confirmation of a failure when the next probe was due), count neither for nor against an endpoint.",
 			Count: func(p *probe, i int) int { return one(p.Outcome == outcomes[i]) },
 		},
 		{
 			Name: "probe_skipped_total", Label: "reason", Values: config.Texts(reasons), On: onSkip, Flaw: true,
-			Help:  "Probes that were due and did not run, by reason.",
-			Notes: "The previous probe was still running (overrun), the server asked to wait or two probes in a row timed out (backoff), too many probes were in flight (limit), a budget would have been exceeded (budget), the prompt and the answer do not fit into the model's context (context_length), the server lists several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret, file or credential that the requests need is missing or cannot be used (secret_missing), or the exporter lacks file descriptors, memory or ports (resources).",
 			Count: func(p *probe, i int) int { return one(p.skipped == reasons[i]) },
 		},
 		{
 			Name: "probe_rate_limit_remaining", Label: "resource", Values: []string{"requests", "tokens"},
-			Help: "Remaining quota, as reported in the reply to the latest probe. Absent if it was not reported.",
 			Gauge: func(p *probe, i int, _ float64) float64 {
 				return orAbsent(float64([]int{p.RateLimit.Requests, p.RateLimit.Tokens}[i]))
 			},
 		},
 		{
-			Name: "probe_tls_cert_not_after_timestamp_seconds", Unit: "seconds",
-			Help: "Unix time at which the first certificate of the server's chain expires. Absent without TLS.",
+			Name: "probe_tls_cert_not_after_timestamp_seconds",
 			Gauge: func(p *probe, _ int, before float64) float64 { // an outage does not hide the expiry
 				switch {
 				case !p.CertNotAfter.IsZero():
@@ -152,9 +127,7 @@ func tokenPrices(p config.Prices) [numCosts]float64 {
 // whole. Those that are not known to come from the cache have the full price.
 func costRow() row {
 	return row{
-		Name: "probe_cost_usd_total", Unit: "usd", Label: "kind", Values: costKinds(), On: onProbe | onCancel | onSpend,
-		Help:  "Cost in US dollars of the tokens of probes with any outcome, from the counts reported by the server and the configured prices. Absent for kinds without a price.",
-		Notes: "Probes whose prompt tokens are not reported are excluded. Prompt tokens that the server does not report as cached count as input.",
+		Name: "probe_cost_usd_total", Label: "kind", Values: costKinds(), On: onProbe | onCancel | onSpend,
 		Has: func(o *SeriesOptions, i int) bool {
 			return o.Price.PerToken() && !math.IsNaN(tokenPrices(o.Price.InUSD())[i])
 		},
@@ -175,8 +148,7 @@ func costRow() row {
 // promptTokensRow is what all kinds are asked.
 func promptTokensRow() row {
 	return row{
-		Name: "probe_prompt_tokens_total", Unit: "tokens", On: onProbe | onCancel | onSpend,
-		Help:  "Prompt tokens of probes with any outcome, as counted by the server, including cached tokens.",
+		Name: "probe_prompt_tokens_total", On: onProbe | onCancel | onSpend,
 		Count: func(p *probe, _ int) int { return p.tokens.Prompt },
 	}
 }
@@ -185,13 +157,11 @@ func tokenRows() []row {
 	sources := result.TokenSources()
 	return []row{
 		{
-			Name: "probe_cached_prompt_tokens_total", Unit: "tokens", Late: late, On: onProbe | onCancel | onSpend,
-			Help:  "Prompt tokens that came from the server's prefix cache. Absent until the server reports it.",
+			Name: "probe_cached_prompt_tokens_total", Late: late, On: onProbe | onCancel | onSpend,
 			Count: func(p *probe, _ int) int { return p.tokens.Cached },
 		},
 		{
-			Name: "probe_output_tokens_total", Unit: "tokens", Label: "kind", Values: []string{"answer", "reasoning"}, On: onProbe | onCancel | onSpend,
-			Help: "Output tokens of probes with any outcome. If the server does not report reasoning tokens, kind reasoning is absent and answer counts all tokens.",
+			Name: "probe_output_tokens_total", Label: "kind", Values: []string{"answer", "reasoning"}, On: onProbe | onCancel | onSpend,
 			Late: func(i int) bool { return i == 1 },
 			Count: func(p *probe, i int) int {
 				reasoning := min(p.tokens.Reasoning, p.tokens.Output)
@@ -201,15 +171,9 @@ func tokenRows() []row {
 				return p.tokens.Output - max(0, reasoning)
 			},
 		},
-		{
-			Name: "probe_output_characters_total", Unit: "characters", On: onProbe | onCancel | onSpend,
-			Help:  "Unicode characters of the answers of probes with any outcome: text, refusals and tool calls, without reasoning.",
-			Notes: "Tokens of two tokenizers are not alike: divided by inference_probe_output_tokens_total with kind answer, it is how long the tokens of a model are. That is too little for servers that do not report reasoning tokens, whose reasoning the divisor includes.",
-			Count: func(p *probe, _ int) int { return p.Characters },
-		},
+		{Name: "probe_output_characters_total", On: onProbe | onCancel | onSpend, Count: func(p *probe, _ int) int { return p.Characters }},
 		{
 			Name: "probe_token_source_total", Label: "source", Values: config.Texts(sources), On: onProbe | onCancel | onSpend, Flaw: true,
-			Help:  "Probes by where their count of output tokens comes from: the server's usage, or the number of token events where it reports none.",
 			Count: func(p *probe, i int) int { return one(p.tokens.Output >= 0 && p.tokens.Source == sources[i]) },
 		},
 	}

@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -16,8 +17,8 @@ import (
 // results. Everything else about the family follows from its row: the room that it takes in a series, its zeros at the
 // start and after a change of the model, what a compact page leaves out of it, and its line in the documentation.
 type row struct {
-	// Name comes without the prefix; one that ends in _total is a counter. Unit, Help and Notes are those of Family.
-	Name, Unit, Help, Notes string
+	// Name is that in families.yml; one that ends in _total is a counter.
+	Name string
 	// Label is the label that the family adds to those of the series, and Values are its values; "" for none.
 	Label  string
 	Values []string
@@ -158,23 +159,21 @@ func newProbeTable(families []*probeFamily) *probeTable {
 }
 
 // newRows renders the constant parts of rows of endpoints of some kinds; nil is all.
-func newRows(kinds []api.Kind, rows ...row) []*probeFamily {
-	all := make([]*probeFamily, len(rows))
-	for i, r := range rows {
-		f := Family{
-			Name: namePrefix + r.Name, Group: GroupProbe, Type: r.kind(), Unit: r.Unit, Help: r.Help, Notes: r.Notes, Kinds: kinds,
-			Labels: append([]string{"endpoint", "model", "module", "prefix"}, sizeLabels()...), Values: r.Values,
-		}
-		if r.Label != "" {
-			f.Labels = append(f.Labels, r.Label)
-		}
-		if r.On == 0 {
-			r.On = onProbe
-		}
-		all[i] = &probeFamily{family: newFamily(f, r.Bounds), row: r}
-		all[i].row.Name = all[i].family.Name
+func newRows(kinds []api.Kind, rows ...row) (all []*probeFamily) {
+	for _, r := range rows {
+		all = append(all, newRow(written(r.Name), kinds, r))
 	}
 	return all
+}
+
+// newRow renders the constant parts of a row that has a name, a unit and a text.
+func newRow(f Family, kinds []api.Kind, r row) *probeFamily {
+	f.Type, f.Kinds, f.Values, f.Labels = r.kind(), kinds, r.Values, append([]string{"endpoint", "model", "module", "prefix"}, sizeLabels()...)
+	if r.Label != "" {
+		f.Labels = append(f.Labels, r.Label)
+	}
+	r.Name, r.On = f.Name, cmp.Or(r.On, onProbe)
+	return &probeFamily{family: newFamily(f, r.Bounds), row: r}
 }
 
 // kind returns the type that a row's fields imply.

@@ -61,25 +61,14 @@ func sloRows() []row {
 	return []row{
 		{
 			Name: "probe_slo_eligible_total", Label: "slo", Values: all,
-			Help:  "Probes that count for an objective; absent for objectives that are not configured. Canceled, skipped and disturbed probes and confirmations of failures do not count, nor do latencies of imprecise probes.",
-			Notes: "availability: all others. ttft: probes with a known time to first token, failures without a first token, and with correct_coordinated_omission those of inference_probe_waiting_total. e2e: all others. tpot: successes with a measured TPOT and at least 3 output tokens, and answers that stalled. fluidity: the same, if it is known which tokens came when.",
 			Value: of(0, func(o *slo, i series.Objective) float64 { return float64(o.eligible[i]) }),
 		},
+		{Name: "probe_slo_bad_total", Label: "slo", Values: all, Value: of(0, func(o *slo, i series.Objective) float64 { return float64(o.bad[i]) })},
 		{
-			Name: "probe_slo_bad_total", Label: "slo", Values: all,
-			Help:  "Eligible probes that missed the objective. availability: failed. ttft: no first token, or slower than the threshold. tpot: stalled, or slower than the threshold. e2e: failed, or slower than the threshold. fluidity: stalled, or fewer token deadlines met than the threshold.",
-			Value: of(0, func(o *slo, i series.Objective) float64 { return float64(o.bad[i]) }),
-		},
-		{
-			Name: "slo_threshold_seconds", Unit: "seconds", Label: "slo", Values: all[series.TTFT:series.Fluidity],
-			Help:  "Maximum latency of a good probe, as configured.",
+			Name: "slo_threshold_seconds", Label: "slo", Values: all[series.TTFT:series.Fluidity],
 			Value: of(series.TTFT, func(o *slo, i series.Objective) float64 { return o.Limit(i).Seconds() }),
 		},
-		{
-			Name: "slo_objective_ratio", Unit: "ratio", Label: "slo", Values: all,
-			Help:  "Ratio of eligible probes that must be good, as configured.",
-			Value: of(0, func(o *slo, _ series.Objective) float64 { return o.Share }),
-		},
+		{Name: "slo_objective_ratio", Label: "slo", Values: all, Value: of(0, func(o *slo, _ series.Objective) float64 { return o.Share })},
 	}
 }
 
@@ -87,9 +76,7 @@ func sloRows() []row {
 func windowRows() []row {
 	return []row{
 		{
-			Name: "probe_ttft_window_seconds", Unit: "seconds", Label: "stat", Values: series.WindowStats(),
-			Help:  "Time to first token over the last hour, or over the latest 1,024 probes if those are fewer. Each value is a measured one.",
-			Notes: "Failures before the first token count as slower than any success; confirmations, disturbed and imprecise probes and probes with more events than tokens do not count. With correct_coordinated_omission the waits of inference_probe_waiting_total count too. p50 needs 10 probes, p99 needs 100. p99_lower and p99_upper are bounds of the 99th percentile, each with 95 % confidence; p99_upper needs 299 probes. Absent with too few probes, or if the value falls on a failure.",
+			Name: "probe_ttft_window_seconds", Label: "stat", Values: series.WindowStats(),
 			Show: func(e encoder, f *family, v *values) {
 				if v.slo == nil {
 					return
@@ -104,7 +91,6 @@ func windowRows() []row {
 		},
 		{
 			Name: "probe_ttft_window_samples",
-			Help: "Number of probes in inference_probe_ttft_window_seconds, including failures before the first token.",
 			Value: func(v *values, _ int) float64 {
 				return workload.Part(v.slo, func(o *slo) float64 { return float64(o.log.Window(v.now()).Samples) })
 			},

@@ -5,15 +5,10 @@
 // disturb the measurements beside it. Everything else is an ordinary client_golang registry; an Exposition writes them
 // all.
 //
-// Families are described in families.yml. But one of the series of probes is a row
-// in a list: its name, unit and help, which endpoints and configurations have it, and
-// a function of a result that says what to count. A counter of probes is
+// Families are described in families.yml. One of the series of probes is a row in a list beside: which endpoints
+// and configurations have it, and a function of a result that says what to count. A counter of probes is
 //
-//	{
-//		Name:  "probe_buffered_total",
-//		Help:  "Probes whose whole answer arrived at once: ...",
-//		Count: func(p *probe, _ int) int { return one(p.Buffered) },
-//	}
+//	{Name: "probe_buffered_total", Count: func(p *probe, _ int) int { return one(p.Buffered) }},
 //
 // The room in each series, the zeros at the start and after a change of the
 // model, the compact page and the documentation follow from the row.

@@ -26,7 +26,7 @@ var familiesFile []byte
 var sections = sync.OnceValue(func() (all map[string][]Family) {
 	asset.Decode("families.yml", familiesFile, &all)
 	groups := map[string]Group{
-		"endpoints": GroupEndpoint, "servers": GroupServer, "gateways": GroupGateway, "backends": GroupGateway, "exporter": GroupExporter,
+		"endpoints": GroupEndpoint, "probes": GroupProbe, "servers": GroupServer, "gateways": GroupGateway, "backends": GroupGateway, "exporter": GroupExporter,
 	}
 	sets := closedSets()
 	for section, families := range all {
