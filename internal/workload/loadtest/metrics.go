@@ -23,6 +23,7 @@ func (q *Quantiles) at(stat int) float64 {
 func known(v float64) float64 { return workload.If(v != 0, v) }
 
 func metrics() []workload.Metric {
+	kinds, ends := config.LoadKinds(), Ends() // once, and not for each sample
 	ofLevel := func(name, unit, help string, get func(l *Level) float64) workload.Metric {
 		return workload.Metric{
 			Name: "load_" + name, Unit: unit, Help: help, Each: []string{"level", "load"},
@@ -39,7 +40,7 @@ func metrics() []workload.Metric {
 	ofKind := func(name, unit, help string, get func(f *Finding) float64) workload.Metric {
 		return workload.Metric{
 			Name: "load_" + name, Unit: unit, Help: help, Label: "load", Values: config.Texts(config.LoadKinds()),
-			Value: workload.Of(func(f *Finding, i int) float64 { return workload.If(config.LoadKinds()[i] == f.Kind, get(f)) }),
+			Value: workload.Of(func(f *Finding, i int) float64 { return workload.If(kinds[i] == f.Kind, get(f)) }),
 		}
 	}
 	maxGood := func(get func(c *Capacity) float64) func(f *Finding) float64 {
@@ -73,7 +74,7 @@ func metrics() []workload.Metric {
 			Name: "load_end", Label: "end", Values: config.Texts(Ends()),
 			Help: "Why the latest load test ended, or did not begin: 1 for the reason, 0 for the others.",
 			Value: workload.Of(func(f *Finding, i int) float64 {
-				return workload.Number(f.End == Ends()[i])
+				return workload.Number(f.End == ends[i])
 			}),
 		},
 		workload.One("load_end_timestamp_seconds", "seconds", "When the latest load test ended, or did not begin, as Unix time.", func(f *Finding) float64 { return workload.Unix(f.At) }),
