@@ -111,23 +111,32 @@ func firstLoad(l *config.LoadTest) float64 {
 
 // try sends one request before the run where there is no page: how slow is one that is alone.
 func (r *runner) try() {
-	if !r.driver.Afford(nil) {
+	var lengths *config.TracedRequest
+	if l := r.plan.Load; l.Kind() == config.LoadTrace {
+		lengths = &l.Trace[0]
+	}
+	if !r.driver.Afford(lengths) {
 		r.stop(Budget, "")
 		return
 	}
-	res := r.driver.Ask(r.ctx, 0, time.Time{}, nil)
-	usual, ttft := r.plan.UsualTTFT, res.Timing.TTFT
+	res := r.driver.Ask(r.ctx, 0, time.Time{}, lengths)
 	if end, text := refusal(res); end != "" {
 		r.stop(end, text)
 	} else if res.Outcome != result.Success {
 		r.stop(Errors, "the first request failed: "+reason(res))
-	} else if usual > 0 && ttft > 2*usual {
-		r.stop(NoRoom, fmt.Sprintf("TTFT is %s, and usually %s", result.InWords(ttft), result.InWords(usual)))
 	}
-	r.guard.limit = 2 * max(usual, ttft)
+	r.guard.limit = 2 * untilFirst(res.Timing.TTFT, res.Timing.Duration)
 	if o := r.plan.Objectives; o != nil {
 		r.guard.limit = max(r.guard.limit, o.TTFT)
 	}
+}
+
+// untilFirst returns TTFT, and how long a request took where it has none: an embedding comes as a whole.
+func untilFirst(ttft, took time.Duration) time.Duration {
+	if ttft < 0 {
+		return took
+	}
+	return ttft
 }
 
 // read reads the pages. It does not wait longer for a driver that ignores its context.
@@ -262,9 +271,9 @@ func (r *runner) heed(s *Sample, sent time.Time, rec *Recorded) {
 		r.stop(Errors, fmt.Sprintf("%d of the latest %d requests failed", n, len(g.failures)))
 	}
 	if g.limit > 0 {
-		g.slow = stats.AppendLatest(g.slow, s.failed() || s.TTFT > g.limit, max(slowWindow, int(rec.Level)))
+		g.slow = stats.AppendLatest(g.slow, s.failed() || untilFirst(s.TTFT, s.Ended-s.Sent) > g.limit, max(slowWindow, int(rec.Level)))
 		if n := stats.Count(g.slow, yes); len(g.slow) >= slowWindow && 2*n > len(g.slow) {
-			r.stop(Slow, fmt.Sprintf("TTFT of %d of our latest %d requests was over %s", n, len(g.slow), result.InWords(g.limit)))
+			r.stop(Slow, fmt.Sprintf("%d of our latest %d requests took over %s until their first token", n, len(g.slow), result.InWords(g.limit)))
 		}
 	}
 	if len(rec.Samples) >= ownLateFrom {

@@ -252,23 +252,29 @@ func TestOwnLateRequestsAreNotUsers(t *testing.T) {
 
 func TestWithoutPage(t *testing.T) {
 	for name, c := range map[string]struct {
-		usual, objective time.Duration
-		users            []int
-		want             End
-		text             string
+		objective time.Duration
+		users     []int
+		whole     bool // answers come as a whole, without a first token
+		want      End
+		text      string
 	}{
-		"room for all":           {0, 0, []int{4, 8}, Completed, ""},
-		"slow at the start":      {40 * time.Millisecond, 0, []int{4}, NoRoom, "TTFT is 100 ms, and usually 40.0 ms"},
-		"ours wait":              {100 * time.Millisecond, 0, []int{4, 32}, Slow, "over 200 ms"},
-		"within their objective": {100 * time.Millisecond, 10 * time.Second, []int{4, 32}, Completed, ""},
-		"over their objective":   {100 * time.Millisecond, 2 * time.Second, []int{4, 32}, Slow, "over 2.00 s"},
+		"room for all":           {0, []int{4, 8}, false, Completed, ""},
+		"ours wait":              {0, []int{4, 32}, false, Slow, "over 200 ms until"},
+		"within their objective": {10 * time.Second, []int{4, 32}, false, Completed, ""},
+		"over their objective":   {2 * time.Second, []int{4, 32}, false, Slow, "over 2.00 s until"},
+		"whole, room for all":    {0, []int{4, 8}, true, Completed, ""},
+		"whole, ours wait":       {0, []int{4, 32}, true, Slow, "over 2.00 s until"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := newQueue(8, time.Second)
-				q.change = func(_ int, r *result.Result) { r.Timing.TTFT += 100 * time.Millisecond }
+				q.change = func(_ int, r *result.Result) {
+					if r.Timing.TTFT += 100 * time.Millisecond; c.whole {
+						r.Timing.TTFT, r.Timing.Duration = result.Absent, time.Second
+					}
+				}
 				p := planOf(&config.LoadTest{Users: c.users})
-				p.HasPage, p.UsualTTFT = false, c.usual
+				p.HasPage = false
 				if c.objective > 0 {
 					p.Objectives = series.NewObjectives(config.SLO{TTFT: model.Duration(c.objective)})
 				}
@@ -278,6 +284,19 @@ func TestWithoutPage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The request before a recorded load has recorded lengths too: its module has none.
+func TestTraceWithoutPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(8, time.Second)
+		trace := []config.TracedRequest{{Input: 10, Output: 1}, {At: 5 * time.Second, Input: 20, Output: 2}}
+		p := planOf(&config.LoadTest{TraceFile: "t.csv", Trace: trace, TraceSpeeds: []float64{1}})
+		p.HasPage = false
+		if r := Run(t.Context(), p, q, nil); r.End != Completed || len(q.inputs) != 1+len(r.Levels[0].Samples) || q.inputs[0] != 10 {
+			t.Errorf("ended %s %q, %d requests of the lengths %v", r.End, r.Text, len(r.Levels[0].Samples), q.inputs)
+		}
+	})
 }
 
 // With all connections of an open loop in use the run ends: the server falls behind without end.

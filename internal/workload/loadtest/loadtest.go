@@ -42,8 +42,6 @@ type Plan struct {
 	Objectives *series.Objectives
 	// HasPage is whether Driver.Pressure can be asked.
 	HasPage bool
-	// UsualTTFT is the usual TTFT of a probe at idle, for runs without a page; 0 is not known.
-	UsualTTFT time.Duration
 	// Until is when the window ends; the zero time is never.
 	Until time.Time
 }

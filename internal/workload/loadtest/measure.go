@@ -67,8 +67,12 @@ func Measure(rec *Recorded, o *series.Objectives, c Context) Level {
 		l.Goodput = new(float64(good) / float64(judged))
 	}
 	if o != nil {
-		l.hold(o.TTFT, ttft)
-		l.hold(o.TPOT, append(tpot, slices.Repeat([]float64{math.Inf(1)}, l.Failed)...))
+		wrong := alpha // of each objective, so that a level that meets both is found to miss one no more often
+		if o.TTFT > 0 && o.TPOT > 0 {
+			wrong /= 2
+		}
+		l.hold(o.TTFT, wrong, ttft)
+		l.hold(o.TPOT, wrong, append(tpot, slices.Repeat([]float64{math.Inf(1)}, l.Failed)...))
 	}
 	return l
 }
@@ -141,8 +145,9 @@ func (l *Level) price(perSecond, inputs float64, c Context) {
 	}
 }
 
-// hold holds the 99th percentile of latencies against an objective, 0 for none. Requests that failed are infinite.
-func (l *Level) hold(limit time.Duration, values []float64) {
+// hold holds the 99th percentile of latencies against an objective, 0 for none, which it is found to miss wrongly with
+// the probability wrong at most. Requests that failed are infinite.
+func (l *Level) hold(limit time.Duration, wrong float64, values []float64) {
 	if limit <= 0 || len(values) == 0 {
 		return
 	}
@@ -153,7 +158,7 @@ func (l *Level) hold(limit time.Duration, values []float64) {
 	}
 	l.Confidence = confidence
 	switch {
-	case l.Verdict == Missed || stats.AtLeast(len(values), over, overShare) <= alpha:
+	case l.Verdict == Missed || stats.AtLeast(len(values), over, overShare) <= wrong:
 		l.Verdict = Missed
 	case confidence < 1-alpha:
 		l.Verdict = Undecided

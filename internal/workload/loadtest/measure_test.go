@@ -202,6 +202,23 @@ func TestVerdictsAreSeldomWrong(t *testing.T) {
 	}
 }
 
+// With an objective of both, each may be wrong half as often: 13 or more of 720 are over one with 3.2 %, 14 or more with 1.5 %.
+func TestVerdictOfTwoObjectives(t *testing.T) {
+	for slow, want := range map[int]Verdict{13: Undecided, 14: Missed} {
+		var all []Sample
+		for i := range 720 {
+			ttft := 1.0
+			if i < slow {
+				ttft = 2
+			}
+			all = append(all, answer(120, ttft, 3))
+		}
+		if l := Measure(recorded(all...), &series.Objectives{TTFT: time.Second, TPOT: time.Second}, Context{}); l.Verdict != want {
+			t.Errorf("%d slow, which are %.2f %%: %q, want %q", slow, 100*exactTail(720, int64(slow)), l.Verdict, want)
+		}
+	}
+}
+
 // The objective of TPOT counts beside that of TTFT: the worse of both decides. Without requests there is no verdict.
 func TestVerdictOfTPOT(t *testing.T) {
 	var all []Sample
