@@ -65,7 +65,7 @@ func (c *explainCommand) report(ctx context.Context, env environment) (*explain.
 	}
 	progress := newProgress(env.Stderr, "probing", 1)
 	defer progress.end()
-	return fleet.ExplainOnce(ctx, t, c.count)
+	return fleet.ExplainOnce(ctx, t, c.engines, c.count)
 }
 
 const (

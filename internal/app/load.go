@@ -15,7 +15,6 @@ import (
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // loadCommand puts the load of many users on an endpoint, one level after the other.
@@ -71,10 +70,8 @@ func (c *loadCommand) run(ctx context.Context, env environment) error {
 	c.access.warn(env.Stderr)
 	fmt.Fprintf(env.Stderr, "inference_exporter: %s for %s each, prompts of %s and answers of up to %s tokens, which cost what tokens cost there; Ctrl-C ends it at once\n",
 		t.Load.Words(), t.Load.Duration, t.InputTokens.Words(), t.OutputTokens.Words())
-	dialer := prober.NewDialer()
-	defer dialer.Close()
 	terminal := isTerminal(env.Stderr)
-	f, err := fleet.RunLoad(ctx, t, fleet.LoadOptions{Dialer: dialer, Progress: showLoad(env.Stderr, t.Load.Kind(), terminal)})
+	f, err := fleet.RunLoad(ctx, t, c.engines, showLoad(env.Stderr, t.Load.Kind(), terminal))
 	if terminal {
 		fmt.Fprint(env.Stderr, "\r\x1b[K")
 	}

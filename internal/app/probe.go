@@ -61,6 +61,7 @@ type request struct {
 	prompt             *string
 	asks               bool // --prompt is given
 	access             access
+	engines            map[string]*config.Mapping // of the file, once an endpoint is found
 }
 
 func (c *request) addTo(clause *kingpin.CmdClause) {
@@ -151,6 +152,7 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 			return nil, nil, err
 		}
 	}
+	c.engines = cfg.Engines
 	if e := fleet.FindEndpoint(cfg.Endpoints, target); e != nil {
 		return e, cfg.Modules, nil
 	}

@@ -197,9 +197,9 @@ func factorsOf(e *config.Endpoint) []explain.Factor {
 	return all
 }
 
-// ExplainOnce probes a target so many times, reads the pages of its servers meanwhile,
-// and returns what that shows. What is usual there it cannot know.
-func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, error) {
+// ExplainOnce probes a target so many times, reads the pages of its servers meanwhile, as RunLoad does, and returns what
+// that shows. What is usual there it cannot know.
+func ExplainOnce(ctx context.Context, t Target, engines map[string]*config.Mapping, times int) (*explain.Report, error) {
 	dialer := prober.NewDialer()
 	defer dialer.Close()
 	p, err := t.NewProber(dialer)
@@ -207,11 +207,7 @@ func ExplainOnce(ctx context.Context, t Target, times int) (*explain.Report, err
 		return nil, err
 	}
 	defer p.Close()
-	mappings, err := page.NewMappings(page.Servers, nil)
-	if err != nil {
-		return nil, err
-	}
-	pages, err := network{dialer: dialer}.Reader(t.Endpoint, mappings)
+	pages, err := network{}.readerWith(engines, t.Endpoint)
 	if err != nil {
 		return nil, err
 	}

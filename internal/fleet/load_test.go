@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // loadServer takes so long for each token that even a busy machine reads it before the next one: what is read together
@@ -433,8 +433,6 @@ func TestRunLoad(t *testing.T) {
 		}
 		w.ServeHTTP(rw, r)
 	}))
-	dialer := prober.NewDialer()
-	defer dialer.Close()
 	run := func(load string) *loadtest.Finding {
 		t.Helper()
 		p := loadPlanOf(t, url, load, "", 500*time.Millisecond)
@@ -443,7 +441,7 @@ func TestRunLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		return calmly(t, func() *loadtest.Finding {
-			f, err := RunLoad(t.Context(), target, LoadOptions{Dialer: dialer})
+			f, err := RunLoad(t.Context(), target, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -467,9 +465,18 @@ func TestRunLoad(t *testing.T) {
 			}
 			rw.WriteHeader(http.StatusUnauthorized)
 		})))+"]")
-		f, err := RunLoad(t.Context(), newTarget(c.Endpoints[0], "busy", c.Modules["busy"]), LoadOptions{Dialer: dialer})
+		f, err := RunLoad(t.Context(), newTarget(c.Endpoints[0], "busy", c.Modules["busy"]), nil, nil)
 		if err != nil || f.End != loadtest.Refused {
 			t.Errorf("%s: %+v, %v", cfg, f, err)
+		}
+	}
+	nobody := httptest.NewServer(nil)
+	nobody.Close()
+	for _, more := range []string{"", ", api: openai-chat, model: m"} { // with something to identify, and without
+		c := parse(t, "modules: {busy: {load: {users: [1]}}}\nendpoints: [{name: e, url: '"+nobody.URL+"'"+more+"}]")
+		f, err := RunLoad(t.Context(), newTarget(c.Endpoints[0], "busy", c.Modules["busy"]), nil, nil)
+		if err != nil || f.End != loadtest.NotPossible || !strings.Contains(f.Text, "connection refused") {
+			t.Errorf("where nothing listens%s: %+v, %v", more, f, err)
 		}
 	}
 	status.Store(-1)
@@ -478,6 +485,37 @@ func TestRunLoad(t *testing.T) {
 	}
 	if f := run("users: [2], without_page: true"); f.End != loadtest.Completed {
 		t.Errorf("without a page, which is allowed: %+v", f)
+	}
+}
+
+// TestRunLoadByOwnMapping reads a page that only an engine of the configuration describes.
+func TestRunLoadByOwnMapping(t *testing.T) {
+	server := simulator.New(loadServer()).Handler()
+	url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "metrics") {
+			fmt.Fprint(rw, "lab_running 0\nlab_waiting 0\n")
+			return
+		}
+		server.ServeHTTP(rw, r)
+	}))
+	c := parse(t, `
+engines: {lab: {sentinels: [lab_running], values: {requests_running: [{series: lab_running}], requests_waiting: [{series: lab_waiting}]}}}
+modules: {busy: {input_tokens: 32, output_tokens: 2, load: {users: [1]}}}
+endpoints: [{name: e, url: '`+url+`'}]`)
+	c.Modules["busy"].Load.Duration = model.Duration(500 * time.Millisecond)
+	target := newTarget(c.Endpoints[0], "busy", c.Modules["busy"])
+	if f, err := RunLoad(t.Context(), target, nil, nil); err != nil || f.End != loadtest.NotPossible {
+		t.Errorf("without it: %+v, %v", f, err)
+	}
+	f := calmly(t, func() *loadtest.Finding {
+		f, err := RunLoad(t.Context(), target, c.Engines, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	})
+	if f.End != loadtest.Completed {
+		t.Errorf("got %+v", f)
 	}
 }
 

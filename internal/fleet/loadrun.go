@@ -18,25 +18,13 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// LoadOptions are what a load test of a command needs.
-type LoadOptions struct {
-	Dialer *prober.Dialer
-	// Progress is called once a second at most; nil is nobody.
-	Progress func(loadtest.Progress)
-	Logger   *slog.Logger // nil discards
-}
-
-// RunLoad puts the load of a target on its endpoint, level after level. It returns when nothing of it is left, within a
-// second of the end of ctx. An error means that the settings cannot be used.
-func RunLoad(ctx context.Context, t Target, o LoadOptions) (*loadtest.Finding, error) {
-	switch {
-	case t.Load == nil:
-		return nil, fmt.Errorf("module %q is no load test", t.Name)
-	case t.Endpoint.MissingSecret != "":
-		return nil, errors.New(missingSecret(t.Endpoint))
-	}
-	n := network{dialer: o.Dialer}
-	newRunner, err := n.Runners(t.Endpoint)
+// RunLoad puts the load of a target, whose module has one, on its endpoint, level after level. Pages are read by the built-in
+// mappings and by engines of a configuration, and progress is called once a second at most. It returns when nothing of the
+// load is left, within a second of the end of ctx. An error means that the settings cannot be used.
+func RunLoad(ctx context.Context, t Target, engines map[string]*config.Mapping, progress func(loadtest.Progress)) (*loadtest.Finding, error) {
+	dialer := prober.NewDialer()
+	defer dialer.Close()
+	newRunner, err := network{dialer: dialer}.Runners(t.Endpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -45,17 +33,13 @@ func RunLoad(ctx context.Context, t Target, o LoadOptions) (*loadtest.Finding, e
 		return nil, err
 	}
 	defer runner.Close()
-	mappings, err := page.NewMappings(page.Servers, nil)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := n.Reader(t.Endpoint, mappings)
+	reader, err := network{}.readerWith(engines, t.Endpoint)
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
-	r := newLoadRun(t, reader, cmp.Or(o.Logger, slog.New(slog.DiscardHandler)))
-	return r.finding(r.run(ctx, runner, o.Progress)), nil
+	r := newLoadRun(t, reader, slog.New(slog.DiscardHandler))
+	return r.finding(r.run(ctx, runner, progress)), nil
 }
 
 // loadRun is one run of a load test, and what it asks: the Driver. Its methods may be called at the same time.
@@ -75,17 +59,18 @@ type loadRun struct {
 	servers int        // of the latest reading
 
 	mu       sync.Mutex
-	own      runLimit
-	reserved []*spending // one for each request that may begin or is in flight
-	latest   spending    // that was settled
-	model    string      // that answers; "" is not known
+	own      *schedule.Budget // of this run
+	reserved []*spending      // one for each request that may begin or is in flight
+	latest   spending         // that was settled
+	model    string           // that answers; "" is not known
 }
 
 func newLoadRun(t Target, reader Reader, log *slog.Logger) *loadRun {
+	begin := time.Now() // and now for good: a budget whose clock does not run forgets nothing
 	return &loadRun{
 		Target: t, plan: loadtest.Plan{Load: t.Load, Objectives: t.promised}, reader: reader,
 		log: log.With("endpoint", t.Endpoint.Name, "module", t.Name),
-		own: runLimit{most: schedule.Cost{Tokens: t.Load.MaxTokens, USD: t.Load.MaxUSD}},
+		own: schedule.NewBudget(t.Load.MaxTokens, t.Load.MaxUSD, func() time.Time { return begin }),
 	}
 }
 
@@ -97,10 +82,13 @@ type usersOf interface {
 // run runs the load test. It logs a run that sent something: its begin and its end.
 func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest.Progress)) *loadtest.Report {
 	start := time.Now()
-	if end, text := r.open(ctx, runner); end != "" {
+	end, text := r.open(ctx, runner)
+	if r.users != nil {
+		defer r.users.Close()
+	}
+	if end != "" {
 		return &loadtest.Report{Start: start, Stop: time.Now(), End: end, Text: text}
 	}
-	defer r.users.Close()
 	report := loadtest.Run(ctx, r.plan, r, progress)
 	if report.End != loadtest.NoRoom {
 		r.log.Info("load test ended", "end", string(report.End), "reason", report.Text, "levels", len(report.Levels),
@@ -109,37 +97,50 @@ func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest
 	return report
 }
 
-// open finds the page and what to ask. It returns why there can be no run; "" is that there can.
+// open finds out what to ask, and whether pages show how busy the servers are. It returns why there can be no run; "" is
+// that there can.
 func (r *loadRun) open(ctx context.Context, runner Runner) (end loadtest.End, text string) {
-	_, err := r.Pressure(ctx)
-	r.plan.HasPage = err == nil
-	switch {
-	case ctx.Err() != nil:
-		return loadtest.Canceled, ""
-	case err == nil:
-	case !errors.Is(err, errNoPressure): // a page that is there, and may be read the next time
-		return loadtest.NoRoom, err.Error()
-	case !r.Load.WithoutPage:
-		return loadtest.NotPossible, err.Error() + "; set load.without_page to put load on it all the same"
-	}
 	asks, ok := runner.(usersOf)
 	if !ok {
 		return loadtest.NotPossible, "this endpoint cannot be asked"
 	}
 	var why *result.Skip
+	var err error
 	switch r.users, why, err = asks.Users(ctx); {
 	case ctx.Err() != nil:
 		return loadtest.Canceled, ""
-	case err != nil && prober.OutcomeOf(err) == result.Unauthorized:
-		return loadtest.Refused, err.Error()
 	case err != nil:
-		return loadtest.NotPossible, err.Error()
+		return endOf(err), err.Error()
 	case why != nil && why.Reason == result.SkipResources:
 		return loadtest.OwnLimit, why.Text
 	case why != nil:
 		return loadtest.NotPossible, why.Text
 	}
+	_, err = r.Pressure(ctx)
+	short := &config.TracedRequest{Input: 16, Output: 1}
+	r.plan.HasPage = err == nil
+	switch {
+	case ctx.Err() != nil:
+		return loadtest.Canceled, ""
+	case err != nil && !errors.Is(err, errNoPressure): // a page that is there, and may be read the next time
+		return loadtest.NoRoom, err.Error()
+	case err != nil && !r.Load.WithoutPage:
+		if r.task == nil && r.Afford(short) { // nobody has asked the endpoint where there was nothing to identify
+			if one := r.Ask(ctx, 0, time.Time{}, short); one.Err != nil {
+				return endOf(one.Err), one.Err.Error()
+			}
+		}
+		return loadtest.NotPossible, err.Error() + "; set load.without_page to put load on it all the same"
+	}
 	return "", ""
+}
+
+// endOf is that of a run of which the endpoint answers nothing but an error.
+func endOf(err error) loadtest.End {
+	if prober.OutcomeOf(err) == result.Unauthorized {
+		return loadtest.Refused
+	}
+	return loadtest.NotPossible
 }
 
 // errNoPressure is that of pages that do not show how busy the servers are.
@@ -205,7 +206,7 @@ func pressureOf(statuses []page.Status, usual time.Duration) (p loadtest.Pressur
 
 // Afford implements loadtest.Driver.
 func (r *loadRun) Afford(lengths *config.TracedRequest) bool {
-	limits := []limit{&r.own}
+	limits := []limit{r.own}
 	if r.task != nil {
 		limits = append(limits, r.task.endpoint.fleet.budgets.of(r.Endpoint)...)
 	}
@@ -257,25 +258,4 @@ func (r *loadRun) finding(report *loadtest.Report) *loadtest.Finding {
 		c.GPUs = e.Hardware.GPUs * r.servers // those of one server, which are not known without a page
 	}
 	return loadtest.NewFinding(report, r.plan, c)
-}
-
-// runLimit is a limit of one run; 0 of most is none.
-type runLimit struct {
-	most, used schedule.Cost // used is spent or set aside
-}
-
-// Reserve implements limit.
-func (l *runLimit) Reserve(most schedule.Cost) bool {
-	next := schedule.Cost{Tokens: l.used.Tokens + most.Tokens, USD: l.used.USD + most.USD}
-	if l.most.Tokens > 0 && next.Tokens > l.most.Tokens || l.most.USD > 0 && next.USD > l.most.USD {
-		return false
-	}
-	l.used = next
-	return true
-}
-
-// Settle implements limit.
-func (l *runLimit) Settle(reserved, spent schedule.Cost) {
-	l.used.Tokens += spent.Tokens - reserved.Tokens
-	l.used.USD += spent.USD - reserved.USD
 }

@@ -50,6 +50,15 @@ func (n network) Reader(e *config.Endpoint, m *page.Mappings) (Reader, error) {
 	return page.New(e, page.Options{Mappings: m, UserAgent: UserAgent(), Secrets: n.secrets})
 }
 
+// readerWith returns a reader of the pages of an endpoint by the built-in mappings and by engines of a configuration.
+func (n network) readerWith(engines map[string]*config.Mapping, e *config.Endpoint) (Reader, error) {
+	mappings, err := page.NewMappings(page.Servers, engines)
+	if err != nil {
+		return nil, err
+	}
+	return n.Reader(e, mappings)
+}
+
 func (f *Fleet) runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error) {
 	if e.MissingSecret != "" {
 		return func(*config.Module) (Runner, error) { return secretless{e}, nil }, nil
