@@ -52,47 +52,40 @@ func (a *Arrivals) PerSecond() float64 {
 	return a.Rate
 }
 
-// validateArrivals requires one burst, that the arrivals are of, and bounds its span:
+// validateArrivals requires one burst, that the arrivals are of, and bounds the time from its first request to the last:
 // the connections are opened before.
 func (m *Module) validateArrivals(r *report, p path) {
 	a, p := m.Arrivals, p.key("arrivals")
-	rate, file := p.key("rate"), p.key("profile_file")
-	switch {
-	case a == nil:
-	case len(m.Concurrency) != 1 || m.Concurrency[0] < 2:
-		r.errorf(p, "requires concurrency with a single number above 1, which is how many requests a run makes")
-	case r.failed[rate] || r.failed[file]:
-	case a.Process == ArrivalRecorded && a.ProfileFile == "":
-		r.errorf(file, "missing; process: recorded requires it")
-	case a.Process == ArrivalRecorded:
-		m.validateProfile(r, file)
-	case !r.written(rate):
-		r.errorf(rate, "missing; process: %s requires it", a.Process)
-	default:
-		m.validateSpan(r, rate, float64(m.Concurrency[0]-1)/a.Rate)
-	}
-}
-
-// validateProfile requires enough arrivals of a recording that was read.
-func (m *Module) validateProfile(r *report, p path) {
-	n := m.Concurrency[0]
-	spans := m.Arrivals.Profile.Spans(n)
-	if spans == nil {
-		r.errorf(p, "%d arrivals, want at least the %d requests that a run makes", len(m.Arrivals.Profile), n)
+	if a == nil {
 		return
 	}
-	sum := 0.0
-	for _, span := range spans {
-		sum += span.Seconds()
+	if len(m.Concurrency) != 1 || m.Concurrency[0] < 2 {
+		r.errorf(p, "requires concurrency with a single number above 1, which is how many requests a run makes")
+		return
 	}
-	m.validateSpan(r, p, sum/float64(len(spans)))
-}
-
-// validateSpan bounds the time from the first arrival to the last, in seconds on average.
-func (m *Module) validateSpan(r *report, p path, last float64) {
+	rate, file, n := p.key("rate"), p.key("profile_file"), m.Concurrency[0]
+	at, last := rate, float64(n-1)/a.Rate // in seconds on average
+	switch recorded := a.Process == ArrivalRecorded; {
+	case r.failed[rate] || r.failed[file]:
+		return
+	case recorded && a.ProfileFile == "":
+		r.errorf(file, "missing; process: recorded requires it")
+		return
+	case recorded && n > len(a.Profile):
+		r.errorf(file, "%d arrivals, want at least the %d requests that a run makes", len(a.Profile), n)
+		return
+	case recorded:
+		at, last = file, 0
+		spans := a.Profile.Spans(n)
+		for _, span := range spans {
+			last += span.Seconds() / float64(len(spans))
+		}
+	case !r.written(rate):
+		r.errorf(rate, "missing; process: %s requires it", a.Process)
+		return
+	}
 	if half := time.Duration(m.Timeout).Seconds() / 2; last > half {
-		r.errorf(p, "the last of %d requests would start after %.4g s on average, want half of the module's timeout, %.4g s, at most",
-			m.Concurrency[0], last, half)
+		r.errorf(at, "the last of %d requests would start after %.4g s on average, want half of the module's timeout, %.4g s, at most", n, last, half)
 	}
 }
 
@@ -110,12 +103,12 @@ func (a *Arrivals) loadProfile(r *report, p path) {
 		return
 	}
 	r.loadLines(p, a.ProfileFile, func(data []byte) []lineError {
-		profile, mistake := parseProfile(data)
-		if mistake != nil {
-			return []lineError{*mistake}
+		requests, mistakes := parseTrace(data, false)
+		for _, one := range requests {
+			a.Profile = append(a.Profile, one.At)
 		}
-		a.Profile = profile.atRate(a.Rate)
-		return nil
+		a.Profile = a.Profile.atRate(a.Rate)
+		return mistakes
 	})
 }
 
@@ -124,7 +117,7 @@ type Profile []time.Duration
 
 // atRate returns the profile at another mean rate, in arrivals per second; as it is where that is not above 0.
 func (p Profile) atRate(rate float64) Profile {
-	if !(rate > 0) {
+	if !(rate > 0) || len(p) == 0 {
 		return p
 	}
 	last := len(p) - 1
@@ -148,22 +141,9 @@ func (p Profile) Spans(n int) []time.Duration {
 	return all
 }
 
-// parseProfile reads the arrivals of a file with recorded requests, whatever their lengths.
-func parseProfile(data []byte) (Profile, *lineError) {
-	requests, mistake := parseTrace(data, false)
-	if mistake != nil {
-		return nil, mistake
-	}
-	profile := make(Profile, len(requests))
-	for i := range requests {
-		profile[i] = requests[i].At
-	}
-	return profile, nil
-}
-
 // parseTrace reads the requests of a file, which must have lengths where these are wanted: CSV, or JSON lines as
 // Mooncake's traces are.
-func parseTrace(data []byte, lengths bool) ([]TracedRequest, *lineError) {
+func parseTrace(data []byte, lengths bool) ([]TracedRequest, []lineError) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	t := traceReader{lengths: lengths}
 	read := t.csv
@@ -175,7 +155,7 @@ func parseTrace(data []byte, lengths bool) ([]TracedRequest, *lineError) {
 		err = errors.New("want at least two arrivals, and time between them")
 	}
 	if err != nil {
-		return nil, &lineError{max(1, line), err}
+		return nil, []lineError{{max(1, line), err}}
 	}
 	return t.requests, nil
 }
@@ -191,7 +171,7 @@ type traceReader struct {
 func (t *traceReader) csv(data []byte) (line int, err error) {
 	rows := csv.NewReader(bytes.NewReader(data))
 	rows.ReuseRecord = true
-	column, lengths := -1, [2]int{-1, -1}
+	var columns []int
 	for {
 		row, err := rows.Read()
 		if parseErr, ok := errors.AsType[*csv.ParseError](err); ok {
@@ -201,54 +181,55 @@ func (t *traceReader) csv(data []byte) (line int, err error) {
 			return line, nil
 		}
 		line, _ = rows.FieldPos(0)
-		header := false
-		if column < 0 {
-			if column, header = timestampColumn(row); header {
-				lengths = lengthColumns(row)
+		if columns == nil {
+			var header bool
+			if columns, header, err = t.columns(row); err != nil {
+				return line, err
+			} else if header {
+				continue
 			}
 		}
-		switch {
-		case column < 0:
-			return line, errors.New("no column timestamp; want a header with one, or a number of seconds in each line")
-		case t.lengths && lengths[1] < 0:
-			return line, errors.New("no columns with lengths; want ContextTokens and GeneratedTokens, Request tokens and Response tokens, or input_length and output_length in the header")
-		case header:
-			continue
+		var texts [3]string
+		for i, column := range columns {
+			texts[i] = row[column]
 		}
-		input, output := "", ""
-		if t.lengths {
-			input, output = row[lengths[0]], row[lengths[1]]
-		}
-		at, err := parseArrival(row[column])
-		if err := t.add(at, input, output, err); err != nil {
+		at, err := parseArrival(texts[0])
+		if err := t.add(at, texts[1], texts[2], err); err != nil {
 			return line, err
 		}
 	}
 }
 
-// lengthColumns returns which columns have the lengths of prompts and answers, -1 for none: by the names of Azure's
-// traces, BurstGPT and Mooncake.
-func lengthColumns(header []string) (columns [2]int) {
-	for _, names := range [][2]string{{"contexttokens", "generatedtokens"}, {"request tokens", "response tokens"}, {"input_length", "output_length"}} {
-		for i, name := range names {
-			columns[i] = slices.IndexFunc(header, func(text string) bool { return strings.EqualFold(strings.TrimSpace(text), name) })
+// columns returns which columns of the first row have the times and, where these are wanted, the lengths of prompts and
+// answers, by the names of Azure's traces, BurstGPT and Mooncake; and whether the row is a header.
+func (t *traceReader) columns(row []string) (columns []int, header bool, err error) {
+	find := func(names ...string) (columns []int) {
+		for _, name := range names {
+			i := slices.IndexFunc(row, func(text string) bool { return strings.EqualFold(strings.TrimSpace(text), name) })
+			if i < 0 {
+				return nil
+			}
+			columns = append(columns, i)
 		}
-		if columns[0] >= 0 && columns[1] >= 0 {
-			return columns
+		return columns
+	}
+	if columns = find("timestamp"); columns == nil {
+		if _, err := parseArrival(row[0]); err != nil || len(row) > 1 {
+			return nil, false, errors.New("no column timestamp; want a header with one, or a number of seconds in each line")
+		}
+		columns = []int{0}
+	} else {
+		header = true
+	}
+	if !t.lengths {
+		return columns, header, nil
+	}
+	for _, names := range [][2]string{{"ContextTokens", "GeneratedTokens"}, {"Request tokens", "Response tokens"}, {"input_length", "output_length"}} {
+		if lengths := find(names[:]...); lengths != nil {
+			return append(columns, lengths...), header, nil
 		}
 	}
-	return [2]int{-1, -1}
-}
-
-// timestampColumn returns which column has the times, -1 for none, and whether the first row is a header.
-func timestampColumn(row []string) (column int, header bool) {
-	if len(row) == 1 {
-		if _, err := parseArrival(row[0]); err == nil {
-			return 0, false
-		}
-	}
-	column = slices.IndexFunc(row, func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), "timestamp") })
-	return column, column >= 0
+	return nil, false, errors.New("no columns with lengths; want ContextTokens and GeneratedTokens, Request tokens and Response tokens, or input_length and output_length in the header")
 }
 
 // parseArrival returns the time of a number of seconds, or of a date: without zones, all are in the same one.

@@ -12,6 +12,14 @@ import (
 	"github.com/prometheus/common/model"
 )
 
+func parseProfile(data []byte) (profile Profile, mistakes []lineError) {
+	requests, mistakes := parseTrace(data, false)
+	for _, one := range requests {
+		profile = append(profile, one.At)
+	}
+	return profile, mistakes
+}
+
 // The forms of the public traces: lines of the Azure LLM inference traces 2023 and 2024 (with
 // zone), of BurstGPT in both of its forms, and of Mooncake.
 func TestProfileForms(t *testing.T) {
@@ -19,7 +27,7 @@ func TestProfileForms(t *testing.T) {
 		t.Helper()
 		profile, mistake := parseProfile([]byte(text))
 		if mistake != nil {
-			t.Errorf("%s: line %d: %v", name, mistake.line, mistake.err)
+			t.Errorf("%s: line %d: %v", name, mistake[0].line, mistake[0].err)
 		} else if !slices.Equal(profile, want) {
 			t.Errorf("%s: got %v, want %v", name, profile, want)
 		}
@@ -47,7 +55,7 @@ func TestTraceForms(t *testing.T) {
 		t.Helper()
 		trace, mistake := parseTrace([]byte(text), true)
 		if mistake != nil {
-			t.Errorf("%s: line %d: %v", name, mistake.line, mistake.err)
+			t.Errorf("%s: line %d: %v", name, mistake[0].line, mistake[0].err)
 		} else if !slices.Equal(trace, want) {
 			t.Errorf("%s: got %v, want %v", name, trace, want)
 		}
@@ -68,8 +76,8 @@ func TestTraceMistakes(t *testing.T) {
 		trace, mistake := parseTrace([]byte(text), true)
 		if mistake == nil {
 			t.Errorf("%s: accepted with %d requests", name, len(trace))
-		} else if mistake.line != line || mistake.err.Error() != want {
-			t.Errorf("%s: got %d: %v, want %d: %s", name, mistake.line, mistake.err, line, want)
+		} else if mistake[0].line != line || mistake[0].err.Error() != want {
+			t.Errorf("%s: got %d: %v, want %d: %s", name, mistake[0].line, mistake[0].err, line, want)
 		}
 	}
 	const columns = "no columns with lengths; want ContextTokens and GeneratedTokens, Request tokens and Response tokens, or input_length and output_length in the header"
@@ -90,8 +98,8 @@ func TestProfileMistakes(t *testing.T) {
 		profile, mistake := parseProfile([]byte(text))
 		if mistake == nil {
 			t.Errorf("%s: accepted with %d arrivals", name, len(profile))
-		} else if mistake.line != line || mistake.err.Error() != want {
-			t.Errorf("%s: got %d: %v, want %d: %s", name, mistake.line, mistake.err, line, want)
+		} else if mistake[0].line != line || mistake[0].err.Error() != want {
+			t.Errorf("%s: got %d: %v, want %d: %s", name, mistake[0].line, mistake[0].err, line, want)
 		}
 	}
 	const (
@@ -178,7 +186,7 @@ func FuzzProfile(f *testing.F) {
 		}
 		profile, mistake := parseProfile(data)
 		if mistake != nil {
-			if mistake.line < 1 || mistake.err == nil || profile != nil {
+			if mistake[0].line < 1 || mistake[0].err == nil || profile != nil {
 				t.Errorf("%+v with %d arrivals", mistake, len(profile))
 			}
 			return

@@ -118,7 +118,7 @@ func (m *Module) WhatIsAsked() string {
 		asked += ", bursts of " + joinInts(m.Concurrency)
 	}
 	if m.Load != nil {
-		asked += ", load of " + m.Load.Words()
+		asked += ", load of " + m.Load.Kind().Words(m.Load.Levels()...)
 	}
 	return asked
 }

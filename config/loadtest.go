@@ -108,26 +108,36 @@ func (l *LoadTest) Levels() []float64 {
 	return all
 }
 
-// Words returns the levels in a few words.
-func (l *LoadTest) Words() string {
-	var levels []string
-	for _, n := range l.Levels() {
-		levels = append(levels, strconv.FormatFloat(n, 'g', -1, 64))
+// Words returns levels as people read them, such as "10, 50 users".
+func (k LoadKind) Words(levels ...float64) string {
+	var all []string
+	for _, n := range levels {
+		all = append(all, strconv.FormatFloat(n, 'g', -1, 64))
 	}
-	what := map[LoadKind]string{LoadUsers: " users", LoadRate: " requests/s", LoadTrace: " times a recording"}
-	return strings.Join(levels, ", ") + what[l.Kind()]
+	unit := map[LoadKind]string{LoadUsers: " users", LoadRate: " requests/s", LoadTrace: " × the trace"}[k]
+	if k == LoadUsers && len(levels) == 1 && levels[0] == 1 {
+		unit = " user"
+	}
+	return strings.Join(all, ", ") + unit
+}
+
+// Unit returns how many users at once, or requests per second, a level of 1 has.
+func (l *LoadTest) Unit() float64 {
+	if n := len(l.Trace); n > 1 {
+		return float64(n-1) / l.Trace[n-1].At.Seconds()
+	}
+	return 1
 }
 
 // Requests returns how many requests a run makes that nothing ends before: +Inf of users, who make as many as the
 // endpoint answers.
 func (l *LoadTest) Requests() float64 {
-	perSecond := map[LoadKind]float64{LoadRate: 1, LoadUsers: math.Inf(1)}[l.Kind()]
-	if n := len(l.Trace); n > 1 {
-		perSecond = float64(n-1) / l.Trace[n-1].At.Seconds()
+	if l.Kind() == LoadUsers {
+		return math.Inf(1)
 	}
 	sum := 0.0
 	for _, level := range l.Levels() {
-		sum += level * perSecond * time.Duration(l.Duration).Seconds()
+		sum += level * l.Unit() * time.Duration(l.Duration).Seconds()
 	}
 	return sum
 }
@@ -183,18 +193,15 @@ func (l *LoadTest) complete(r *report, p path) {
 	if levels := l.Levels(); len(levels) > 0 {
 		orDefault(r, p.key("target"), &l.Target, levels[len(levels)-1])
 	}
-	r.loadLines(p.key("trace_file"), l.TraceFile, func(data []byte) []lineError {
-		trace, mistake := parseTrace(data, true)
-		if mistake != nil {
-			return []lineError{*mistake}
-		}
-		l.Trace = trace
-		for _, one := range trace {
+	r.loadLines(p.key("trace_file"), l.TraceFile, func(data []byte) (mistakes []lineError) {
+		l.Trace, mistakes = parseTrace(data, true)
+		for _, one := range l.Trace {
 			l.Longest.Input, l.Longest.Output = max(l.Longest.Input, one.Input), max(l.Longest.Output, one.Output)
 			l.Mean.Input, l.Mean.Output = l.Mean.Input+one.Input, l.Mean.Output+one.Output
 		}
-		l.Mean.Input, l.Mean.Output = l.Mean.Input/len(trace), l.Mean.Output/len(trace)
-		return nil
+		n := max(1, len(l.Trace))
+		l.Mean.Input, l.Mean.Output = l.Mean.Input/n, l.Mean.Output/n
+		return mistakes
 	})
 }
 

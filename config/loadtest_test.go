@@ -113,3 +113,13 @@ func TestLoadWindow(t *testing.T) {
 	f(night, "2026-11-24T22:00:00Z", "")
 	f(night, "2026-11-28T00:00:00Z", "2026-11-28T06:00:00Z") // the night from Friday
 }
+
+func TestLoadWords(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 user": LoadUsers.Words(1), "1, 2 users": LoadUsers.Words(1, 2), "0.5 requests/s": LoadRate.Words(0.5), "1 × the trace": LoadTrace.Words(1),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -69,7 +69,7 @@ func (c *loadCommand) run(ctx context.Context, env environment) error {
 	t = t.With(m)
 	c.access.warn(env.Stderr)
 	fmt.Fprintf(env.Stderr, "inference_exporter: %s for %s each, prompts of %s and answers of up to %s tokens, which cost what tokens cost there; Ctrl-C ends it at once\n",
-		t.Load.Words(), t.Load.Duration, t.InputTokens.Words(), t.OutputTokens.Words())
+		t.Load.Kind().Words(t.Load.Levels()...), t.Load.Duration, t.InputTokens.Words(), t.OutputTokens.Words())
 	terminal := isTerminal(env.Stderr)
 	f, err := fleet.RunLoad(ctx, t, c.engines, showLoad(env.Stderr, t.Load.Kind(), terminal))
 	if terminal {
@@ -122,11 +122,11 @@ type endedEarly struct{ error }
 func loadVerdict(f *loadtest.Finding) error {
 	switch verdict := f.TargetVerdict(); {
 	case verdict == loadtest.Missed:
-		return fmt.Errorf("at %s an objective is missed in more than 1 %% of the requests", loadtest.InWords(f.Kind, f.Target))
+		return fmt.Errorf("at %s an objective is missed in more than 1 %% of the requests", f.Kind.Words(f.Target))
 	case f.End != loadtest.Completed:
 		return endedEarly{fmt.Errorf("the load test ended early (%s): %s", f.End, cmp.Or(f.Text, "nothing more is known"))}
 	case verdict == loadtest.Undecided:
-		return usageError{fmt.Errorf("undecided at %s: more requests, by a longer --for, would decide", loadtest.InWords(f.Kind, f.Target))}
+		return usageError{fmt.Errorf("undecided at %s: more requests, by a longer --for, would decide", f.Kind.Words(f.Target))}
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func showLoad(w io.Writer, kind config.LoadKind, terminal bool) func(loadtest.Pr
 	const every = 10 * time.Second
 	var next time.Duration // when a line is due
 	return func(s loadtest.Progress) {
-		text := fmt.Sprintf("%s %s: %d in flight, %d done, %d failed", s.At.Truncate(time.Second), loadtest.InWords(kind, s.Level), s.InFlight, s.Done, s.Failed)
+		text := fmt.Sprintf("%s %s: %d in flight, %d done, %d failed", s.At.Truncate(time.Second), kind.Words(s.Level), s.InFlight, s.Done, s.Failed)
 		if s.P99 > 0 {
 			text += fmt.Sprintf(", TTFT p50 %s p99 %s", result.InWords(s.P50), result.InWords(s.P99))
 		}

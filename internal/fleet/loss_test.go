@@ -45,7 +45,7 @@ endpoints: [{name: e, url: %s, api: openai-chat, model: simulated-8b, modules: [
 	l := start(func(*lab) {})
 	l.probe()
 	// Two servers with 4 and 8 requests together put out 200 and 300 tokens per second within the objective.
-	finding := &loadtest.Finding{At: now, End: loadtest.Completed, Kind: config.LoadUsers, TTFT: 2 * time.Second, MaxGood: &loadtest.Capacity{Level: 8, InFlight: 8}}
+	finding := &loadtest.Finding{At: now, End: loadtest.Completed, Kind: config.LoadUsers, TTFT: 2, MaxGood: &loadtest.Capacity{Level: 8, InFlight: 8}}
 	for _, level := range [][2]float64{{4, 200}, {8, 300}} {
 		users, speed := level[0], level[1]
 		finding.Levels = append(finding.Levels, loadtest.Level{

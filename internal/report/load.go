@@ -31,19 +31,19 @@ func Load(w io.Writer, t result.Target, f *loadtest.Finding, o Options) error {
 	p.row("asked", "module "+t.Module)
 	var limits []string
 	if f.TTFT > 0 {
-		limits = append(limits, "TTFT "+result.InWords(f.TTFT))
+		limits = append(limits, "TTFT "+result.SecondsInWords(f.TTFT))
 	}
 	if f.TPOT > 0 {
-		limits = append(limits, "TPOT "+result.InWords(f.TPOT))
+		limits = append(limits, "TPOT "+result.SecondsInWords(f.TPOT))
 	}
 	p.row("p99 at most", cmp.Or(strings.Join(limits, ", "), "no objective: --slo.ttft and --slo.tpot set them"))
-	p.row("target", loadtest.InWords(f.Kind, f.Target)+": "+cmp.Or(string(verdict), "no verdict"))
+	p.row("target", f.Kind.Words(f.Target)+": "+cmp.Or(string(verdict), "no verdict"))
 	for _, figure := range f.Figures() {
 		p.note(fmt.Sprintf("%s: %s %s", figure.Label, figure.Value, figure.Note))
 	}
 	if len(f.Levels) > 0 {
 		p.levels(f)
-		p.plot("99th percentile of TTFT (#), its upper bound (-)", f.Levels, f.TTFT.Seconds(), result.SecondsInWords,
+		p.plot("99th percentile of TTFT (#), its upper bound (-)", f.Levels, f.TTFT, result.SecondsInWords,
 			func(l *loadtest.Level) loadtest.Quantile { return l.TTFT.P99 })
 		p.plot("Output tokens per second", f.Levels, 0, result.ThreeDigits,
 			func(l *loadtest.Level) loadtest.Quantile { return loadtest.Quantile{Value: l.OutputTokensPerSecond} })

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -19,7 +18,7 @@ func loadFinding() *loadtest.Finding {
 	}
 	return &loadtest.Finding{
 		End: loadtest.UsersWaiting, Text: "2 requests of users wait", Kind: config.LoadUsers, Target: 50,
-		TTFT: 500 * time.Millisecond, TPOT: 50 * time.Millisecond,
+		TTFT: 0.5, TPOT: 0.05,
 		Levels: []loadtest.Level{
 			{
 				Level: 1, Complete: true, Seconds: 18, Requests: 14, InFlight: 0.998, Goodput: new(1.0), OutputTokensPerSecond: 49.2,
@@ -96,7 +95,7 @@ func TestLoadWithout(t *testing.T) {
 			End: loadtest.NoRoom, Text: "3 requests wait", Kind: config.LoadRate, Target: 2,
 		},
 		"completed: e ()\n  asked        module m\n  p99 at most  TTFT 1.00 s\n  target       2 × the trace: no verdict\n": {
-			End: loadtest.Completed, Kind: config.LoadTrace, Target: 2, TTFT: time.Second,
+			End: loadtest.Completed, Kind: config.LoadTrace, Target: 2, TTFT: 1,
 		},
 	} {
 		var b strings.Builder

@@ -94,9 +94,6 @@ type Finding struct {
 	Kind config.LoadKind `json:"load"`
 	// Target is the level at which the objectives are to be met.
 	Target float64 `json:"target"`
-	// TTFT and TPOT are the objectives of the 99th percentiles; 0 is none.
-	TTFT time.Duration `json:"-"`
-	TPOT time.Duration `json:"-"`
 	// Input and Output are the mean lengths of prompts and answers that the module asks for; 0 is not known.
 	Input  int `json:"input_tokens,omitempty"`
 	Output int `json:"output_tokens,omitempty"`
@@ -106,18 +103,9 @@ type Finding struct {
 	MaxGood *Capacity `json:"max_good,omitempty"`
 	// Knee is the smallest level that misses an objective for certain; nil is none.
 	Knee *Capacity `json:"knee,omitempty"`
-}
-
-type plain Finding
-
-// document is the JSON of a Finding.
-type document struct {
-	Test struct {
-		plain
-		Verdict Verdict `json:"target_verdict,omitempty"`
-		TTFT    float64 `json:"ttft_objective_seconds,omitempty"`
-		TPOT    float64 `json:"tpot_objective_seconds,omitempty"`
-	} `json:"load_test"`
+	// TTFT and TPOT are the objectives of the 99th percentiles in seconds; 0 is none.
+	TTFT float64 `json:"ttft_objective_seconds,omitempty"`
+	TPOT float64 `json:"tpot_objective_seconds,omitempty"`
 }
 
 // NewFinding returns what one run came to.
@@ -125,7 +113,7 @@ func NewFinding(r *Report, p Plan, c Context) *Finding {
 	c.Price = c.Price.At(r.Start)
 	f := &Finding{At: r.Stop, End: r.End, Text: r.Text, Kind: p.Load.Kind(), Target: p.Load.Target}
 	if o := p.Objectives; o != nil {
-		f.TTFT, f.TPOT = o.TTFT, o.TPOT
+		f.TTFT, f.TPOT = o.TTFT.Seconds(), o.TPOT.Seconds()
 	}
 	if levels := p.Load.Levels(); f.Target == 0 && len(levels) > 0 {
 		f.Target = levels[len(levels)-1]
@@ -141,27 +129,16 @@ func NewFinding(r *Report, p Plan, c Context) *Finding {
 	return f
 }
 
-// InWords returns a level as people read it, such as "50 users".
-func InWords(kind config.LoadKind, level float64) string {
-	unit := map[config.LoadKind]string{config.LoadUsers: " users", config.LoadRate: " requests/s", config.LoadTrace: " × the trace"}[kind]
-	if kind == config.LoadUsers && level == 1 {
-		unit = " user"
-	}
-	return strconv.FormatFloat(level, 'g', -1, 64) + unit
-}
-
 // conclude finds the capacity in the complete levels.
 func (f *Finding) conclude() {
 	f.MaxGood, f.Knee = nil, nil
-	for i := range f.Levels {
-		l := &f.Levels[i]
+	for _, l := range f.Levels {
 		capacity := &Capacity{l.Level, l.InFlight, l.Confidence}
-		switch {
-		case !l.Complete:
-		case l.Verdict == Missed:
+		if l.Complete && l.Verdict == Missed {
 			f.Knee = capacity
 			return
-		case l.Verdict == Met:
+		}
+		if l.Complete && l.Verdict == Met {
 			f.MaxGood = capacity
 		}
 	}
@@ -184,21 +161,25 @@ func (f *Finding) TargetVerdict() Verdict {
 	return ""
 }
 
+// plain is a Finding without its methods.
+type plain Finding
+
 // MarshalJSON implements json.Marshaler.
 func (f *Finding) MarshalJSON() ([]byte, error) {
-	var d document
-	d.Test.plain, d.Test.Verdict, d.Test.TTFT, d.Test.TPOT = plain(*f), f.TargetVerdict(), f.TTFT.Seconds(), f.TPOT.Seconds()
-	return json.Marshal(d)
+	return json.Marshal(map[string]any{"load_test": struct {
+		*plain
+		Verdict Verdict `json:"target_verdict,omitempty"`
+	}{(*plain)(f), f.TargetVerdict()}})
 }
 
 // Figures implements workload.Finding.
 func (f *Finding) Figures() (all []workload.Figure) {
 	if c := f.MaxGood; c != nil {
 		note := fmt.Sprintf("meet the objectives, with %.3g %% confidence", 100*c.Confidence)
-		all = append(all, workload.Figure{Label: "largest good load", Value: InWords(f.Kind, c.Level), Note: note})
+		all = append(all, workload.Figure{Label: "largest good load", Value: f.Kind.Words(c.Level), Note: note})
 	}
 	if c := f.Knee; c != nil {
-		all = append(all, workload.Figure{Label: "knee under load", Value: InWords(f.Kind, c.Level), Note: "miss the objectives", Bad: f.TargetVerdict() == Missed})
+		all = append(all, workload.Figure{Label: "knee under load", Value: f.Kind.Words(c.Level), Note: "miss the objectives", Bad: f.TargetVerdict() == Missed})
 	}
 	return all
 }
@@ -216,7 +197,7 @@ func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) 
 	b, _ := before.(*Finding)
 	b = cmp.Or(b, new(Finding))
 	add := func(warn bool, what string, level float64) {
-		all = append(all, workload.Line{Warn: warn, Message: what, Note: what + ": " + InWords(f.Kind, level), Args: []any{"load", f.Kind, "level", level}})
+		all = append(all, workload.Line{Warn: warn, Message: what, Note: what + ": " + f.Kind.Words(level), Args: []any{"load", f.Kind, "level", level}})
 	}
 	switch was, is := b.TargetVerdict(), f.TargetVerdict(); {
 	case is == Missed && was != Missed:
@@ -238,7 +219,7 @@ const curveFor = 14 * 24 * time.Hour
 // Estimate keeps the latest of each level.
 type Estimate struct {
 	kind       config.LoadKind
-	ttft, tpot time.Duration // the objectives; 0 is none
+	ttft, tpot float64 // the objectives in seconds; 0 is none
 	mean       config.TracedRequest
 	latest     *Finding // nil before the first run
 }
@@ -255,39 +236,33 @@ func (e *Estimate) Learned() []workload.Learned {
 
 // restore takes up what was saved, unless the objectives were others.
 func (e *Estimate) restore(data []byte) error {
-	var d document
-	if err := json.Unmarshal(data, &d); err != nil {
-		return err
+	var saved map[string]*plain
+	err := json.Unmarshal(data, &saved)
+	if f := saved["load_test"]; err == nil && f != nil && f.Kind == e.kind && f.TTFT == e.ttft && f.TPOT == e.tpot {
+		e.latest = (*Finding)(f)
 	}
-	f := Finding(d.Test.plain)
-	if f.Kind == e.kind && d.Test.TTFT == e.ttft.Seconds() && d.Test.TPOT == e.tpot.Seconds() {
-		f.TTFT, f.TPOT = e.ttft, e.tpot
-		e.latest = &f
-	}
-	return nil
+	return err
 }
 
 // Observe implements workload.Estimate: a load test has no probes.
 func (*Estimate) Observe([]*result.Result, time.Time) {}
 
 // Take implements workload.Taker: a Finding of a run.
-func (e *Estimate) Take(run any, now time.Time) {
+func (e *Estimate) Take(run any, _ time.Time) {
 	f, ok := run.(*Finding)
 	if !ok || f.Kind != e.kind {
 		return
 	}
-	if e.latest == nil {
-		e.latest = new(Finding)
+	next := *f
+	if next.Levels = nil; e.latest != nil {
+		next.Levels = slices.Clone(e.latest.Levels)
 	}
-	levels := slices.Clone(e.latest.Levels)
 	for _, l := range f.Levels {
 		if l.Complete {
-			levels = append(slices.DeleteFunc(levels, func(old Level) bool { return old.Level == l.Level }), l)
+			next.Levels = append(slices.DeleteFunc(next.Levels, func(old Level) bool { return old.Level == l.Level }), l)
 		}
 	}
-	slices.SortFunc(levels, func(a, b Level) int { return cmp.Compare(a.Level, b.Level) })
-	next := *f
-	next.Levels = levels
+	slices.SortFunc(next.Levels, func(a, b Level) int { return cmp.Compare(a.Level, b.Level) })
 	e.latest = &next
 }
 

@@ -18,7 +18,7 @@ import (
 
 // tested returns what a run at noon came to: its levels, by their verdicts.
 func tested(end End, levels ...Level) *Finding {
-	f := &Finding{At: lab.Noon(), End: end, Kind: config.LoadUsers, Target: 8, TTFT: time.Second, Levels: levels}
+	f := &Finding{At: lab.Noon(), End: end, Kind: config.LoadUsers, Target: 8, TTFT: 1, Levels: levels}
 	f.conclude()
 	return f
 }
@@ -72,7 +72,7 @@ func TestCompleteLevels(t *testing.T) {
 }
 
 func newLab() *lab.Lab[*Estimate, *Finding] {
-	return lab.New[*Estimate, *Finding](func() *Estimate { return &Estimate{kind: config.LoadUsers, ttft: time.Second} })
+	return lab.New[*Estimate, *Finding](func() *Estimate { return &Estimate{kind: config.LoadUsers, ttft: 1} })
 }
 
 // take returns what a run gives together with those before it.
@@ -134,7 +134,7 @@ func TestRestore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &Estimate{kind: config.LoadUsers, ttft: time.Second}
+		e := &Estimate{kind: config.LoadUsers, ttft: 1}
 		if err := e.restore(text); err != nil || (e.latest != nil) != kept {
 			t.Errorf("%s: error %v, kept %t, want %t", text, err, e.latest != nil, kept)
 		}
@@ -143,8 +143,8 @@ func TestRestore(t *testing.T) {
 		}
 	}
 	f(func(*Finding) {}, true)
-	f(func(s *Finding) { s.TTFT = 2 * time.Second }, false)
-	f(func(s *Finding) { s.TPOT = 2 * time.Second }, false)
+	f(func(s *Finding) { s.TTFT = 2 }, false)
+	f(func(s *Finding) { s.TPOT = 2 }, false)
 	f(func(s *Finding) { s.Kind = config.LoadTrace }, false)
 	if err := newLab().Estimate.restore([]byte("[")); err == nil {
 		t.Error("what is no JSON is restored")

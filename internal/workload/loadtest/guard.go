@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -49,7 +48,7 @@ type guard struct {
 	wait          time.Time // since which reading requests wait; the zero time is that none do
 	mark          time.Time // when marked was read, by which TTFT is judged once our requests of that time have ended
 	marked        *Pressure
-	ours, after   firsts // of our requests that have ended, and of those of them that were sent after mark
+	ours, before  firsts // of our requests that have ended, and of those of them that were sent before mark
 	failures      []bool // of the latest requests
 	slow          []bool // of the latest requests, where there is no page: were they slower than limit
 	limit         time.Duration
@@ -67,20 +66,7 @@ func (f *firsts) add(s *Sample, usual time.Duration) {
 	}
 }
 
-// hasRoom reports whether the run may begin, and ends it where not.
-func (r *runner) hasRoom() bool {
-	if r.ctx.Err() == nil {
-		if r.plan.HasPage {
-			r.lookAround()
-		} else {
-			r.work.Go(r.try)
-			r.wait(&r.work)
-		}
-	}
-	return r.ctx.Err() == nil
-}
-
-// lookAround reads the pages before the run.
+// lookAround ends the run before it begins where the pages show no room.
 func (r *runner) lookAround() {
 	p, err := r.read(firstReading)
 	switch {
@@ -90,7 +76,7 @@ func (r *runner) lookAround() {
 		r.stop(NoRoom, fmt.Sprintf("%.0f requests wait", p.Waiting))
 	case p.KVUsage >= fullKV:
 		r.stop(NoRoom, fmt.Sprintf("%.0f %% of a KV cache are in use", 100*p.KVUsage))
-	case p.Running > firstLoad(r.plan.Load)/2:
+	case p.Running > r.plan.Load.Levels()[0]*r.plan.Load.Unit()/2:
 		r.stop(NoRoom, fmt.Sprintf("%.0f requests run, more than half of the first level", p.Running))
 	}
 	g := &r.guard
@@ -100,29 +86,17 @@ func (r *runner) lookAround() {
 	}
 }
 
-// firstLoad returns the users, or the requests per second, of the first level.
-func firstLoad(l *config.LoadTest) float64 {
-	load := l.Levels()[0]
-	if l.Kind() == config.LoadTrace {
-		load *= float64(len(l.Trace)) / span(l.Trace).Seconds()
-	}
-	return load
-}
-
 // try sends one request before the run where there is no page: how slow is one that is alone.
 func (r *runner) try() {
 	var lengths *config.TracedRequest
 	if l := r.plan.Load; l.Kind() == config.LoadTrace {
 		lengths = &l.Trace[0]
 	}
-	if !r.driver.Afford(lengths) {
-		r.stop(Budget, "")
+	res := r.send(0, time.Time{}, lengths)
+	if r.ctx.Err() != nil {
 		return
 	}
-	res := r.driver.Ask(r.ctx, 0, time.Time{}, lengths)
-	if end, text := refusal(res); end != "" {
-		r.stop(end, text)
-	} else if res.Outcome != result.Success {
+	if res.Outcome != result.Success {
 		r.stop(Errors, "the first request failed: "+reason(res))
 	}
 	r.guard.limit = 2 * untilFirst(res.Timing.TTFT, res.Timing.Duration)
@@ -143,18 +117,16 @@ func untilFirst(ttft, took time.Duration) time.Duration {
 func (r *runner) read(limit time.Duration) (Pressure, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, limit)
 	defer cancel()
-	type reading struct {
-		Pressure
-		err error
-	}
-	got := make(chan reading, 1)
+	var p Pressure
+	var err error
+	done := make(chan struct{})
 	r.work.Go(func() {
-		p, err := r.driver.Pressure(ctx)
-		got <- reading{p, err}
+		defer close(done)
+		p, err = r.driver.Pressure(ctx)
 	})
 	select {
-	case p := <-got:
-		return p.Pressure, p.err
+	case <-done:
+		return p, err
 	case <-ctx.Done():
 		return Pressure{}, errors.New("the pages do not answer")
 	}
@@ -203,15 +175,13 @@ func (r *runner) judge(p *Pressure, begun time.Time) {
 	if p.Waiting >= 1 && time.Since(g.seen) <= usersStay && (begun.Sub(g.wait) >= waitLimit || time.Since(begun) > readEvery) {
 		r.stop(UsersWaiting, fmt.Sprintf("%.0f requests wait, and users were there %s ago", p.Waiting, result.InWords(time.Since(g.seen))))
 	}
-	if len(r.flying) == 0 || r.oldest().After(g.mark) {
-		r.judgeLate(g.marked)
-		g.mark, g.marked, g.after = time.Now(), p, firsts{}
+	for _, sent := range r.flying {
+		if !sent.After(g.mark) {
+			return
+		}
 	}
-}
-
-// oldest returns when the oldest request in flight was sent.
-func (r *runner) oldest() time.Time {
-	return slices.MinFunc(slices.Collect(maps.Values(r.flying)), time.Time.Compare)
+	r.judgeLate(g.marked)
+	g.mark, g.marked, g.before = time.Now(), p, g.ours
 }
 
 // judgeLate ends the run when users' TTFT has left its usual range by a reading, all of our requests that were in flight
@@ -221,8 +191,8 @@ func (r *runner) judgeLate(p *Pressure) {
 	if p.UsualP99 <= 0 || p.UsualP99 != g.first.UsualP99 || p.TTFTCount < 0 || p.TTFTLate < 0 {
 		return
 	}
-	late := p.TTFTLate - g.first.TTFTLate - float64(g.ours.late-g.after.late)
-	all := p.TTFTCount - g.first.TTFTCount - float64(g.ours.all-g.after.all)
+	late := p.TTFTLate - g.first.TTFTLate - float64(g.before.late)
+	all := p.TTFTCount - g.first.TTFTCount - float64(g.before.all)
 	if late >= 2 && late > lateShare*all {
 		r.stop(UsersSlow, fmt.Sprintf("TTFT of %.0f requests of users was over %s", late, result.InWords(p.UsualP99)))
 	}
@@ -238,6 +208,9 @@ func reason(res *result.Result) string {
 
 // refusal returns why no more requests may be sent after a result; "" where they may.
 func refusal(res *result.Result) (End, string) {
+	if res == nil {
+		return NotPossible, "the driver has no result"
+	}
 	if why, ok := errors.AsType[*result.Skip](res.Err); ok {
 		if why.Reason == result.SkipResources {
 			return OwnLimit, why.Text
@@ -259,10 +232,16 @@ func refusal(res *result.Result) (End, string) {
 func (r *runner) heed(s *Sample, sent time.Time, rec *Recorded) {
 	g, most := &r.guard, r.plan.Load.MaxErrorRatio
 	yes := func(b bool) bool { return b }
+	if s.failed() {
+		r.failed++
+	}
+	if s.Late {
+		r.late++
+	}
 	if g.first != nil {
 		g.ours.add(s, g.first.UsualP99)
-		if sent.After(g.mark) {
-			g.after.add(s, g.first.UsualP99)
+		if !sent.After(g.mark) {
+			g.before.add(s, g.first.UsualP99)
 		}
 	}
 	window := max(errorWindow, int(rec.Level))

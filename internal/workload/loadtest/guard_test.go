@@ -330,3 +330,20 @@ func TestDriverHangs(t *testing.T) {
 		close(hang)
 	})
 }
+
+// broken is a driver that has no result.
+type broken struct{ *queue }
+
+func (broken) Ask(context.Context, int, time.Time, *config.TracedRequest) *result.Result { return nil }
+
+func TestDriverWithoutResult(t *testing.T) {
+	for _, page := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := planOf(&config.LoadTest{Users: []int{2}})
+			p.HasPage = page
+			if r := Run(t.Context(), p, broken{newQueue(4, time.Second)}, nil); r.End != NotPossible {
+				t.Errorf("with a page %t: ended %s %q", page, r.End, r.Text)
+			}
+		})
+	}
+}

@@ -92,16 +92,22 @@ func (r *runner) run(parent context.Context) *Report {
 	}
 	r.ctx, r.end = context.WithCancelCause(parent)
 	r.start, r.flying = time.Now(), make(map[int]time.Time)
-	if r.hasRoom() {
-		if r.plan.HasPage {
-			r.work.Go(r.watch)
-		}
-		if r.progress != nil {
-			r.work.Go(r.tell)
-		}
-		for i := 0; i < len(r.plan.Load.Levels()) && r.ctx.Err() == nil; i++ {
-			r.level(i)
-		}
+	switch {
+	case r.ctx.Err() != nil:
+	case r.plan.HasPage:
+		r.lookAround()
+	default:
+		r.work.Go(r.try)
+		r.wait(&r.work)
+	}
+	if r.plan.HasPage {
+		r.work.Go(r.watch)
+	}
+	if r.progress != nil {
+		r.work.Go(r.tell)
+	}
+	for i := 0; i < len(r.plan.Load.Levels()) && r.ctx.Err() == nil; i++ {
+		r.level(i)
 	}
 	r.stop(Completed, "")
 	r.wait(&r.work)
@@ -127,13 +133,11 @@ func (r *runner) wait(work *sync.WaitGroup) {
 		work.Wait()
 		close(idle)
 	}()
-	tail := time.NewTimer(tailLimit)
-	defer tail.Stop()
 	select {
 	case <-idle:
 		return
 	case <-r.ctx.Done():
-	case <-tail.C:
+	case <-time.After(tailLimit):
 		r.stop(Errors, "requests do not end")
 	}
 	select {
@@ -145,31 +149,29 @@ func (r *runner) wait(work *sync.WaitGroup) {
 // level runs level i until its last request has ended.
 func (r *runner) level(i int) {
 	l := r.plan.Load
-	v, duration := l.Levels()[i], time.Duration(l.Duration)
-	r.mu.Lock()
-	begin := time.Since(r.start)
-	r.levels = append(r.levels, Recorded{Kind: l.Kind(), Level: v, Begin: begin})
-	sending, over := context.WithTimeout(r.ctx, duration)
-	r.failed, r.late, r.over = 0, 0, over
-	r.mu.Unlock()
+	rec := Recorded{Kind: l.Kind(), Level: l.Levels()[i], Begin: time.Since(r.start)}
+	sending, over := context.WithTimeout(r.ctx, time.Duration(l.Duration))
 	defer over()
+	r.mu.Lock()
+	r.levels, r.failed, r.late, r.over = append(r.levels, rec), 0, 0, over
+	r.mu.Unlock()
 	var asked sync.WaitGroup
-	if l.Kind() == config.LoadUsers {
-		r.closed(sending, &asked, int(v))
+	if rec.Kind == config.LoadUsers {
+		r.closed(sending, &asked, int(rec.Level))
 	} else {
-		r.open(sending, &asked, v)
+		r.open(sending, &asked, rec.Level)
 	}
 	<-sending.Done()
-	r.mu.Lock()
-	rec := &r.levels[i]
-	if rec.Stop = time.Since(r.start); rec.Stop >= begin+rise(duration) {
-		rec.Full = begin + rise(duration)
-	}
-	r.mu.Unlock()
+	stop := time.Since(r.start)
 	r.wait(&asked)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heedOwn(&r.levels[i])
+	level := &r.levels[i]
+	level.Stop = stop
+	if full := rec.Begin + rise(time.Duration(l.Duration)); stop >= full {
+		level.Full = full
+	}
+	r.heedOwn(level)
 }
 
 // closed has n users send their requests, each when its answer came and it has thought. They come one after the other
@@ -225,46 +227,38 @@ func (r *runner) open(sending context.Context, asked *sync.WaitGroup, level floa
 // sleep waits, and reports whether ctx has not ended by then.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d > 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
 		select {
-		case <-t.C:
+		case <-time.After(d):
 		case <-ctx.Done():
 		}
 	}
 	return ctx.Err() == nil
 }
 
-// ask sends a request, records it, and reports whether it failed.
+// ask sends a request, records it in the level at hand, and reports whether it failed.
 func (r *runner) ask(user int, planned time.Time, lengths *config.TracedRequest) (failed bool) {
-	if !r.driver.Afford(lengths) {
-		r.stop(Budget, "")
-		return true
-	}
 	begun := time.Now()
-	sent := begun
-	r.takeOff(user, begun)
-	res := r.driver.Ask(r.ctx, user, planned, lengths)
+	r.mu.Lock()
+	r.flying[user] = begun
+	if n := len(r.guard.peaks); n > 0 {
+		r.guard.peaks[n-1] = max(r.guard.peaks[n-1], len(r.flying))
+	}
+	r.mu.Unlock()
+	res := r.send(user, planned, lengths)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.flying, user)
 	if r.ctx.Err() != nil { // what was canceled says nothing
 		return true
 	}
-	if end, text := refusal(res); end != "" {
-		r.stop(end, text)
-		return true
-	}
-	late := res.Imprecise
-	switch {
-	case !planned.IsZero():
-		late, sent = late || sent.Sub(planned) > lateStart, planned
-	case !res.Sent.IsZero():
-		sent = res.Sent
-	}
 	s := Sample{
-		Sent: sent.Sub(r.start), Ended: time.Since(r.start), TTFT: result.Absent, TPOT: result.Absent,
-		Input: res.Tokens.Prompt, Output: res.Tokens.Output, Outcome: res.Outcome, Late: late,
+		Sent: begun.Sub(r.start), Ended: time.Since(r.start), TTFT: result.Absent, TPOT: result.Absent,
+		Input: res.Tokens.Prompt, Output: res.Tokens.Output, Outcome: res.Outcome, Late: res.Imprecise,
+	}
+	if !planned.IsZero() {
+		s.Sent, s.Late = planned.Sub(r.start), s.Late || begun.Sub(planned) > lateStart
+	} else if !res.Sent.IsZero() {
+		s.Sent = res.Sent.Sub(r.start)
 	}
 	if !s.failed() {
 		s.TTFT, s.TPOT = res.Timing.TTFT, res.Timing.TPOT
@@ -272,34 +266,25 @@ func (r *runner) ask(user int, planned time.Time, lengths *config.TracedRequest)
 	if r.plan.Objectives != nil {
 		s.Judgement = r.plan.Objectives.Judge(res)
 	}
-	r.record(&s, begun)
+	rec := &r.levels[len(r.levels)-1]
+	if rec.Samples = append(rec.Samples, s); len(rec.Samples) >= mostSamples {
+		r.over()
+	}
+	r.heed(&s, begun, rec)
 	return s.failed()
 }
 
-// takeOff counts a request as in flight.
-func (r *runner) takeOff(user int, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.flying[user] = now
-	if n := len(r.guard.peaks); n > 0 {
-		r.guard.peaks[n-1] = max(r.guard.peaks[n-1], len(r.flying))
+// send sends a request and returns what it came to, which ends the run where no more may be sent.
+func (r *runner) send(user int, planned time.Time, lengths *config.TracedRequest) *result.Result {
+	if !r.driver.Afford(lengths) {
+		r.stop(Budget, "")
+		return nil
 	}
-}
-
-// record keeps a sample of the level at hand.
-func (r *runner) record(s *Sample, begun time.Time) {
-	rec := &r.levels[len(r.levels)-1]
-	rec.Samples = append(rec.Samples, *s)
-	if len(rec.Samples) >= mostSamples {
-		r.over()
+	res := r.driver.Ask(r.ctx, user, planned, lengths)
+	if end, text := refusal(res); end != "" {
+		r.stop(end, text)
 	}
-	if s.failed() {
-		r.failed++
-	}
-	if s.Late {
-		r.late++
-	}
-	r.heed(s, begun, rec)
+	return res
 }
 
 // failed reports whether the request was not answered.
@@ -324,20 +309,15 @@ func (r *runner) now() Progress {
 	}
 	rec := &r.levels[p.Step-1]
 	p.Level, p.Done = rec.Level, len(rec.Samples)
-	if all := latestTTFT(rec.Samples, 10_000); len(all) > 0 {
-		p.P50, p.P99 = all[stats.Rank(len(all), 0.5)-1], all[stats.Rank(len(all), 0.99)-1]
-	}
-	return p
-}
-
-// latestTTFT returns those of the latest n samples that have one, in rising order.
-func latestTTFT(samples []Sample, n int) []time.Duration {
-	var all []time.Duration
-	for _, s := range samples[max(0, len(samples)-n):] {
+	var ttft []time.Duration
+	for _, s := range rec.Samples[max(0, p.Done-10_000):] {
 		if s.TTFT >= 0 && !s.Late {
-			all = append(all, s.TTFT)
+			ttft = append(ttft, s.TTFT)
 		}
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(ttft)
+	if n := len(ttft); n > 0 {
+		p.P50, p.P99 = ttft[stats.Rank(n, 0.5)-1], ttft[stats.Rank(n, 0.99)-1]
+	}
+	return p
 }

@@ -191,7 +191,7 @@ func loadTest() *loadtest.Finding {
 		}
 	}
 	return &loadtest.Finding{
-		At: at, End: loadtest.UsersWaiting, Text: "2 requests of users wait", Kind: config.LoadUsers, Target: 50, TTFT: 500 * time.Millisecond,
+		At: at, End: loadtest.UsersWaiting, Text: "2 requests of users wait", Kind: config.LoadUsers, Target: 50, TTFT: 0.5,
 		Levels: []loadtest.Level{
 			level(1, 60, 0.08, of(0.11, 0.1, 0), 48, loadtest.Undecided), level(10, 590, 0.1, of(0.21, 0.18, 0.26), 420, loadtest.Met),
 			level(50, 2110, 0.16, of(0.38, 0.35, 0.43), 1510, loadtest.Met), level(100, 2300, 0.4, of(1.31, 1.2, 1.5), 1720, loadtest.Missed),
