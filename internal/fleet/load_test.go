@@ -607,6 +607,43 @@ func TestPressureOf(t *testing.T) {
 	}
 }
 
+// Behind a balancer each reading is of another server, and users of the others are not seen.
+func TestLoadBehindABalancer(t *testing.T) {
+	servers := []*testlab.Witness{testlab.NewWitness(t, loadServer()), testlab.NewWitness(t, loadServer())}
+	var readings atomic.Int32
+	url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			servers[readings.Add(1)%2].ServeHTTP(rw, r)
+			return
+		}
+		servers[0].ServeHTTP(rw, r)
+	}))
+	p := loadPlanOf(t, url, "users: [2]", "", 10*time.Second)
+	f, err := RunLoad(t.Context(), newTarget(p.Endpoints[0], "busy", p.Config.Modules["busy"]), nil, nil)
+	if err != nil || f.End != loadtest.PageLost || !strings.Contains(f.Text, "a balancer has several servers there") {
+		t.Errorf("got %+v, %v", f, err)
+	}
+}
+
+// Why a load test of the exporter cannot begin is in its log.
+func TestLoadCannotBegin(t *testing.T) {
+	w := testlab.NewWitness(t, loadServer())
+	url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			http.NotFound(rw, r)
+			return
+		}
+		w.ServeHTTP(rw, r)
+	}))
+	l, task := loadLab(t, url, "users: [1]", "", time.Second)
+	var log bytes.Buffer
+	l.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	task.tick(t.Context(), schedule.Run{})
+	if l.wantEnd(loadtest.NotPossible); !strings.Contains(log.String(), "load test cannot begin") || !strings.Contains(log.String(), "no metrics page") {
+		t.Errorf("log %s", log.String())
+	}
+}
+
 // restoring has another process take up what one saves.
 func restoring(next *lab) func(record any) error {
 	return func(record any) error {

@@ -54,9 +54,11 @@ type loadRun struct {
 	task   *loadTask // nil of a command
 	end    func()    // of what the task began with the first request; nil is nothing
 
-	reading sync.Mutex // of the pages: one at a time
-	probes  int        // in flight after the latest reading
-	servers int        // of the latest reading
+	reading sync.Mutex                // of the pages: one at a time
+	probes  int                       // in flight after the latest reading
+	servers int                       // of the latest reading
+	pages   map[string]*page.Snapshot // the latest by server
+	other   error                     // a page was that of another process than before; nil is none
 
 	mu       sync.Mutex
 	own      *schedule.Budget // of this run
@@ -69,7 +71,7 @@ func newLoadRun(t Target, reader Reader, log *slog.Logger) *loadRun {
 	begin := time.Now() // and now for good: a budget whose clock does not run forgets nothing
 	return &loadRun{
 		Target: t, plan: loadtest.Plan{Load: t.Load, Objectives: t.promised}, reader: reader,
-		log: log.With("endpoint", t.Endpoint.Name, "module", t.Name),
+		log: log.With("endpoint", t.Endpoint.Name, "module", t.Name), pages: map[string]*page.Snapshot{},
 		own: schedule.NewBudget(t.Load.MaxTokens, t.Load.MaxUSD, func() time.Time { return begin }),
 	}
 }
@@ -79,7 +81,7 @@ type usersOf interface {
 	Users(ctx context.Context) (*prober.Users, *result.Skip, error)
 }
 
-// run runs the load test. It logs a run that sent something: its begin and its end.
+// run runs the load test. It logs its begin and its end, and why it cannot begin, unless that is for want of room.
 func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest.Progress)) *loadtest.Report {
 	start := time.Now()
 	end, text := r.open(ctx, runner)
@@ -87,6 +89,9 @@ func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest
 		defer r.users.Close()
 	}
 	if end != "" {
+		if end != loadtest.NoRoom && end != loadtest.Canceled {
+			r.log.Warn("load test cannot begin", "end", string(end), "reason", text)
+		}
 		return &loadtest.Report{Start: start, Stop: time.Now(), End: end, Text: text}
 	}
 	report := loadtest.Run(ctx, r.plan, r, progress)
@@ -160,11 +165,30 @@ func (r *loadRun) Pressure(ctx context.Context) (p loadtest.Pressure, err error)
 	if ctx.Err() != nil {
 		return p, fmt.Errorf("read the pages of the servers: %w", context.Cause(ctx))
 	}
+	if err := r.follow(statuses); err != nil {
+		return p, err
+	}
 	if p, err = pressureOf(statuses, r.usual); err == nil {
 		r.servers = len(statuses)
 		p.Running = max(0, p.Running-float64(max(before, r.probes)))
 	}
 	return p, err
+}
+
+// follow returns an error from when on a page was that of another process than before: where a balancer has several servers
+// at the address of one page, users of those that it does not show are not seen.
+func (r *loadRun) follow(statuses []page.Status) error {
+	for i := range statuses {
+		st := &statuses[i]
+		if st.Snapshot == nil {
+			continue
+		}
+		if before := r.pages[st.Server]; before != nil && st.Snapshot.Restarted(before) && r.other == nil {
+			r.other = fmt.Errorf("the page of %s is that of another process than before: the server was started again, or a balancer has several servers there; name the page of each under servers", st.Server)
+		}
+		r.pages[st.Server] = st.Snapshot
+	}
+	return r.other
 }
 
 // inFlight returns how many probes are, which are no users.
