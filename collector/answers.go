@@ -53,18 +53,13 @@ func vectorRows() []row {
 			return get(p)
 		})
 	}
+	perSecond := func(name string, count func(p *probe) int) row {
+		return row{Name: name, Gauge: ofLatest(func(p *probe) float64 { return p.perSecond(count(p), p.Timing.RequestDuration()) })}
+	}
 	return []row{
 		{Name: "probe_items_total", Count: func(p *probe, _ int) int { return one(p.ok) * p.Vectors.Items }},
-		{
-			Name:  "probe_last_items_per_second",
-			Gauge: ofLatest(func(p *probe) float64 { return p.perSecond(p.Vectors.Items, p.Timing.RequestDuration()) }),
-		},
-		{
-			Name: "probe_last_input_tokens_per_second",
-			Gauge: ofLatest(func(p *probe) float64 {
-				return p.perSecond(one(p.Vectors.Items > 0)*p.Tokens.Prompt, p.Timing.RequestDuration())
-			}),
-		},
+		perSecond("probe_last_items_per_second", func(p *probe) int { return p.Vectors.Items }),
+		perSecond("probe_last_input_tokens_per_second", func(p *probe) int { return one(p.Vectors.Items > 0) * p.Tokens.Prompt }),
 		{Name: "probe_vector_dimensions", Gauge: ofVectors(func(p *probe) float64 { return float64(p.Vectors.Dimensions) })},
 		{Name: "probe_vector_norm", Gauge: ofVectors(func(p *probe) float64 { return p.Vectors.Norm })},
 	}
@@ -149,36 +144,24 @@ func (s *Series) SetStep(step series.Step) {
 func stepRows() []row {
 	latencies := []series.Metric{series.MetricTTFT, series.MetricTPOT}
 	return []row{
-		{
-			Name: "probe_step_ratio", Label: "metric", Values: config.Texts(latencies),
-			Value: ofStep(latencies, func(s *series.Step) float64 { return s.After / s.Before }),
-		},
-		{
-			Name: "probe_step_ratio_lower", Label: "metric", Values: config.Texts(latencies),
-			Value: ofStep(latencies, func(s *series.Step) float64 { return s.Lower }),
-		},
-		{
-			Name: "probe_step_ratio_upper", Label: "metric", Values: config.Texts(latencies),
-			Value: ofStep(latencies, func(s *series.Step) float64 { return s.Upper }),
-		},
+		ofStep("probe_step_ratio", latencies, func(s *series.Step) float64 { return s.After / s.Before }),
+		ofStep("probe_step_ratio_lower", latencies, func(s *series.Step) float64 { return s.Lower }),
+		ofStep("probe_step_ratio_upper", latencies, func(s *series.Step) float64 { return s.Upper }),
 	}
 }
 
 // stepTimeRow is when latencies and failures last changed.
 func stepTimeRow() row {
-	return row{
-		Name: "probe_step_timestamp_seconds", Label: "metric", Values: config.Texts(series.Metrics()),
-		Value: ofStep(series.Metrics(), func(s *series.Step) float64 { return workload.Unix(s.At) }),
-	}
+	return ofStep("probe_step_timestamp_seconds", series.Metrics(), func(s *series.Step) float64 { return workload.Unix(s.At) })
 }
 
-// ofStep returns what a row shows of the latest step of each metric.
-func ofStep(metrics []series.Metric, get func(s *series.Step) float64) func(v *values, i int) float64 {
-	return func(v *values, i int) float64 {
+// ofStep returns a row of the latest step of each metric.
+func ofStep(name string, metrics []series.Metric, get func(s *series.Step) float64) row {
+	return row{Name: name, Label: "metric", Values: config.Texts(metrics), Value: func(v *values, i int) float64 {
 		j := slices.IndexFunc(v.steps, func(s series.Step) bool { return s.Metric == metrics[i] })
 		if j < 0 {
 			return math.NaN()
 		}
 		return get(&v.steps[j])
-	}
+	}}
 }

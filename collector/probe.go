@@ -55,11 +55,7 @@ func stateRows() []row {
 		},
 		{Name: "probe_interval_seconds", Has: isPeriodic, Value: func(v *values, _ int) float64 { return v.options.Interval.Seconds() }},
 		{Name: "probe_timeout_seconds", Has: isPeriodic, Value: func(v *values, _ int) float64 { return v.options.Timeout.Seconds() }},
-		{
-			Name:  "probe_configured_timestamp_seconds",
-			Has:   isPeriodic,
-			Value: func(v *values, _ int) float64 { return workload.Unix(v.options.since) },
-		},
+		{Name: "probe_configured_timestamp_seconds", Has: isPeriodic, Value: func(v *values, _ int) float64 { return workload.Unix(v.options.since) }},
 		{
 			Name: "probe_results_total", Label: "outcome", Values: config.Texts(outcomes), On: onProbe | onCancel, Flaw: true,
 			Count: func(p *probe, i int) int { return one(p.Outcome == outcomes[i]) },
@@ -127,7 +123,7 @@ func tokenPrices(p config.Prices) [numCosts]float64 {
 // whole. Those that are not known to come from the cache have the full price.
 func costRow() row {
 	return row{
-		Name: "probe_cost_usd_total", Label: "kind", Values: costKinds(), On: onProbe | onCancel | onSpend,
+		Name: "probe_cost_usd_total", Label: "kind", Values: costKinds(), On: onTokens,
 		Has: func(o *SeriesOptions, i int) bool {
 			return o.Price.PerToken() && !math.IsNaN(tokenPrices(o.Price.InUSD())[i])
 		},
@@ -148,7 +144,7 @@ func costRow() row {
 // promptTokensRow is what all kinds are asked.
 func promptTokensRow() row {
 	return row{
-		Name: "probe_prompt_tokens_total", On: onProbe | onCancel | onSpend,
+		Name: "probe_prompt_tokens_total", On: onTokens,
 		Count: func(p *probe, _ int) int { return p.tokens.Prompt },
 	}
 }
@@ -156,12 +152,9 @@ func promptTokensRow() row {
 func tokenRows() []row {
 	sources := result.TokenSources()
 	return []row{
+		{Name: "probe_cached_prompt_tokens_total", Late: late, On: onTokens, Count: func(p *probe, _ int) int { return p.tokens.Cached }},
 		{
-			Name: "probe_cached_prompt_tokens_total", Late: late, On: onProbe | onCancel | onSpend,
-			Count: func(p *probe, _ int) int { return p.tokens.Cached },
-		},
-		{
-			Name: "probe_output_tokens_total", Label: "kind", Values: []string{"answer", "reasoning"}, On: onProbe | onCancel | onSpend,
+			Name: "probe_output_tokens_total", Label: "kind", Values: []string{"answer", "reasoning"}, On: onTokens,
 			Late: func(i int) bool { return i == 1 },
 			Count: func(p *probe, i int) int {
 				reasoning := min(p.tokens.Reasoning, p.tokens.Output)
@@ -171,9 +164,9 @@ func tokenRows() []row {
 				return p.tokens.Output - max(0, reasoning)
 			},
 		},
-		{Name: "probe_output_characters_total", On: onProbe | onCancel | onSpend, Count: func(p *probe, _ int) int { return p.Characters }},
+		{Name: "probe_output_characters_total", On: onTokens, Count: func(p *probe, _ int) int { return p.Characters }},
 		{
-			Name: "probe_token_source_total", Label: "source", Values: config.Texts(sources), On: onProbe | onCancel | onSpend, Flaw: true,
+			Name: "probe_token_source_total", Label: "source", Values: config.Texts(sources), On: onTokens, Flaw: true,
 			Count: func(p *probe, i int) int { return one(p.tokens.Output >= 0 && p.tokens.Source == sources[i]) },
 		},
 	}

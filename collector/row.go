@@ -83,6 +83,8 @@ const (
 	onSpend                       // tokens were spent, by which of these ever or for something else
 	onSkip                        // a probe did not run
 	onWait                        // a user would have waited while a probe did
+
+	onTokens = onProbe | onCancel | onSpend
 )
 
 // late is Late for all values.

@@ -49,26 +49,20 @@ func (o *slo) has(i series.Objective, k api.Kind) bool {
 
 // sloRows are the objectives of a series and how its probes meet them.
 func sloRows() []row {
-	of := func(first series.Objective, get func(o *slo, i series.Objective) float64) func(v *values, i int) float64 {
-		return func(v *values, i int) float64 {
+	all := series.ObjectiveNames()
+	of := func(name string, first, end series.Objective, get func(o *slo, i series.Objective) float64) row {
+		return row{Name: name, Label: "slo", Values: all[first:end], Value: func(v *values, i int) float64 {
 			if o := first + series.Objective(i); v.slo != nil && v.slo.has(o, v.kind) {
 				return get(v.slo, o)
 			}
 			return math.NaN()
-		}
+		}}
 	}
-	all := series.ObjectiveNames()
 	return []row{
-		{
-			Name: "probe_slo_eligible_total", Label: "slo", Values: all,
-			Value: of(0, func(o *slo, i series.Objective) float64 { return float64(o.eligible[i]) }),
-		},
-		{Name: "probe_slo_bad_total", Label: "slo", Values: all, Value: of(0, func(o *slo, i series.Objective) float64 { return float64(o.bad[i]) })},
-		{
-			Name: "slo_threshold_seconds", Label: "slo", Values: all[series.TTFT:series.Fluidity],
-			Value: of(series.TTFT, func(o *slo, i series.Objective) float64 { return o.Limit(i).Seconds() }),
-		},
-		{Name: "slo_objective_ratio", Label: "slo", Values: all, Value: of(0, func(o *slo, _ series.Objective) float64 { return o.Share })},
+		of("probe_slo_eligible_total", 0, series.NumObjectives, func(o *slo, i series.Objective) float64 { return float64(o.eligible[i]) }),
+		of("probe_slo_bad_total", 0, series.NumObjectives, func(o *slo, i series.Objective) float64 { return float64(o.bad[i]) }),
+		of("slo_threshold_seconds", series.TTFT, series.Fluidity, func(o *slo, i series.Objective) float64 { return o.Limit(i).Seconds() }),
+		of("slo_objective_ratio", 0, series.NumObjectives, func(o *slo, _ series.Objective) float64 { return o.Share }),
 	}
 }
 

@@ -41,12 +41,7 @@ func (s *slot) wait(came time.Time) {
 	if s.planned.Before(came) {
 		s.planned = came
 	}
-	t := time.NewTimer(time.Until(s.planned))
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-s.ended:
-	}
+	waitUntil(s.planned, s.ended)
 }
 
 func (g *gate) slot() *slot { return &slot{gate: g} }

@@ -91,7 +91,7 @@ func (u *Users) Close() {
 func (u *Users) Ask(ctx context.Context, index int, planned time.Time, lengths *config.TracedRequest) *result.Result {
 	ctx = within(ctx)
 	p := u.served.prober
-	waitUntil(ctx, planned)
+	waitUntil(planned, ctx.Done())
 	one := &run{prober: p, served: u.served.served, first: p.newResult(planned)}
 	q, why := u.next(one, lengths)
 	if why != nil {
@@ -121,8 +121,9 @@ func wasClosed(r *result.Result) bool {
 	return ok && f.noReply && f.outcome == result.Truncated && r.Reused && r.Timing.Duration < closedWithin
 }
 
-func waitUntil(ctx context.Context, planned time.Time) {
-	wait := time.Until(planned)
+// waitUntil waits until a time, or the end of what needs it.
+func waitUntil(at time.Time, ended <-chan struct{}) {
+	wait := time.Until(at)
 	if wait <= 0 {
 		return
 	}
@@ -130,7 +131,7 @@ func waitUntil(ctx context.Context, planned time.Time) {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-ctx.Done():
+	case <-ended:
 	}
 }
 

@@ -43,15 +43,12 @@ func (c *explainCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	if *c.output == "json" {
-		err = probereport.ExplainJSON(env.Stdout, report)
-	} else {
-		err = probereport.Explain(env.Stdout, report, probereport.Options{Color: wantsColor(env.Stdout)})
-	}
-	if err != nil {
-		return fmt.Errorf("print the explanation: %w", err)
-	}
-	return nil
+	return printAs(*c.output,
+		func() error {
+			return probereport.Explain(env.Stdout, report, probereport.Options{Color: wantsColor(env.Stdout)})
+		},
+		func() error { return probereport.Encode(env.Stdout, report) },
+	)
 }
 
 func (c *explainCommand) report(ctx context.Context, env environment) (*explain.Report, error) {

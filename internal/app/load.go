@@ -79,15 +79,13 @@ func (c *loadCommand) run(ctx context.Context, env environment) error {
 		return usageError{err}
 	}
 	f.Text = strings.ReplaceAll(f.Text, "load.without_page", "--without-page")
-	if *c.output == "json" {
-		err = probereport.LoadJSON(env.Stdout, f)
-	} else {
-		err = probereport.Load(env.Stdout, t.Report(), f, probereport.Options{Color: wantsColor(env.Stdout)})
-	}
-	if err != nil {
-		return fmt.Errorf("print the load test: %w", err)
-	}
-	return loadVerdict(f)
+	err = printAs(*c.output,
+		func() error {
+			return probereport.Load(env.Stdout, t.Report(), f, probereport.Options{Color: wantsColor(env.Stdout)})
+		},
+		func() error { return probereport.Encode(env.Stdout, f) },
+	)
+	return cmp.Or(err, loadVerdict(f))
 }
 
 // settings returns the keys that the flags set. A module without load has levels that suffice to see whether an endpoint

@@ -211,7 +211,7 @@ func (c *probeCommand) probe(ctx context.Context, env environment, probers []*fl
 	all := probers[0].Run(ctx, 0)
 	progress.end()
 	results := all.All()
-	err := c.print(
+	err := printAs(*c.output,
 		func() error { return probereport.Text(env.Stdout, t, results, all.Skip(), o) },
 		func() error { return c.printJSON(env.Stdout, t, results) },
 	)
@@ -266,13 +266,13 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*f
 			s.Skip(rung.Skip)
 		}
 		nothing := func() error { return nil }
-		if err := c.print(nothing, func() error { return c.printJSON(env.Stdout, t, results) }); err != nil {
+		if err := printAs(*c.output, nothing, func() error { return c.printJSON(env.Stdout, t, results) }); err != nil {
 			return err
 		}
 		progress.set(done, s.Failed())
 	}
 	progress.end()
-	err := c.print(
+	err := printAs(*c.output,
 		func() error { return s.Text(env.Stdout, t, o) },
 		func() error { return s.JSON(env.Stdout, t) },
 	)
@@ -329,9 +329,10 @@ func nothingAsked(why *result.Skip) error {
 
 func isCanceled(r *result.Result) bool { return r.Outcome == result.Canceled }
 
-func (c *probeCommand) print(text, json func() error) error {
+// printAs prints a result in a format: json, or else text.
+func printAs(format string, text, json func() error) error {
 	write := text
-	if *c.output == "json" {
+	if format == "json" {
 		write = json
 	}
 	if err := write(); err != nil {

@@ -261,7 +261,7 @@ func TestLoadIsInterrupted(t *testing.T) {
 			if tc.want != nil {
 				l.wantEnd(tc.want...)
 			}
-			if task.endpoint.loaded.Load() || task.endpoint.bursts.isRunning() || !l.loading.TryLock() {
+			if task.endpoint.loaded.Load() || task.endpoint.bursts.since(time.Now()) || !l.loading.TryLock() {
 				t.Error("the load test is said to go on")
 			} else {
 				l.loading.Unlock()

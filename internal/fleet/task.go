@@ -366,12 +366,6 @@ func (b *burstLoad) end(now func() time.Time) {
 	b.ended = now()
 }
 
-func (b *burstLoad) isRunning() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.running > 0
-}
-
 // disturbed reports whether a burst ran during a probe that has just ended and is none itself.
 func (b *burstLoad) disturbed(r *result.Result) bool {
 	return r.Concurrency == 0 && b.since(r.Start)

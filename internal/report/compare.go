@@ -147,7 +147,7 @@ func change(q compare.Quantity, v compare.Amount) string {
 
 // JSON writes the comparison as a line: an object with the field `comparison`. Errors are those of w.
 func (c *Comparison) JSON(w io.Writer) error {
-	return encode(w, map[string]*Comparison{"comparison": c})
+	return Encode(w, map[string]*Comparison{"comparison": c})
 }
 
 // The elements of a report of JUnit, as CI systems read it.

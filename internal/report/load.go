@@ -51,9 +51,6 @@ func Load(w io.Writer, t result.Target, f *loadtest.Finding, o Options) error {
 	return p.writeTo(w)
 }
 
-// LoadJSON writes the load test as a line: an object with the field `load_test`, as the API has it. Errors are those of w.
-func LoadJSON(w io.Writer, f *loadtest.Finding) error { return encode(w, f) }
-
 // levels writes a table of amounts and one of each latency.
 func (p *page) levels(f *loadtest.Finding) {
 	unit := map[config.LoadKind]string{config.LoadUsers: "users", config.LoadRate: "req/s", config.LoadTrace: "speed"}[f.Kind]

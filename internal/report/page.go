@@ -184,8 +184,3 @@ func (p *page) list(label string, texts []string) {
 		label = ""
 	}
 }
-
-// ExplainJSON writes the report as the API has it. Errors are those of w.
-func ExplainJSON(w io.Writer, r *explain.Report) error {
-	return encode(w, r)
-}

@@ -298,10 +298,11 @@ func (p *page) cost(price *config.Price, results []*result.Result) {
 
 // JSON writes a result as a line of JSON, whose names are stable. Errors are those of w.
 func JSON(w io.Writer, t result.Target, r *result.Result) error {
-	return encode(w, result.NewDocument(t, r))
+	return Encode(w, result.NewDocument(t, r))
 }
 
-func encode(w io.Writer, v any) error {
+// Encode writes a document, such as that of an explanation or a load test, as a line of JSON as the API has it. Errors are those of w.
+func Encode(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)

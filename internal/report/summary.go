@@ -244,7 +244,7 @@ func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	for name, samples := range s.samples {
 		d.Latency[name] = describe(samples)
 	}
-	return encode(w, map[string]summaryDocument{"summary": d})
+	return Encode(w, map[string]summaryDocument{"summary": d})
 }
 
 func (p *page) findings(f *workload.Findings) {
