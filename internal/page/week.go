@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"sync"
@@ -91,8 +92,7 @@ func (w *Week) Now(now time.Time) *loadtest.Carried {
 	if w.at.IsZero() || now.Sub(w.at) > loadAge {
 		return nil
 	}
-	latest := w.latest
-	return &latest
+	return new(w.latest)
 }
 
 // Days returns what the servers carried in the busiest hour of each of the latest seven days of which most is known.
@@ -131,11 +131,7 @@ func (w *Week) Save() *SavedWeek {
 
 // NewWeek returns a Week that goes on with what Save returned; nil is nothing.
 func NewWeek(saved *SavedWeek) *Week {
-	w := new(Week)
-	if saved != nil {
-		w.hours = *saved
-	}
-	return w
+	return &Week{hours: *cmp.Or(saved, new(SavedWeek))}
 }
 
 // Check returns why it cannot be what Save returned until now; nil where it can.

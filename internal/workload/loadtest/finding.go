@@ -115,9 +115,6 @@ func NewFinding(r *Report, p Plan, c Context) *Finding {
 	if o := p.Objectives; o != nil {
 		f.TTFT, f.TPOT = o.TTFT.Seconds(), o.TPOT.Seconds()
 	}
-	if levels := p.Load.Levels(); f.Target == 0 && len(levels) > 0 {
-		f.Target = levels[len(levels)-1]
-	}
 	for i := range r.Levels {
 		l := Measure(&r.Levels[i], p.Objectives, c)
 		l.At, l.Replicas = r.Start.Add(r.Levels[i].Stop), c.Replicas

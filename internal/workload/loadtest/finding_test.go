@@ -57,7 +57,7 @@ func TestCapacity(t *testing.T) {
 
 // A level that was not measured for all of its time is no part of a curve, unless its own requests ended it.
 func TestCompleteLevels(t *testing.T) {
-	plan := Plan{Load: &config.LoadTest{Users: []int{2, 4}, Duration: model.Duration(time.Minute)}, Objectives: &series.Objectives{TTFT: time.Second}}
+	plan := Plan{Load: &config.LoadTest{Users: []int{2, 4}, Target: 4, Duration: model.Duration(time.Minute)}, Objectives: &series.Objectives{TTFT: time.Second}}
 	second := recorded(failure(120, 1), failure(121, 1))
 	for end, want := range map[End]bool{Completed: true, Errors: true, Slow: true, UsersWaiting: false, Canceled: false, Budget: false} {
 		r := &Report{Start: lab.Noon(), Stop: lab.Noon().Add(3 * time.Minute), End: end, Levels: []Recorded{*recorded(answer(120, 0.5, 2)), *second}}

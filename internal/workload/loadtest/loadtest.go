@@ -88,7 +88,6 @@ type Sample struct {
 
 // Recorded is what one level recorded.
 type Recorded struct {
-	Kind  config.LoadKind
 	Level float64
 	// Begin is when its load began to rise, Full when all of it was there, and Stop when no more requests were sent; all
 	// counted from the start of the run. Full is 0 of a level that did not get there.

@@ -3,7 +3,6 @@ package loadtest
 import (
 	"cmp"
 	"encoding/json"
-	"math"
 	"slices"
 	"time"
 
@@ -40,11 +39,11 @@ type Loss struct {
 // requests in flight for each server: with fewer servers the same users have more requests in flight, as each of
 // them takes longer. It is assumed that a balancer spreads requests evenly, and that users ask about what the load test asks.
 func Forecast(f *Finding, load *Carried, days []Carried, now time.Time) *Loss {
-	if f == nil || f.MaxGood == nil {
+	if f == nil || f.MaxGood == nil || load == nil || load.Servers < 2 {
 		return nil
 	}
 	good := f.level(f.MaxGood.Level)
-	if good.Replicas == 0 || now.Sub(good.At) > curveFor || load == nil || load.Servers < 2 {
+	if good.Replicas == 0 || now.Sub(good.At) > curveFor {
 		return nil
 	}
 	loss := &Loss{Now: f.headroom(good, *load), Measured: good.At}
@@ -57,8 +56,7 @@ func Forecast(f *Finding, load *Carried, days []Carried, now time.Time) *Loss {
 	slices.SortFunc(all, func(a, b *Headroom) int { return cmp.Compare(a.Lower, b.Lower) })
 	if n := len(all); n > 0 {
 		loss.Worst, loss.Peak = all[0], all[(n-1)/2]
-	}
-	if loss.Now == nil && loss.Peak == nil {
+	} else if loss.Now == nil {
 		return nil
 	}
 	return loss
@@ -133,11 +131,7 @@ func LossFact() workload.Fact {
 	return workload.FactOf[*Loss](workload.Metric{
 		Name: "endpoint_loss_headroom_ratio", Values: []string{"now", "peak"},
 		Value: workload.Of(func(l *Loss, i int) float64 {
-			h := [...]*Headroom{l.Now, l.Peak}[i]
-			if h == nil {
-				return math.NaN()
-			}
-			return h.Lower
+			return workload.Part([...]*Headroom{l.Now, l.Peak}[i], func(h *Headroom) float64 { return h.Lower })
 		}),
 	})
 }

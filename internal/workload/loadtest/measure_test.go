@@ -29,7 +29,7 @@ func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Se
 
 // recorded returns a level from second 100 to second 160, whose load was there at second 106.
 func recorded(samples ...Sample) *Recorded {
-	return &Recorded{Kind: config.LoadUsers, Level: 4, Begin: seconds(100), Full: seconds(106), Stop: seconds(160), Samples: samples}
+	return &Recorded{Level: 4, Begin: seconds(100), Full: seconds(106), Stop: seconds(160), Samples: samples}
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Max(1, math.Abs(want)) }

@@ -33,14 +33,13 @@ const (
 type Progress struct {
 	// At is counted from the start of the run.
 	At time.Duration
-	// Level is the one at hand, Step which one of Steps it is, from 1.
-	Level       float64
-	Step, Steps int
+	// Level is the one at hand.
+	Level float64
 	// InFlight are requests of ours, Done those of the level that have ended, and Failed those of them that failed.
 	InFlight, Done, Failed int
 	// Pressure is the latest reading of the pages; nil is none.
 	Pressure *Pressure
-	// P50 and P99 are those of TTFT over the latest 10,000 requests of the level; result.Absent before the first.
+	// P50 and P99 are those of TTFT over the latest 10,000 requests of the level; 0 before the first.
 	P50, P99 time.Duration
 }
 
@@ -111,18 +110,12 @@ func (r *runner) run(parent context.Context) *Report {
 	}
 	r.stop(Completed, "")
 	r.wait(&r.work)
-	return r.report()
-}
-
-// report returns what was recorded. What a request that was left behind records later is not in it.
-func (r *runner) report() *Report {
-	r.mu.Lock()
+	r.mu.Lock() // for a request that was left behind
 	defer r.mu.Unlock()
 	all := &Report{Start: r.start, Stop: time.Now(), End: Canceled, Levels: r.levels}
 	if why, ok := errors.AsType[*ending](context.Cause(r.ctx)); ok {
 		all.End, all.Text = why.end, why.text
 	}
-	r.levels = nil
 	return all
 }
 
@@ -149,14 +142,14 @@ func (r *runner) wait(work *sync.WaitGroup) {
 // level runs level i until its last request has ended.
 func (r *runner) level(i int) {
 	l := r.plan.Load
-	rec := Recorded{Kind: l.Kind(), Level: l.Levels()[i], Begin: time.Since(r.start)}
+	rec := Recorded{Level: l.Levels()[i], Begin: time.Since(r.start)}
 	sending, over := context.WithTimeout(r.ctx, time.Duration(l.Duration))
 	defer over()
 	r.mu.Lock()
 	r.levels, r.failed, r.late, r.over = append(r.levels, rec), 0, 0, over
 	r.mu.Unlock()
 	var asked sync.WaitGroup
-	if rec.Kind == config.LoadUsers {
+	if l.Kind() == config.LoadUsers {
 		r.closed(sending, &asked, int(rec.Level))
 	} else {
 		r.open(sending, &asked, rec.Level)
@@ -300,22 +293,20 @@ func (r *runner) tell() {
 func (r *runner) now() Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := Progress{
-		At: time.Since(r.start), Step: len(r.levels), Steps: len(r.plan.Load.Levels()), InFlight: len(r.flying),
-		Failed: r.failed, Pressure: r.guard.latest, P50: result.Absent, P99: result.Absent,
+	rec := new(Recorded) // before the first level
+	if n := len(r.levels); n > 0 {
+		rec = &r.levels[n-1]
 	}
-	if p.Step == 0 {
-		return p
-	}
-	rec := &r.levels[p.Step-1]
-	p.Level, p.Done = rec.Level, len(rec.Samples)
 	var ttft []time.Duration
-	for _, s := range rec.Samples[max(0, p.Done-10_000):] {
+	for _, s := range rec.Samples[max(0, len(rec.Samples)-10_000):] {
 		if s.TTFT >= 0 && !s.Late {
 			ttft = append(ttft, s.TTFT)
 		}
 	}
 	slices.Sort(ttft)
+	p := Progress{
+		At: time.Since(r.start), Level: rec.Level, InFlight: len(r.flying), Done: len(rec.Samples), Failed: r.failed, Pressure: r.guard.latest,
+	}
 	if n := len(ttft); n > 0 {
 		p.P50, p.P99 = ttft[stats.Rank(n, 0.5)-1], ttft[stats.Rank(n, 0.99)-1]
 	}
