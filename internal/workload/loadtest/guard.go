@@ -29,6 +29,9 @@ const (
 	stalePages = 2
 	// usersStay is how long users count as there after a request of theirs was seen: the next will come.
 	usersStay = time.Minute
+	// leastShown is the share of our requests in flight that the pages show at the least, blindFor how long they may show
+	// less, and blindFrom from how many requests on: where ours are not shown, those of users are not either.
+	leastShown, blindFor, blindFrom = 0.5, 5 * time.Second, 4
 	// fullKV is the share of a KV cache from which on a server has no room.
 	fullKV = 0.8
 	// lateShare is the share of users' requests that may be later than usual: the usual 99th percentile has 1 %.
@@ -44,7 +47,9 @@ const (
 type guard struct {
 	first, latest *Pressure // of the pages
 	peaks         []int     // most requests of ours in flight at once, after the begin of each of the latest readings
+	lows          []int     // the least, in the same way
 	seen          time.Time // when requests of users were seen last
+	blind         time.Time // since which reading the pages show too few requests; the zero time is that they do not
 	wait          time.Time // since which reading requests wait; the zero time is that none do
 	mark          time.Time // when marked was read, by which TTFT is judged once our requests of that time have ended
 	marked        *Pressure
@@ -139,6 +144,7 @@ func (r *runner) watch() {
 		begun := time.Now()
 		r.mu.Lock()
 		r.guard.peaks = stats.AppendLatest(r.guard.peaks, len(r.flying), stalePages)
+		r.guard.lows = stats.AppendLatest(r.guard.lows, len(r.flying), stalePages)
 		r.mu.Unlock()
 		p, err := r.read(time.Until(newest.Add(pageLost)))
 		if err == nil {
@@ -166,6 +172,15 @@ func (r *runner) judge(p *Pressure, begun time.Time) {
 	g.latest = p
 	if p.Running+p.Waiting-float64(slices.Max(g.peaks)) >= 1 {
 		g.seen = time.Now()
+	}
+	ours := slices.Min(g.lows)
+	switch shown := p.Running + p.Waiting; {
+	case ours < blindFrom || shown >= leastShown*float64(ours):
+		g.blind = time.Time{}
+	case g.blind.IsZero():
+		g.blind = begun
+	case begun.Sub(g.blind) >= blindFor:
+		r.stop(PageLost, fmt.Sprintf("the pages show %.0f requests, and %d of ours are in flight: users may be where they do not show", shown, ours))
 	}
 	if p.Waiting < 1 {
 		g.wait = time.Time{}

@@ -241,6 +241,9 @@ func (r *runner) ask(user int, planned time.Time, lengths *config.TracedRequest)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.flying, user)
+	if n := len(r.guard.lows); n > 0 {
+		r.guard.lows[n-1] = min(r.guard.lows[n-1], len(r.flying))
+	}
 	if r.ctx.Err() != nil { // what was canceled says nothing
 		return true
 	}
