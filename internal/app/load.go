@@ -123,7 +123,7 @@ func loadVerdict(f *loadtest.Finding) error {
 		return fmt.Errorf("at %s an objective is missed in more than 1 %% of the requests", f.Kind.Words(f.Target))
 	case f.End != loadtest.Completed:
 		return endedEarly{fmt.Errorf("the load test ended early (%s): %s", f.End, cmp.Or(f.Text, "nothing more is known"))}
-	case verdict == loadtest.Undecided:
+	case verdict == loadtest.Undecided, verdict == "" && f.TTFT+f.TPOT > 0: // nothing to hold against the objectives is no pass
 		return usageError{fmt.Errorf("undecided at %s: more requests, by a longer --for, would decide", f.Kind.Words(f.Target))}
 	}
 	return nil

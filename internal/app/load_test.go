@@ -122,19 +122,21 @@ func TestLoadVerdict(t *testing.T) {
 	}
 	for _, c := range []struct {
 		code   int
+		ttft   float64
 		end    loadtest.End
 		levels []loadtest.Level
 	}{
-		{cli.ExitOK, loadtest.Completed, level(loadtest.Met)},
-		{cli.ExitOK, loadtest.Completed, level("")},
-		{cli.ExitFailure, loadtest.Completed, level(loadtest.Missed)},
-		{cli.ExitFailure, loadtest.Errors, level(loadtest.Missed)},
-		{cli.ExitUndecided, loadtest.Completed, level(loadtest.Undecided)},
-		{cli.ExitEarly, loadtest.UsersWaiting, level(loadtest.Undecided)},
-		{cli.ExitEarly, loadtest.NoRoom, nil},
+		{cli.ExitOK, 1, loadtest.Completed, level(loadtest.Met)},
+		{cli.ExitOK, 0, loadtest.Completed, level("")},
+		{cli.ExitUndecided, 1, loadtest.Completed, level("")}, // no request was sent in the steady state
+		{cli.ExitFailure, 1, loadtest.Completed, level(loadtest.Missed)},
+		{cli.ExitFailure, 1, loadtest.Errors, level(loadtest.Missed)},
+		{cli.ExitUndecided, 1, loadtest.Completed, level(loadtest.Undecided)},
+		{cli.ExitEarly, 1, loadtest.UsersWaiting, level(loadtest.Undecided)},
+		{cli.ExitEarly, 1, loadtest.NoRoom, nil},
 	} {
 		var stderr bytes.Buffer
-		err := loadVerdict(&loadtest.Finding{End: c.end, Kind: config.LoadUsers, Target: 8, Levels: c.levels})
+		err := loadVerdict(&loadtest.Finding{End: c.end, Kind: config.LoadUsers, Target: 8, TTFT: c.ttft, Levels: c.levels})
 		if code := report(&stderr, err); code != c.code || err != nil && !errors.As(err, new(endedEarly)) && c.code == cli.ExitEarly {
 			t.Errorf("%+v: exit code %d, %s", c, code, &stderr)
 		}
