@@ -213,13 +213,13 @@ func (t *traceReader) columns(row []string) (columns []int, header bool, err err
 		}
 		return columns
 	}
-	if columns = find("timestamp"); columns == nil {
-		if _, err := parseArrival(row[0]); err != nil || len(row) > 1 {
-			return nil, false, errors.New("no column timestamp; want a header with one, or a number of seconds in each line")
-		}
+	columns = find("timestamp")
+	if header = columns != nil; !header && len(row) == 1 {
 		columns = []int{0}
-	} else {
-		header = true
+		_, err = parseArrival(row[0])
+	}
+	if err != nil || columns == nil {
+		return nil, false, errors.New("no column timestamp; want a header with one, or a number of seconds in each line")
 	}
 	if !t.lengths {
 		return columns, header, nil

@@ -277,7 +277,7 @@ func (r *loadRun) settle(one *result.Result) {
 // finding is what a run came to.
 func (r *loadRun) finding(report *loadtest.Report) *loadtest.Finding {
 	e := r.Endpoint
-	c := loadtest.Context{Price: e.Price, USDPerHour: e.Price.At(report.Start).InUSD().PerHour, Replicas: r.servers}
+	c := loadtest.Context{Price: e.Price, Replicas: r.servers}
 	if e.Hardware != nil {
 		c.GPUs = e.Hardware.GPUs * r.servers // those of one server, which are not known without a page
 	}

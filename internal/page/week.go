@@ -36,10 +36,10 @@ type Week struct {
 
 // SavedWeek is a Week as it survives a restart.
 type SavedWeek struct {
-	Latest int64 `json:"latest"` // the latest hour, since 1970
+	Latest int64 `json:"latest"` // the latest hour, since 1970; 0 is none
 	// Hours are the requests, and how many servers answered, of each hour by its number modulo weekHours; no server is
-	// an hour that is not known. Empty before the first hour.
-	Hours [][2]uint16 `json:"hours,omitempty"`
+	// an hour that is not known.
+	Hours [weekHours][2]uint16 `json:"hours"`
 }
 
 // Read takes in a reading of all pages; nil is that none could be read. ours means that the exporter put load on the
@@ -72,9 +72,6 @@ func (w *Week) Read(t *Total, ours bool) {
 
 func (s *SavedWeek) add(at time.Time, c loadtest.Carried) {
 	now := at.Unix() / 3600
-	if s.Hours == nil {
-		s.Hours, s.Latest = make([][2]uint16, weekHours), now
-	}
 	for h := max(s.Latest+1, now-weekHours+1); h <= now; h++ {
 		s.Hours[h%weekHours] = [2]uint16{}
 	}
@@ -100,7 +97,7 @@ func (w *Week) Days(now time.Time) (days []loadtest.Carried) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	until := now.Unix() / 3600
-	for last := until; w.hours.Hours != nil && last > until-weekHours; last -= 24 {
+	for last := until; last > until-weekHours; last -= 24 {
 		known, busiest := 0, loadtest.Carried{}
 		for h := max(last-23, w.hours.Latest-weekHours+1); h <= min(last, w.hours.Latest); h++ {
 			hour := w.hours.Hours[h%weekHours]
@@ -123,10 +120,10 @@ func (w *Week) Days(now time.Time) (days []loadtest.Carried) {
 func (w *Week) Save() *SavedWeek {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.hours.Hours == nil {
+	if w.hours.Latest == 0 {
 		return nil
 	}
-	return &SavedWeek{w.hours.Latest, append([][2]uint16(nil), w.hours.Hours...)}
+	return new(w.hours)
 }
 
 // NewWeek returns a Week that goes on with what Save returned; nil is nothing.
@@ -136,7 +133,7 @@ func NewWeek(saved *SavedWeek) *Week {
 
 // Check returns why it cannot be what Save returned until now; nil where it can.
 func (s *SavedWeek) Check(now time.Time) error {
-	if s != nil && (len(s.Hours) != weekHours || s.Latest < weekHours || s.Latest > now.Unix()/3600) {
+	if s != nil && (s.Latest < weekHours || s.Latest > now.Unix()/3600) {
 		return errors.New("not a week of loads")
 	}
 	return nil

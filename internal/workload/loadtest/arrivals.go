@@ -27,19 +27,18 @@ func risen(work, rate float64, rise time.Duration) time.Duration {
 // those of a trace. It does not end: a trace begins again when it is over.
 func arrivals(l *config.LoadTest, level float64, rng *rand.Rand) iter.Seq2[time.Duration, *config.TracedRequest] {
 	rise := rise(time.Duration(l.Duration))
-	if l.Kind() == config.LoadTrace {
-		return func(yield func(time.Duration, *config.TracedRequest) bool) {
-			for begun := time.Duration(0); ; begun += span(l.Trace) {
-				for i := range l.Trace {
-					if !yield(risen((begun+l.Trace[i].At).Seconds(), level, rise), &l.Trace[i]) {
-						return
-					}
-				}
-			}
-		}
-	}
 	return func(yield func(time.Duration, *config.TracedRequest) bool) {
-		for work := rng.ExpFloat64(); yield(risen(work, level, rise), nil); work += rng.ExpFloat64() {
+		work, lengths := 0.0, (*config.TracedRequest)(nil)
+		for n := 0; ; n++ {
+			if trace := l.Trace; l.Kind() == config.LoadTrace {
+				lengths = &trace[n%len(trace)]
+				work = (time.Duration(n/len(trace))*span(trace) + lengths.At).Seconds()
+			} else {
+				work += rng.ExpFloat64()
+			}
+			if !yield(risen(work, level, rise), lengths) {
+				return
+			}
 		}
 	}
 }

@@ -15,9 +15,7 @@ import (
 
 // Context is what the figures of a level need to know of the endpoint.
 type Context struct {
-	// USDPerHour is what all of its GPUs cost in an hour; 0 is not known.
-	USDPerHour float64
-	// Price is that of its tokens, for where USDPerHour is not known; nil is not known.
+	// Price is that of its GPUs or, where these have none, of its tokens; nil is not known.
 	Price *config.Price
 	// GPUs is how many GPUs serve it, and Replicas how many servers, by their pages; 0 is not known.
 	GPUs, Replicas int

@@ -138,9 +138,9 @@ func (l *Level) price(perSecond, inputs float64, c Context) {
 	if c.GPUs > 0 {
 		l.OutputTokensPerSecondPerGPU = perSecond / float64(c.GPUs)
 	}
-	if c.USDPerHour > 0 {
-		l.USDPerMillionOutputTokens = c.USDPerHour / 3600 / perSecond * 1e6
-	} else if p := c.Price.InUSD(); inputs >= 0 && !math.IsInf(inputs, 0) {
+	if p := c.Price.InUSD(); p.PerHour > 0 {
+		l.USDPerMillionOutputTokens = p.PerHour / 3600 / perSecond * 1e6
+	} else if inputs >= 0 && !math.IsInf(inputs, 0) {
 		l.USDPerMillionOutputTokens = p.Output + p.Input*inputs
 	}
 }

@@ -70,7 +70,7 @@ func TestMeasureCounts(t *testing.T) {
 		failure(150, 2),    // 2 s
 		canceled,           // 10 s
 		answer(155, 1, 13), // tokens from 156 to 168, a third of them in the window, 5 s
-	), &series.Objectives{TTFT: 3 * time.Second}, Context{USDPerHour: 7.2, GPUs: 2})
+	), &series.Objectives{TTFT: 3 * time.Second}, Context{Price: &config.Price{GPUHourUSD: 3.6, GPUs: 2}, GPUs: 2})
 	if l.Requests != 5 || l.Failed != 1 || l.Late != 1 {
 		t.Errorf("%d requests, %d failed, %d late, want 5, 1, 1", l.Requests, l.Failed, l.Late)
 	}
