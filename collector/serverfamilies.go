@@ -29,7 +29,7 @@ func scrapeReasons() []page.Reason {
 
 // serverValues is the state behind the samples of one server.
 type serverValues struct {
-	info     []*labelBlock // one, none before the first page
+	info     []*labelBlock // one; none without a page
 	settings []*labelBlock
 	status   *page.Status
 }
@@ -60,18 +60,8 @@ func readingFamilies() []*familyOf[serverValues] {
 	reasons, quantities := scrapeReasons(), config.Quantities(config.ServerSoftware)
 	return []*familyOf[serverValues]{
 		statusGauge("server_up", func(st *page.Status) float64 { return workload.Number(st.State == page.Up) }),
-		newInfo("server_info", func(v serverValues) []*labelBlock {
-			if v.status.Snapshot == nil {
-				return nil
-			}
-			return v.info
-		}),
-		newInfo("server_setting_info", func(v serverValues) []*labelBlock {
-			if v.status.Snapshot == nil {
-				return nil
-			}
-			return v.settings
-		}),
+		newInfo("server_info", func(v serverValues) []*labelBlock { return v.info }),
+		newInfo("server_setting_info", func(v serverValues) []*labelBlock { return v.settings }),
 		statusGauge("server_scrape_duration_seconds", func(st *page.Status) float64 {
 			return workload.If(!st.At.IsZero(), st.Duration.Seconds())
 		}),

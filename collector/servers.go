@@ -237,7 +237,11 @@ func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) 
 	}
 	servers := make([]labelled[serverValues], len(s.ordered.servers))
 	for i, srv := range s.ordered.servers {
-		servers[i] = labelled[serverValues]{srv.block, serverValues{srv.info, srv.settingBlocks, srv.status}}
+		v := serverValues{status: srv.status}
+		if srv.status.Snapshot != nil {
+			v.info, v.settings = srv.info, srv.settingBlocks
+		}
+		servers[i] = labelled[serverValues]{srv.block, v}
 	}
 	return endpoints, servers
 }
