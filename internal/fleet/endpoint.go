@@ -84,11 +84,7 @@ func (c *connections) open(f *Fleet) error {
 			return err
 		}
 		for _, target := range c.targets {
-			rungs := target.rungs()
-			if target.Load != nil {
-				rungs = []Target{target}
-			}
-			for _, rung := range rungs {
+			for _, rung := range target.rungs() {
 				r, err := newRunner(rung.Module)
 				if err != nil {
 					return err
@@ -170,14 +166,14 @@ func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]
 		found := newFindings(e, target, askedOf(target, hashes[target.Name]))
 		found.restore(past)
 		e.findings = append(e.findings, found)
-		if target.Load != nil {
-			e.loads = append(e.loads, newLoadTask(target, c.runners[len(e.tasks)+len(e.loads)], e, found))
-			e.traffic.follow(target, e.loads[len(e.loads)-1].runner)
-		}
 		for _, rung := range target.rungs() {
 			runner := c.runners[len(e.tasks)+len(e.loads)]
 			e.traffic.follow(rung, runner)
-			e.tasks = append(e.tasks, newTask(rung, runner, e, found, past))
+			if rung.Load != nil {
+				e.loads = append(e.loads, newLoadTask(rung, runner, e, found))
+			} else {
+				e.tasks = append(e.tasks, newTask(rung, runner, e, found, past))
+			}
 		}
 	}
 	workload.ChangeFact(e.facts, e.changes)

@@ -27,6 +27,8 @@ func variantOf(r *result.Result) variant { return variant{r.Prefix, r.Concurrenc
 // variantsOf lists what a run of a module consists of; all but the first may be left out after a failure.
 func variantsOf(m *config.Module) []variant {
 	switch {
+	case m.Load != nil: // no probes
+		return nil
 	case m.Prefix.IsRelated():
 		return []variant{{string(config.PrefixCold), 0}, {string(config.PrefixWarm), 0}}
 	case m.Bursts() != nil:

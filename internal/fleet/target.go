@@ -51,11 +51,7 @@ func targetsOf(e *config.Endpoint, modules map[string]*config.Module) []Target {
 	return all
 }
 
-// rungs are what is probed: nothing of a load test.
 func (t Target) rungs() []Target {
-	if t.Load != nil {
-		return nil
-	}
 	var all []Target
 	for _, rung := range t.Rungs() {
 		all = append(all, Target{t.Endpoint, t.Name, rung, t.promised})
