@@ -242,6 +242,7 @@ func TestLoadIsInterrupted(t *testing.T) {
 		want      []loadtest.End // none is published of an endpoint that was replaced
 	}{
 		"server dies": {func(_ *lab, dead *atomic.Bool) { dead.Store(true) }, []loadtest.End{loadtest.Errors, loadtest.PageLost}},
+		"mute":        {func(l *lab, _ *atomic.Bool) { _ = l.Mute("e", time.Hour, "enough") }, []loadtest.End{loadtest.PageLost}},
 		"reload":      {func(l *lab, _ *atomic.Bool) { l.mustApply("{url: http://127.0.0.1:1, name: other}") }, nil},
 		"shutdown":    {func(l *lab, _ *atomic.Bool) { l.endpoint("e").end() }, nil},
 	} {

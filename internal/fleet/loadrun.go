@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
@@ -151,12 +152,15 @@ func endOf(err error) loadtest.End {
 // errNoPressure is that of pages that do not show how busy the servers are.
 var errNoPressure = errors.New("no metrics page shows how many requests run and wait")
 
-// Pressure implements loadtest.Driver. Each page of a server must be readable.
+// Pressure implements loadtest.Driver. Each page of a server must be readable, and the endpoint up by its probes.
 func (r *loadRun) Pressure(ctx context.Context) (p loadtest.Pressure, err error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	known := page.Known{Model: r.Endpoint.Model}
 	if r.task != nil {
+		if s := r.task.endpoint.health.Status().State; s != health.Up { // which the load may be why
+			return p, fmt.Errorf("the endpoint is %s", s)
+		}
 		known = knownOf(r.task.endpoint.facts)
 	}
 	before := max(r.probes, r.inFlight())

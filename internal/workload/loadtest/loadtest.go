@@ -22,7 +22,7 @@ const (
 	UsersSlow    End = "users_slow"    // users' TTFT left its usual range
 	Slow         End = "slow"          // without a page: our own requests became slow
 	Errors       End = "errors"        // too many requests failed
-	PageLost     End = "page_lost"     // the servers' pages could not be read any more
+	PageLost     End = "page_lost"     // the servers' pages could not be read any more, or did not show all; the text says why
 	Budget       End = "budget"        // of tokens or money
 	WindowOver   End = "window"        // the time of day was over
 	Refused      End = "refused"       // the key or the quota does not allow it
