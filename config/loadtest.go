@@ -32,15 +32,15 @@ func LoadKinds() []LoadKind { return []LoadKind{LoadUsers, LoadRate, LoadTrace} 
 type LoadTest struct {
 	// Users lists how many users are there at once, in rising order: each sends a request, reads the answer, thinks
 	// for a while, and sends the next.
-	Users []int `yaml:"users,omitempty" range:"[1,2048]" items:"some" excludes:"requests_per_second,trace_file"`
+	Users []int `yaml:"users,omitempty" range:"[1,2048]" items:"some,rising" excludes:"requests_per_second,trace_file"`
 	// RequestsPerSecond lists how many requests start per second on average, in rising order, independent of each other
 	// and of the answers.
-	RequestsPerSecond []float64 `yaml:"requests_per_second,omitempty" range:"(0,1000]" items:"some" excludes:"trace_file"`
+	RequestsPerSecond []float64 `yaml:"requests_per_second,omitempty" range:"(0,1000]" items:"some,rising" excludes:"trace_file"`
 	// TraceFile is a file with recorded requests: when each arrived, and the lengths of its prompt and of its answer;
 	// see [workloads](workloads.md#recorded-requests).
 	TraceFile string `yaml:"trace_file,omitempty"`
 	// TraceSpeeds lists how many times as fast as recorded the requests arrive, in rising order.
-	TraceSpeeds []float64 `yaml:"trace_speeds,omitempty" default:"[1]" range:"(0,100]" items:"some" requires:"trace_file"`
+	TraceSpeeds []float64 `yaml:"trace_speeds,omitempty" default:"[1]" range:"(0,100]" items:"some,rising" requires:"trace_file"`
 	// ThinkTime is how long a user thinks between an answer and the next request on average; the times are
 	// exponentially distributed.
 	ThinkTime model.Duration `yaml:"think_time,omitempty" requires:"users"`
@@ -216,11 +216,6 @@ func (l *LoadTest) check(r *report, p path) {
 		return
 	case len(levels) > maxLoadLevels:
 		r.errorf(at, "%d levels, more than %d", len(levels), maxLoadLevels)
-	}
-	for i := 1; i < len(levels); i++ {
-		if levels[i] <= levels[i-1] {
-			r.errorf(at.index(i), "expected rising numbers, got %v after %v", levels[i], levels[i-1])
-		}
 	}
 	if !slices.Contains(levels, l.Target) {
 		r.errorf(p.key("target"), "want one of %s, got %v", key, l.Target)

@@ -75,7 +75,7 @@ type Module struct {
 	// other, each with series of its own with the label `concurrency`. A burst with errors ends the run. Bursts are
 	// judged by no objective, and hold at most 4,000,000 prompt tokens together. Default: one request, which is no
 	// burst.
-	Concurrency []int `yaml:"concurrency,omitempty" range:"[1,256]" items:"some" excludes:"prefix: paired,prefix: conversation,connection: reuse"`
+	Concurrency []int `yaml:"concurrency,omitempty" range:"[1,256]" items:"some,rising" excludes:"prefix: paired,prefix: conversation,connection: reuse"`
 	// Arrivals has the requests of a burst start one after the other, as those of users
 	// do; see [workloads](workloads.md#arrivals). Default: all at once.
 	Arrivals *Arrivals `yaml:"arrivals,omitempty"`
@@ -259,9 +259,6 @@ func (m *Module) validateConcurrency(r *report, p path) {
 	for i, level := range m.Concurrency {
 		if r.failed[at.index(i)] {
 			return
-		}
-		if i > 0 && level <= m.Concurrency[i-1] {
-			r.errorf(at.index(i), "expected rising numbers, got %d after %d", level, m.Concurrency[i-1])
 		}
 		if n := level * len(m.Prompt); n > maxBurstBytes {
 			r.errorf(at.index(i), "%d bytes of prompts at once, more than %d", n, maxBurstBytes)

@@ -29,7 +29,7 @@ import (
 //	                         empty, of at most so many bytes, no control characters
 //	form:"series"            a text, the texts in a list or the keys of a mapping, in one
 //	                         of forms
-//	items:"some,unique"      a list that has items, and none of them twice
+//	items:"some,unique"      a list that has items, and none of them twice; or rising: each above the one before
 //	required:"a path"        it must be written; the tag says what is missing
 //	of:"gateway"             the software whose mappings alone may have it
 //	requires:"ttft,tpot"     other options of the mapping that must be set with it, or one
@@ -48,6 +48,7 @@ type option struct {
 	is       form // that form
 	some     bool
 	unique   bool
+	rising   bool
 	required string
 	requires [][]term
 	excludes []term
@@ -162,7 +163,7 @@ func newOption(t reflect.Type, f reflect.StructField, key string) option {
 	}
 	o.maxText, _ = strconv.Atoi(f.Tag.Get("text")) // 0 without
 	items := strings.Split(f.Tag.Get("items"), ",")
-	o.some, o.unique = slices.Contains(items, "some"), slices.Contains(items, "unique")
+	o.some, o.unique, o.rising = slices.Contains(items, "some"), slices.Contains(items, "unique"), slices.Contains(items, "rising")
 	if text := f.Tag.Get("requires"); text != "" {
 		for _, any := range strings.Split(text, ",") {
 			o.requires = append(o.requires, newTerms(t, any, "|"))
@@ -332,6 +333,8 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 			switch item := f.Index(i); {
 			case o.problem(item) != "":
 				d.errorf(at.index(i), "%s", o.problem(item))
+			case o.rising && i > 0 && numberOf(item) <= numberOf(f.Index(i-1)):
+				d.errorf(at.index(i), "expected rising numbers, got %v after %v", item, f.Index(i-1))
 			case o.unique && seen[item.String()]:
 				d.errorf(at.index(i), "%s is listed twice", quote(item.String()))
 			case o.unique:
