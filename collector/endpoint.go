@@ -370,9 +370,7 @@ func emitPrices(e encoder, f *family, p config.Prices) {
 // newSpending renders the labels of what an endpoint costs and may spend.
 func newSpending(info EndpointInfo, labels *labeller, now func() time.Time) *labelled[spending] {
 	base := []pair{{"endpoint", info.Endpoint}, {"model", boundModel(info.Model)}}
-	block := func(more ...pair) *labelBlock {
-		return labels.block(slices.Concat(base, more), info.Labels)
-	}
+	block := func(more ...pair) *labelBlock { return labels.block(slices.Concat(base, more), info.Labels) }
 	v := spending{price: info.Price, now: now, budget: info.Budget}
 	if p := info.Price; p != nil {
 		if p.Currency != "" {

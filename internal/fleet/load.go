@@ -95,11 +95,7 @@ func (l *loadTask) once(ctx context.Context, now, until time.Time) {
 	}
 	var report *loadtest.Report
 	l.run(ctx, func(ctx context.Context) {
-		defer func() {
-			if r.end != nil {
-				r.end()
-			}
-		}()
+		defer func() { r.end() }()
 		report = r.run(ctx, l.runner, nil)
 	}, func() {
 		if report.End != loadtest.NoRoom {

@@ -53,7 +53,7 @@ type loadRun struct {
 	usual  time.Duration // that users' 99th percentile of TTFT is at most; 0 is not known
 	begun  sync.Once
 	task   *loadTask // nil of a command
-	end    func()    // of what the task began with the first request; nil is nothing
+	end    func()    // ends what the task began with the first request
 
 	reading sync.Mutex                // of the pages: one at a time
 	probes  int                       // in flight after the latest reading
@@ -71,7 +71,7 @@ type loadRun struct {
 func newLoadRun(t Target, reader Reader, log *slog.Logger) *loadRun {
 	begin := time.Now() // and now for good: a budget whose clock does not run forgets nothing
 	return &loadRun{
-		Target: t, plan: loadtest.Plan{Load: t.Load, Objectives: t.promised}, reader: reader,
+		Target: t, plan: loadtest.Plan{Load: t.Load, Objectives: t.promised}, reader: reader, end: func() {},
 		log: log.With("endpoint", t.Endpoint.Name, "module", t.Name), pages: map[string]*page.Snapshot{},
 		own: schedule.NewBudget(t.Load.MaxTokens, t.Load.MaxUSD, func() time.Time { return begin }),
 	}

@@ -134,9 +134,7 @@ func failuresLast(results []*result.Result) []*result.Result {
 		return 1
 	}
 	ordered := slices.Clone(results)
-	slices.SortStableFunc(ordered, func(a, b *result.Result) int {
-		return cmp.Or(a.Concurrency-b.Concurrency, rank(a)-rank(b))
-	})
+	slices.SortStableFunc(ordered, func(a, b *result.Result) int { return cmp.Or(a.Concurrency-b.Concurrency, rank(a)-rank(b)) })
 	return ordered
 }
 

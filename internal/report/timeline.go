@@ -117,9 +117,7 @@ func roundUp(d time.Duration) time.Duration {
 func draw(events []result.Event, stalls []stall, step time.Duration) []rune {
 	span := events[len(events)-1].At - events[0].At
 	cells := []rune(strings.Repeat(string(glyphNothing), int(span/step)+1))
-	at := func(i int) int {
-		return max(0, min(int((events[i].At-events[0].At)/step), len(cells)-1))
-	}
+	at := func(i int) int { return max(0, min(int((events[i].At-events[0].At)/step), len(cells)-1)) }
 	for _, s := range stalls {
 		for c := at(s.event - 1); c < at(s.event); c++ {
 			cells[c] = glyphStall
