@@ -51,7 +51,7 @@ type LoadTest struct {
 	// MaxErrorRatio ends the run when more than this share of the latest requests failed.
 	MaxErrorRatio float64 `yaml:"max_error_ratio" default:"0.05" range:"(0,1]"`
 	// MaxTokens bounds the tokens that one run spends, prompts and answers together, beside the budgets. Where tokens
-	// have a price, there must be this bound, `max_usd` or a budget. Default: no such bound.
+	// have a price, as those of any hosted service, there must be this bound, `max_usd` or a budget. Default: no such bound.
 	MaxTokens int `yaml:"max_tokens,omitempty" range:"[1,1000000000]"`
 	// MaxUSD bounds what one run spends in US dollars, of an endpoint whose tokens have a price. Default: no such bound.
 	MaxUSD float64 `yaml:"max_usd,omitempty" range:"(0,1000000]"`
@@ -259,7 +259,7 @@ func (m *Module) validateLoad(r *report, p path) {
 // all endpoints.
 func (e *Endpoint) checkLoad(r *report, p path, name string, l *LoadTest, all Budget) {
 	inUSD := e.Price.PerToken()
-	priced := inUSD || e.Price != nil && e.Price.Input+e.Price.Output > 0
+	priced := inUSD || e.Price != nil && e.Price.Input+e.Price.Output > 0 || e.IsHosted() // whether or not the file has it
 	switch {
 	case !l.WithoutPage && len(e.Servers.URLs)+len(e.Servers.DNS) == 0 && (!e.Servers.Find || e.IsHosted()):
 		r.errorf(p, "module %s puts load on %s, where no metrics page of a server is read, so that users who wait cannot be seen; name pages under servers.urls, or set load.without_page of the module", quote(name), quote(e.Name))

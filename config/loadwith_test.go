@@ -65,7 +65,10 @@ func TestLoadWith(t *testing.T) {
 	if _, err := load(hosted, Interactive, "load.users=[1]"); err == nil || !strings.Contains(err.Error(), "set load.without_page") {
 		t.Errorf("a hosted service: %v", err)
 	}
-	if _, err := load(hosted, Interactive, "load.users=[1]", "load.without_page=true"); err != nil {
-		t.Errorf("a hosted service without a page: %v", err)
+	if _, err := load(hosted, Interactive, "load.users=[1]", "load.without_page=true"); err == nil || !strings.Contains(err.Error(), "set load.max_tokens") {
+		t.Errorf("a hosted service without a bound: %v", err)
+	}
+	if _, err := load(hosted, Interactive, "load.users=[1]", "load.without_page=true", "load.max_tokens=1000"); err != nil {
+		t.Errorf("a hosted service with a bound: %v", err)
 	}
 }
