@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -79,6 +81,28 @@ func TestLoadRefusals(t *testing.T) {
 		if got := runToEnd(t, "load", url, flag); got.code != cli.ExitUsage || !strings.HasPrefix(got.stderr, want) {
 			t.Errorf("%s: exit code %d, %s, want %s", flag, got.code, got.stderr, want)
 		}
+	}
+}
+
+// TestLoadReadsByEnginesOfTheFile finds no room on a page that only an engine of the configuration describes.
+func TestLoadReadsByEnginesOfTheFile(t *testing.T) {
+	t.Parallel()
+	server := simulator.New(testlab.Brisk()).Handler()
+	url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/metrics") {
+			_, _ = io.WriteString(w, "lab_running 9\nlab_waiting 9\n")
+			return
+		}
+		server.ServeHTTP(w, r)
+	}))
+	file := filepath.Join(t.TempDir(), "config.yml")
+	text := "engines: {lab: {sentinels: [lab_running], values: {requests_running: [{series: lab_running}], requests_waiting: [{series: lab_waiting}]}}}\n" +
+		"endpoints: [{name: e, url: '" + url + "'}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := runToEnd(t, "load", "e", "--config.file="+file); got.code != cli.ExitEarly || !strings.Contains(got.stderr, "no_room") {
+		t.Errorf("exit code %d, %s", got.code, got.stderr)
 	}
 }
 
