@@ -121,7 +121,7 @@ func loadTest() *loadtest.Finding {
 				OutputTokensPerSecondPerGPU: 320, USDPerMillionOutputTokens: 1.5, Verdict: loadtest.Met,
 				TTFT: loadtest.Quantiles{P50: loadtest.Quantile{Value: 0.25, Lower: 0.125, Upper: 0.5}, P99: p99}, TPOT: loadtest.Quantiles{P99: p99},
 			},
-			{Level: 8, Complete: true, Requests: 100, Verdict: loadtest.Missed},
+			{Level: 8, At: time.Unix(1_600_000_000, 0), Complete: true, Requests: 100, Verdict: loadtest.Missed},
 		},
 		MaxGood: &loadtest.Capacity{Level: 4, InFlight: 3.5, Confidence: 0.96875}, Knee: &loadtest.Capacity{Level: 8},
 	}
@@ -222,8 +222,8 @@ func TestFindings(t *testing.T) {
 // A metric may have both the series of a finding and a label of its own.
 func TestFindingsOfALoadTest(t *testing.T) {
 	p, _ := newFindings(found("m", loadTest()))
-	want := map[string]string{`load_end_timestamp_seconds{}`: "1.7e+09"}
-	for name, v := range map[string]string{"max_good": "4", "max_good_in_flight": "3.5", "max_good_confidence_ratio": "0.96875", "knee": "8", "target": "8", "target_missed": "1", "input_tokens": "704", "output_tokens": "64"} {
+	want := map[string]string{`load_end_timestamp_seconds{}`: "1.7e+09", `load_running{}`: "0"}
+	for name, v := range map[string]string{"max_good": "4", "max_good_in_flight": "3.5", "max_good_confidence_ratio": "0.96875", "knee": "8", "target": "8", "target_missed": "1", "target_timestamp_seconds": "1.6e+09", "input_tokens": "704", "output_tokens": "64"} {
 		want[fmt.Sprintf(`load_%s{endpoint="e",load="users",model="m",module="i"}`, name)] = v
 	}
 	for _, end := range loadtest.Ends() {

@@ -45,10 +45,7 @@ func newLoadTask(t Target, r Runner, e *endpoint, found *findings) *loadTask {
 	l := &loadTask{lifecycle: newLifecycle(r.Close), Target: t, endpoint: e, runner: r, findings: found, since: time.Now()}
 	l.last = l.since
 	found.show(found.last) // what was restored: the next run may be far
-	switch f, ok := workload.In[*loadtest.Finding](found.latest()); {
-	case ok && f.End == loadtest.Canceled: // by the end of the process: it is made up for
-		l.last = time.Time{}
-	case ok:
+	if f, ok := workload.In[*loadtest.Finding](found.latest()); ok {
 		l.last = f.At
 	}
 	l.series = e.fleet.Probes.Open(t.id(), collector.SeriesOptions{

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -343,24 +344,51 @@ func TestLoadIsPlaced(t *testing.T) {
 	}
 }
 
-// What the end of the process canceled is made up for in the next one, though not at once.
-func TestLoadGoesOnInTheNextProcess(t *testing.T) {
+// A run that the end of the process cut short counts as one, however the process ended: what is killed again and again
+// must not put load on an endpoint each time.
+func TestLoadIsNotRepeatedByTheNextProcess(t *testing.T) {
 	w := testlab.NewWitness(t, loadServer())
 	l, task := loadLab(t, w.URL, "users: [1]", "", time.Minute)
+	next := func() *lab {
+		t.Helper()
+		next := newLab(t)
+		if err := l.saveLearned(restoring(next)); err != nil {
+			t.Fatal(err)
+		}
+		if err := next.Apply(loadPlanOf(t, w.URL, "users: [1]", "", time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		next.wantEnd(loadtest.Canceled, loadtest.PageLost, loadtest.OwnLimit)
+		if got := next.page().Sum("inference_probe_load_running"); got != 0 {
+			t.Errorf("load_running is %v in the next process", got)
+		}
+		if task := next.endpoint("e").loads[0]; time.Since(task.last) > time.Minute {
+			t.Errorf("the latest run was at %s", task.last)
+		}
+		return next
+	}
 	ctx, stop := context.WithCancel(t.Context())
-	time.AfterFunc(300*time.Millisecond, stop)
-	task.tick(ctx, schedule.Run{})
-	l.wantEnd(loadtest.Canceled)
-	next := newLab(t)
-	if err := l.saveLearned(restoring(next)); err != nil {
-		t.Fatal(err)
+	ended := make(chan struct{})
+	go func() {
+		task.tick(ctx, schedule.Run{})
+		close(ended)
+	}()
+	for l.page().Sum("inference_probe_load_running") != 1 {
+		select {
+		case <-ended:
+			t.Fatalf("ended: %+v", l.loadFinding())
+		default:
+			runtime.Gosched()
+		}
 	}
-	if err := next.Apply(loadPlanOf(t, w.URL, "users: [1]", "", time.Minute)); err != nil {
-		t.Fatal(err)
+	next() // as if it were killed now
+	stop()
+	<-ended
+	l.wantEnd(loadtest.Canceled, loadtest.PageLost, loadtest.OwnLimit)
+	if got := l.page().Sum("inference_probe_load_running"); got != 0 {
+		t.Errorf("load_running is %v after the end", got)
 	}
-	if task := next.endpoint("e").loads[0]; !task.point(time.Now()).After(task.last) || time.Since(task.since) > loadPatience {
-		t.Error("it is not due again, or at once")
-	}
+	next()
 }
 
 // The curve and when it was measured survive a restart.

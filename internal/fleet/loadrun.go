@@ -256,6 +256,7 @@ func (r *loadRun) Ask(ctx context.Context, user int, planned time.Time, lengths 
 		r.log.Info("load test begins", "load", string(r.Load.Kind()), "levels", r.Load.Levels(), "page", r.plan.HasPage)
 		if r.task != nil {
 			r.end = r.task.endpoint.beginLoad()
+			r.task.findings.take("", loadtest.Begun{})
 		}
 	})
 	one := r.users.Ask(ctx, user, planned, lengths)

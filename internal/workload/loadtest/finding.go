@@ -85,11 +85,12 @@ type Capacity struct {
 
 // Finding is what the load tests of one module came to. It is never changed once made.
 type Finding struct {
-	// At, End and Text are those of the latest run.
-	At   time.Time       `json:"at"`
-	End  End             `json:"end"`
-	Text string          `json:"text,omitempty"`
-	Kind config.LoadKind `json:"load"`
+	// Begun is when the latest run began, after At while it goes on. At, End and Text are those of the latest that ended.
+	Begun time.Time       `json:"begun,omitzero"`
+	At    time.Time       `json:"at"`
+	End   End             `json:"end"`
+	Text  string          `json:"text,omitempty"`
+	Kind  config.LoadKind `json:"load"`
 	// Target is the level at which the objectives are to be met.
 	Target float64 `json:"target"`
 	// Input and Output are the mean lengths of prompts and answers that the module asks for; 0 is not known.
@@ -109,7 +110,7 @@ type Finding struct {
 // NewFinding returns what one run came to.
 func NewFinding(r *Report, p Plan, c Context) *Finding {
 	c.Price = c.Price.At(r.Start)
-	f := &Finding{At: r.Stop, End: r.End, Text: r.Text, Kind: p.Load.Kind(), Target: p.Load.Target}
+	f := &Finding{Begun: r.Start, At: r.Stop, End: r.End, Text: r.Text, Kind: p.Load.Kind(), Target: p.Load.Target}
 	if o := p.Objectives; o != nil {
 		f.TTFT, f.TPOT = o.TTFT.Seconds(), o.TPOT.Seconds()
 	}
@@ -229,21 +230,30 @@ func (e *Estimate) Learned() []workload.Learned {
 	}, Restore: e.restore}}
 }
 
-// restore takes up what was saved, unless the objectives were others.
+// restore takes up what was saved, unless the objectives were others. A run that went on ended with its process.
 func (e *Estimate) restore(data []byte) error {
 	var saved map[string]*plain
 	err := json.Unmarshal(data, &saved)
 	if f := saved["load_test"]; err == nil && f != nil && f.Kind == e.kind && f.TTFT == e.ttft && f.TPOT == e.tpot {
-		e.latest = (*Finding)(f)
+		if e.latest = (*Finding)(f); f.Begun.After(f.At) {
+			f.At, f.End, f.Text = f.Begun, Canceled, "the process ended"
+		}
 	}
 	return err
 }
 
+// Begun is that a run begins, which is kept at once: a process that is killed meanwhile must not begin it again and again.
+type Begun struct{}
+
 // Observe implements workload.Estimate: a load test has no probes.
 func (*Estimate) Observe([]*result.Result, time.Time) {}
 
-// Take implements workload.Taker: a Finding of a run.
-func (e *Estimate) Take(run any, _ time.Time) {
+// Take implements workload.Taker: a Finding of a run, or a Begun.
+func (e *Estimate) Take(run any, now time.Time) {
+	if _, begins := run.(Begun); begins {
+		next := *cmp.Or(e.latest, &Finding{Kind: e.kind, TTFT: e.ttft, TPOT: e.tpot})
+		next.Begun, e.latest = now, &next
+	}
 	f, ok := run.(*Finding)
 	if !ok || f.Kind != e.kind {
 		return

@@ -54,10 +54,16 @@ func metrics() []workload.Metric {
 		capacity("knee", "", "Smallest level that misses an objective for certain: more than 1 % of its requests are over it or failed, with 95 % confidence. Absent if none does.", func(f *Finding) *Capacity { return f.Knee }, level),
 		ofKind("input_tokens", "", "Mean length of the prompts that the load test asks, by the configuration. Where it or inference_probe_load_output_tokens changes, figures before and after are not to be compared. Absent for prompts of one's own.", func(f *Finding) float64 { return workload.Positive(float64(f.Input)) }),
 		ofKind("output_tokens", "", "Mean length of the answers that the load test asks for, by the configuration.", func(f *Finding) float64 { return workload.Positive(float64(f.Output)) }),
-		ofKind("target", "", "Level at which the objectives are to be met, by the configuration.", func(f *Finding) float64 { return f.Target }),
+		ofKind("target", "", "Level at which the objectives are to be met, by the configuration.", func(f *Finding) float64 { return workload.Positive(f.Target) }),
 		ofKind("target_missed", "", "Whether the target misses an objective: 1 if it misses one for certain, 0 if it meets them for certain, by its latest measurement. Absent where it is undecided, and without an objective.", func(f *Finding) float64 {
 			verdict := f.TargetVerdict()
 			return workload.If(verdict == Missed || verdict == Met, workload.Number(verdict == Missed))
+		}),
+		ofKind("target_timestamp_seconds", "seconds", "When the load test of the target that inference_probe_load_target_missed is about ended, as Unix time.", func(f *Finding) float64 {
+			return workload.Part(f.level(f.Target), func(l *Level) float64 { return workload.Unix(l.At) })
+		}),
+		workload.One("load_running", "", "Whether a load test runs: 1 while the exporter puts load on the endpoint, which the pages of its servers count as they count users, else 0.", func(f *Finding) float64 {
+			return workload.Number(f.Begun.After(f.At))
 		}),
 		{
 			Name: "load_end", Label: "end", Values: config.Texts(Ends()),
