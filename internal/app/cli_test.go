@@ -141,7 +141,7 @@ func TestUnknownWords(t *testing.T) {
 	f(`unknown flag "--no-collector.gpus": did you mean "--no-collector.gpu"\?`, "--no-collector.gpus")
 	f(`unknown flag "--modul" of probe: did you mean "--module"\?`, "probe", "http://127.0.0.1:9", "--modul=rag")
 	f(`unknown flag "-z" of probe, try inference_exporter probe --help`, "probe", "-z")
-	f(`unknown flag "--module" before a command: it is one of compare, probe, explain, and follows that word`, "--module=rag", "probe", "http://127.0.0.1:9")
+	f(`unknown flag "--module" before a command: it is one of compare, probe, load, explain, and follows that word`, "--module=rag", "probe", "http://127.0.0.1:9")
 	f(`unexpected "b": check takes no such argument, try inference_exporter check --help`, "check", "a", "b")
 	f(`unexpected "a": serve takes no such argument, try inference_exporter serve --help`, "serve", "a")
 }

@@ -84,7 +84,7 @@ func endCases() map[string]endCase {
 			return nil
 		}), PageLost, "status 500", 10800 * time.Millisecond},
 		"page fails for a moment": {broken(func(since time.Duration, _ *Pressure) error {
-			if since > 0 && since < 500*time.Millisecond {
+			if since > 0 && since < 400*time.Millisecond {
 				return errors.New("status 500")
 			}
 			return nil
