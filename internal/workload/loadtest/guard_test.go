@@ -302,7 +302,7 @@ func TestTraceWithoutPage(t *testing.T) {
 // Pages that show a third of our requests, as one of three servers behind a balancer does, do not show users either; those that show
 // most of them may lack some that are on their way.
 func TestPagesThatDoNotShowUs(t *testing.T) {
-	for share, want := range map[float64]End{0.34: PageLost, 0.7: Completed} {
+	for share, want := range map[float64]End{0.2: PageLost, 0.7: Completed} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newQueue(16, time.Second)
 			q.page = func(p *Pressure) error {
@@ -310,8 +310,9 @@ func TestPagesThatDoNotShowUs(t *testing.T) {
 				return nil
 			}
 			r := Run(t.Context(), planOf(&config.LoadTest{Users: []int{12}}), q, nil)
-			// The fourth of 12 users comes 1.5 s after the first, in a rise of 6 s.
-			if took := r.Stop.Sub(r.Start).Seconds(); r.End != want || want == PageLost && (took < 6.5 || took > 9) {
+			// The fourth of 12 users comes 1.5 s after the first, in a rise of 6 s, and is seen 5 s after four were in flight in
+			// ten readings, 2 s: at 8.5 s, and somewhat later where an answer ended meanwhile.
+			if took := r.Stop.Sub(r.Start).Seconds(); r.End != want || want == PageLost && (took < 6.5 || took > 12) {
 				t.Errorf("a share of %v: ended %s %q after %v s", share, r.End, r.Text, took)
 			}
 		})
