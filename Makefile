@@ -27,7 +27,7 @@ export GOFLAGS += -buildvcs=false
 # The binding of the driver's library calls functions that are deprecated there.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-.PHONY: all run demo test simulations hostile e2e peers otlp lint vuln rules boards proof incidents page real real-smoke gpu-real gpu-real-folder deploy site release stack generate bench fuzz build docker clean
+.PHONY: all run demo test simulations hostile e2e peers otlp lint vuln rules boards proof incidents page real real-smoke gpu-real gpu-real-folder deploy cluster site release stack generate bench fuzz build docker clean
 
 all: test lint build
 
@@ -113,6 +113,9 @@ gpu-real-folder: ## the same for a machine without Go, as the folder dist/gpu-re
 
 deploy: ## Kubernetes manifests, Helm chart, systemd units and compose file
 	cd tools/deploy && $(GO) test -tags '$(TAGS)' ./...
+
+cluster: ## chart, manifests and discovery against a real Kubernetes API; builds it the first time, ten minutes
+	tools/cluster/check.sh $(ARGS)
 
 site: ## the documentation as a site, in dist/site; installs mkdocs the first time
 	tools/site/check.sh

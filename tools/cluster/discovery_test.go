@@ -1,0 +1,336 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// eventually waits until look finds nothing that is missing.
+func eventually(t *testing.T, what string, look func() (missing string)) {
+	t.Helper()
+	missing := ""
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		if missing = look(); missing == "" {
+			return
+		}
+	}
+	t.Fatalf("waited in vain for %s: %s", what, missing)
+}
+
+// output is what a process wrote.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// run starts the program until the end of the test.
+func (o *output) run(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	if exporter == "" {
+		t.Skip("EXPORTER names no program: run tools/cluster/check.sh")
+	}
+	cmd := exec.Command(exporter, args...)
+	cmd.Stdout, cmd.Stderr = o, o
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+// daemon is the exporter with discovery in the cluster.
+type daemon struct {
+	*output
+	t    *testing.T
+	base string
+	cmd  *exec.Cmd
+}
+
+func startDaemon(t *testing.T, config string, args ...string) *daemon {
+	t.Helper()
+	ports, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "exporter.yml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{output: new(output), t: t, base: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}
+	d.cmd = d.run(t, append(args, "--config.file="+file, "--no-collector.server", "--no-collector.gpu", strings.Replace(d.base, "http://", "--web.listen-address=", 1))...)
+	return d
+}
+
+// page returns the page of metrics; "" where it is not there yet.
+func (d *daemon) page() string {
+	resp, err := http.Get(d.base + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return string(text)
+}
+
+var (
+	infoLine    = regexp.MustCompile(`(?m)^inference_endpoint_info\{[^}]*\bendpoint="([^"]+)"`)
+	successLine = regexp.MustCompile(`(?m)^inference_probe_results_total\{[^}]*\bendpoint="([^"]+)"[^}]*outcome="success"[^}]*\} [1-9]`)
+)
+
+// endpoints returns the names of the endpoints, and of those of them that a probe of succeeded.
+func (d *daemon) endpoints() (all, good []string) {
+	page := d.page()
+	names := func(line *regexp.Regexp) (names []string) {
+		for _, m := range line.FindAllStringSubmatch(page, -1) {
+			names = append(names, m[1])
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	return names(infoLine), names(successLine)
+}
+
+func (d *daemon) wantEndpoints(n int) {
+	d.t.Helper()
+	eventually(d.t, fmt.Sprintf("%d endpoints", n), func() string {
+		if all, good := d.endpoints(); len(all) != n || len(good) != n {
+			return fmt.Sprintf("%d, %d of them with a good probe; the log:\n%.2000s", len(all), len(good), d)
+		}
+		return ""
+	})
+}
+
+// discoveryConfig is a configuration with the pods of a namespace, as the account of a token sees them.
+func discoveryConfig(t *testing.T, token, role, namespace string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`
+global: {interval: 1s}
+modules: {interactive: {input_tokens: 16, output_tokens: 2}}
+discovery:
+  - modules: [interactive]
+    kubernetes_sd_configs:
+      - role: %s
+        api_server: %s
+        authorization: {credentials_file: %s}
+        tls_config: {ca_file: %s}
+        namespaces: {names: [%s]}
+    relabel_configs:
+      - {source_labels: [__address__], regex: '.+:8000', action: keep}
+`, role, stand.Admin.Host, file, stand.CA, namespace)
+}
+
+// tokenOf returns a token of a service account.
+func tokenOf(t *testing.T, namespace, account string) string {
+	t.Helper()
+	seconds := int64(3600)
+	request, err := client(t).CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// installForDiscovery installs the chart with rights for discovery, and returns the name of its account.
+func installForDiscovery(t *testing.T, namespace string) string {
+	t.Helper()
+	newNamespace(t, namespace, "restricted")
+	chart, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	install := action.NewInstall(helm(t, namespace))
+	install.ReleaseName, install.Namespace = "watch", namespace
+	_, err = install.RunWithContext(t.Context(), chart, map[string]any{
+		"config":    map[string]any{"endpoints": []any{map[string]any{"url": "http://a"}}},
+		"discovery": map[string]any{"enabled": true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := action.NewUninstall(helm(t, namespace)).Run("watch"); err != nil {
+			t.Error(err)
+		}
+	})
+	return "watch-inference-exporter"
+}
+
+// deployment is a server with a number of replicas, and its Service.
+func deployment(replicas int) []byte {
+	return fmt.Appendf(nil, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: vllm}
+spec:
+  replicas: %d
+  selector: {matchLabels: {app: vllm}}
+  template:
+    metadata: {labels: {app: vllm}}
+    spec:
+      containers: [{name: vllm, image: "vllm:1", ports: [{containerPort: 8000, name: http}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: vllm}
+spec:
+  selector: {app: vllm}
+  ports: [{port: 8000, name: http}]
+`, replicas)
+}
+
+// The account of the chart may do what discovery does, and nothing else.
+func TestRoleIsWhatDiscoveryNeeds(t *testing.T) {
+	const namespace = "role"
+	account := "system:serviceaccount:" + namespace + ":" + installForDiscovery(t, namespace)
+	may := func(verb, group, resource string) bool {
+		t.Helper()
+		review, err := client(t).AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: account, ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "default", Verb: verb, Group: group, Resource: resource},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return review.Status.Allowed
+	}
+	needed := map[string]string{"pods": "", "services": "", "endpointslices": "discovery.k8s.io"}
+	for resource, group := range needed {
+		for _, verb := range []string{"get", "list", "watch"} {
+			if !may(verb, group, resource) {
+				t.Errorf("may not %s %s", verb, resource)
+			}
+		}
+		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
+			if may(verb, group, resource) {
+				t.Errorf("may %s %s", verb, resource)
+			}
+		}
+	}
+	for _, resource := range []string{"secrets", "configmaps", "nodes", "namespaces", "serviceaccounts"} {
+		for _, verb := range []string{"get", "list", "create"} {
+			if may(verb, "", resource) {
+				t.Errorf("may %s %s", verb, resource)
+			}
+		}
+	}
+}
+
+// Pods come and go, the API server restarts and cuts every watch: each pod that is there is probed, under one name.
+func TestDiscovery(t *testing.T) {
+	const namespace = "discovered"
+	account := installForDiscovery(t, namespace)
+	const models = "discovered-models"
+	newNamespace(t, models, "privileged")
+	new(output).run(t, "simulate", "--web.listen-address=0.0.0.0:8000")
+	scale := func(n int) {
+		t.Helper()
+		if err := apply(t.Context(), models, deployment(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scale(3)
+	token := tokenOf(t, namespace, account)
+	pods := startDaemon(t, discoveryConfig(t, token, "pod", models))
+	slices := startDaemon(t, discoveryConfig(t, token, "endpointslice", models))
+	want := func(n int) {
+		t.Helper()
+		pods.wantEndpoints(n)
+		slices.wantEndpoints(n)
+	}
+	want(3)
+	scale(0)
+	want(0)
+	scale(3)
+	want(3)
+	if err := stand.StopAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	if all, _ := pods.endpoints(); len(all) != 3 {
+		t.Errorf("%d endpoints without the API server, want 3", len(all))
+	}
+	if err := stand.StartAPIServer(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	scale(5)
+	want(5)
+}
+
+// Each endpoint has one owner, while shards grow from 3 to 5.
+func TestShards(t *testing.T) {
+	const namespace = "shards"
+	account := installForDiscovery(t, namespace)
+	const models = "shards-models"
+	newNamespace(t, models, "privileged")
+	new(output).run(t, "simulate", "--web.listen-address=0.0.0.0:8000")
+	const pods = 20
+	if err := apply(t.Context(), models, deployment(pods)); err != nil {
+		t.Fatal(err)
+	}
+	config := discoveryConfig(t, tokenOf(t, namespace, account), "pod", models)
+	for _, count := range []int{3, 5} {
+		var shards []*daemon
+		for i := range count {
+			shards = append(shards, startDaemon(t, config, fmt.Sprintf("--shard.index=%d", i), fmt.Sprintf("--shard.count=%d", count)))
+		}
+		eventually(t, fmt.Sprintf("one owner in %d shards", count), func() string {
+			owners := map[string]int{}
+			for _, s := range shards {
+				all, _ := s.endpoints()
+				for _, name := range all {
+					owners[name]++
+				}
+			}
+			for name, n := range owners {
+				if n != 1 {
+					return fmt.Sprintf("%s has %d owners", name, n)
+				}
+			}
+			if len(owners) != pods {
+				return fmt.Sprintf("%d endpoints", len(owners))
+			}
+			return ""
+		})
+		for _, s := range shards {
+			_ = s.cmd.Process.Kill()
+		}
+	}
+}
