@@ -61,8 +61,10 @@ func testShape(t *testing.T, namespace string, values chartutil.Values) {
 			t.Fatal(err)
 		}
 	}
-	for _, class := range []string{"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: monitoring}\nvalue: 10\n",
-		"apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n"} {
+	for _, class := range []string{
+		"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: monitoring}\nvalue: 10\n",
+		"apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\n",
+	} {
 		if err := apply(t.Context(), "", []byte(class)); err != nil {
 			t.Fatal(err)
 		}
