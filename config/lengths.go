@@ -201,25 +201,18 @@ func (m *Module) MeanLengths() TracedRequest {
 }
 
 // MaxInput returns how many tokens a prompt that is made to length is to have at most.
-func (m *Module) MaxInput() int {
-	most := m.InputTokens.Max()
-	if m.Traffic != nil {
-		most = max(most, m.Traffic.MaxInputTokens)
-	}
-	if m.Load != nil {
-		most = max(most, m.Load.Longest.Input)
-	}
-	return most
-}
+func (m *Module) MaxInput() int { return max(m.InputTokens.Max(), m.longest().Input) }
 
 // MaxOutput returns how many tokens an answer may have at most.
-func (m *Module) MaxOutput() int {
-	most := m.OutputTokens.Max()
+func (m *Module) MaxOutput() int { return max(m.OutputTokens.Max(), m.longest().Output) }
+
+// longest returns the longest prompt and answer of lengths that are drawn from users or from a recording.
+func (m *Module) longest() (most TracedRequest) {
 	if m.Traffic != nil {
-		most = max(most, m.Traffic.MaxOutputTokens)
+		most.Input, most.Output = m.Traffic.MaxInputTokens, m.Traffic.MaxOutputTokens
 	}
 	if m.Load != nil {
-		most = max(most, m.Load.Longest.Output)
+		most.Input, most.Output = max(most.Input, m.Load.Longest.Input), max(most.Output, m.Load.Longest.Output)
 	}
 	return most
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/procfs"
 
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/config"
@@ -164,15 +163,7 @@ func endOf(b *testing.B, users *prober.Users, streams int, rise time.Duration) t
 // cpuOf is the processor time of another process.
 func cpuOf(b *testing.B, pid int) time.Duration {
 	b.Helper()
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		b.Fatal(err)
-	}
-	stat, err := p.Stat()
-	if err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(stat.CPUTime() * float64(time.Second))
+	return time.Duration(statOf(b, pid).CPUTime() * float64(time.Second))
 }
 
 // benchProbers returns n probers of one endpoint, with time-outs that no test

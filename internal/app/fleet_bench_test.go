@@ -154,6 +154,12 @@ func awaitOutcomes(b *testing.B, base string, endpoints, outcomes int) {
 // residentMemory returns that of a process, in megabytes.
 func residentMemory(b *testing.B, pid int) float64 {
 	b.Helper()
+	return float64(statOf(b, pid).ResidentMemory()) / 1e6
+}
+
+// statOf returns what the kernel shows of a process.
+func statOf(b *testing.B, pid int) procfs.ProcStat {
+	b.Helper()
 	p, err := procfs.NewProc(pid)
 	if err != nil {
 		b.Fatal(err)
@@ -162,7 +168,7 @@ func residentMemory(b *testing.B, pid int) float64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return float64(stat.ResidentMemory()) / 1e6
+	return stat
 }
 
 // BenchmarkMemory is the resident memory of a daemon with 1,000 endpoints,
