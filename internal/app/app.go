@@ -34,7 +34,8 @@ type Options struct {
 	// of the program before anything is logged; nil is not called.
 	OnListen func(net.Addr)
 	OnLogger func(*slog.Logger)
-	// OwnProcess is true where nothing else runs in the process, so that a daemon may set how Go's runtime works in it.
+	// OwnProcess is true where nothing else runs in the process, so that a daemon may set how Go's runtime works in it and
+	// where the packages of others log.
 	OwnProcess bool
 }
 

@@ -97,6 +97,9 @@ func (e exports) Observe(o *fleet.Observation) {
 
 // newDaemon puts the program together, with cfg active from the moment it runs.
 func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, error) {
+	if env.OwnProcess {
+		discovery.LogForeign(env.logger)
+	}
 	registry := prometheus.NewRegistry()
 	d := &daemon{
 		daemonOptions: o, env: env, started: time.Now(),

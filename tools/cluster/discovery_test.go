@@ -90,7 +90,7 @@ func startDaemon(t *testing.T, config string, args ...string) *daemon {
 		t.Fatal(err)
 	}
 	d := &daemon{output: new(output), t: t, base: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}
-	d.cmd = d.run(t, append(args, "--config.file="+file, "--no-collector.server", "--no-collector.gpu", strings.Replace(d.base, "http://", "--web.listen-address=", 1))...)
+	d.cmd = d.run(t, append(args, "--config.file="+file, "--no-collector.server", "--no-collector.gpu", "--state.path=", strings.Replace(d.base, "http://", "--web.listen-address=", 1))...)
 	return d
 }
 
@@ -292,6 +292,39 @@ func TestDiscovery(t *testing.T) {
 	}
 	scale(5)
 	want(5)
+}
+
+// Rights that lack a verb are named in the log, which is that of the exporter. (The verb list alone is not missed: the
+// client lists by a watch.)
+func TestDiscoveryWithoutRights(t *testing.T) {
+	const namespace = "no-rights"
+	newNamespace(t, namespace, "restricted")
+	text := `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: few}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: few}
+rules: [{apiGroups: [""], resources: [pods], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: few}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: few}
+subjects: [{kind: ServiceAccount, name: few}]
+`
+	if err := apply(t.Context(), namespace, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	d := startDaemon(t, discoveryConfig(t, tokenOf(t, namespace, "few"), "pod", namespace))
+	eventually(t, "a log line that names the verb", func() string {
+		if log := d.String(); !strings.Contains(log, "cannot watch resource") || strings.Contains(log, "\nE") {
+			return "the log is " + log
+		}
+		return ""
+	})
 }
 
 // Each endpoint has one owner, while shards grow from 3 to 5.
