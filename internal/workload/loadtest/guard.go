@@ -242,9 +242,9 @@ func refusal(res *result.Result) (End, string) {
 	return "", ""
 }
 
-// heed ends the run when a request of ours is a reason to: too many failed, are slow where there is no page to see users
+// judgeOwn ends the run when a request of ours is a reason to: too many failed, are slow where there is no page to see users
 // by, or were late by our own doing.
-func (r *runner) heed(s *Sample, sent time.Time, rec *Recorded) {
+func (r *runner) judgeOwn(s *Sample, sent time.Time, rec *Recorded) {
 	g, most := &r.guard, r.plan.Load.MaxErrorRatio
 	yes := func(b bool) bool { return b }
 	if s.failed() {
@@ -271,12 +271,12 @@ func (r *runner) heed(s *Sample, sent time.Time, rec *Recorded) {
 		}
 	}
 	if len(rec.Samples) >= ownLateFrom {
-		r.heedOwn(rec)
+		r.judgeOwnLateness(rec)
 	}
 }
 
-// heedOwn ends the run when too many requests of a level were late by our own doing.
-func (r *runner) heedOwn(rec *Recorded) {
+// judgeOwnLateness ends the run when too many requests of a level were late by our own doing.
+func (r *runner) judgeOwnLateness(rec *Recorded) {
 	if n := len(rec.Samples); r.late > 2 && float64(r.late) > ownLateShare*float64(n) {
 		r.stop(OwnLimit, fmt.Sprintf("%d of %d requests were sent or read late", r.late, n))
 	}

@@ -103,7 +103,7 @@ func (r *runner) run(parent context.Context) *Report {
 		r.work.Go(r.watch)
 	}
 	if r.progress != nil {
-		r.work.Go(r.tell)
+		r.work.Go(r.showProgress)
 	}
 	for i := 0; i < len(r.plan.Load.Levels()) && r.ctx.Err() == nil; i++ {
 		r.level(i)
@@ -164,7 +164,7 @@ func (r *runner) level(i int) {
 	if full := rec.Begin + rise(time.Duration(l.Duration)); stop >= full {
 		level.Full = full
 	}
-	r.heedOwn(level)
+	r.judgeOwnLateness(level)
 }
 
 // closed has n users send their requests, each when its answer came and it has thought. They come one after the other
@@ -266,7 +266,7 @@ func (r *runner) ask(user int, planned time.Time, lengths *config.TracedRequest)
 	if rec.Samples = append(rec.Samples, s); len(rec.Samples) >= mostSamples {
 		r.over()
 	}
-	r.heed(&s, begun, rec)
+	r.judgeOwn(&s, begun, rec)
 	return s.failed()
 }
 
@@ -286,8 +286,8 @@ func (r *runner) send(user int, planned time.Time, lengths *config.TracedRequest
 // failed reports whether the request was not answered.
 func (s *Sample) failed() bool { return s.Outcome != result.Success && s.Outcome != result.CheckFailed }
 
-// tell calls progress each second.
-func (r *runner) tell() {
+// showProgress calls progress each second.
+func (r *runner) showProgress() {
 	for sleep(r.ctx, time.Second) {
 		r.progress(r.now())
 	}
