@@ -509,6 +509,19 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 	if got.Cause != QueueFull || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
 	}
+	one := 1.2
+	e.Facts = known(&loadtest.Loss{Now: &loadtest.Headroom{Lower: 0.95, Upper: &one}, Peak: &loadtest.Headroom{Lower: 1.5}})
+	lost := slow([3]float64{2.2, 0.4, 1}, calmTPOT)
+	lost.Servers, lost.Facts = &Pages{Known: 3, Up: 2, Usual: 3, Levels: Levels{}}, e.Facts
+	busy := slow([3]float64{2.2, 0.4, 1}, calmTPOT)
+	tested(50, 0)(busy)
+	busy.Facts = e.Facts
+	for cause, e := range map[Cause]*Evidence{QueueFull: e, ReplicaLost: lost, OverCapacity: busy} {
+		const want = "with one server fewer: objectives undecided at the load of now (the others carry 0.95 to 1.20 times it), objectives met at the daily peak (the others carry 1.50 times it)"
+		if got := Explain(e)[0]; got.Cause != cause || !slices.Contains(got.Evidence, want) {
+			t.Errorf("%s: %s: %q, want %q", cause, got.Cause, got.Evidence, want)
+		}
+	}
 	e = of(health.Degraded, append(many(3, Probe{Result: &result.Result{Outcome: result.Unauthorized}, Error: "status 401: Invalid API key"}), many(5, answered(time.Second))...)...)
 	got = Explain(e)[0]
 	if want := []string{"3 of 3 failed probes: not authorized: status 401: Invalid API key"}; got.Cause != Credentials || !slices.Equal(got.Evidence, want) {

@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
 // facts are what follows from the evidence and more than one rule looks at.
@@ -292,6 +293,14 @@ func (f *facts) parts() string {
 		return ""
 	}
 	return "TTFT in parts: " + strings.Join(all, ", ")
+}
+
+// oneFewer returns the line of what the loss of one more server would mean; "" where that is not known.
+func (f *facts) oneFewer() string {
+	if loss, ok := workload.In[*loadtest.Loss](f.Facts); ok {
+		return loss.Words()
+	}
+	return ""
 }
 
 func (f *facts) lateness() []string {

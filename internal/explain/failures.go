@@ -142,7 +142,7 @@ func matchReplicaLost(f *facts) *match {
 	if f.isLate() {
 		m.title, m.runbook = "servers behind the endpoint are gone, and the others are slower", "InferenceReplicaLossSlowsSurvivors"
 	}
-	return m
+	return m.add(f.oneFewer())
 }
 
 func matchProcessGone(f *facts) *match {

@@ -197,14 +197,14 @@ func matchQueueFull(f *facts) *match {
 		})
 		if m != nil && m.share >= minShare {
 			m.runbook = "InferenceEndpointFailing"
-			return m.add(f.queue()...)
+			return m.add(f.queue()...).add(f.oneFewer())
 		}
 	}
 	if !f.isLate() || !f.isLoad() || !f.queues() {
 		return nil
 	}
 	m := &match{share: 1, title: "requests wait in the queue of the servers", evidence: f.queue()}
-	return m.add(f.lateness()...).add(f.parts())
+	return m.add(f.lateness()...).add(f.parts(), f.oneFewer())
 }
 
 func (f *facts) queue() []string {
@@ -238,7 +238,7 @@ func matchOverCapacity(f *facts) *match {
 		return nil
 	}
 	return new(match{share: 1, ofLatency: true}).add(fmt.Sprintf("%s requests run or wait; %s at once met the objectives and %s missed them in the load test of %s",
-		number(running+waiting), number(test.MaxGood.InFlight), number(test.Knee.InFlight), date(test.At))).add(late...)
+		number(running+waiting), number(test.MaxGood.InFlight), number(test.Knee.InFlight), date(test.At))).add(late...).add(f.oneFewer())
 }
 
 func matchWorkload(f *facts) *match {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
@@ -28,6 +29,9 @@ type Verdict struct {
 	// LoadTargetMissed lists the modules with load whose objectives were missed or met for certain at the target load of
 	// the latest load test; absent without any. It does not change OK: load tests are days old.
 	LoadTargetMissed map[string]bool `json:"load_target_missed,omitempty"`
+	// OneServerFewer is whether the others would meet the objectives now and at the daily peak if one server were taken away; absent where
+	// that is not known. It does not change OK either.
+	OneServerFewer map[string]loadtest.Verdict `json:"one_server_fewer,omitempty"`
 }
 
 // serveVerdict answers 200 for an endpoint that may take traffic, and 503 for one that may not.
@@ -44,8 +48,9 @@ func (a *api) serveVerdict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := &Verdict{
-		LoadTargetMissed: a.loadTargetMissed(name), Endpoint: name, OK: slices.Contains(allowed, s.Unmuted), State: s.Unmuted, Since: stats.UnixSeconds(s.UnmutedSince), Muted: s.Mute != nil, Reason: s.Why,
+		Endpoint: name, OK: slices.Contains(allowed, s.Unmuted), State: s.Unmuted, Since: stats.UnixSeconds(s.UnmutedSince), Muted: s.Mute != nil, Reason: s.Why,
 	}
+	a.addLoadTests(v)
 	if !v.OK {
 		w.Header().Set("Content-Type", "application/json") // before the status, which ends the headers
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -53,19 +58,21 @@ func (a *api) serveVerdict(w http.ResponseWriter, r *http.Request) {
 	a.writeJSON(w, v)
 }
 
-// loadTargetMissed returns which modules of an endpoint missed or met their objectives at their target load.
-func (a *api) loadTargetMissed(name string) map[string]bool {
-	missed := map[string]bool{}
-	if detail, ok := a.Status.Detail(name); ok {
-		for _, m := range detail.Findings {
-			for _, found := range m.Findings.All {
-				if f, ok := found.(*loadtest.Finding); ok && f.TargetVerdict() != "" && f.TargetVerdict() != loadtest.Undecided {
-					missed[m.Module] = f.TargetVerdict() == loadtest.Missed
-				}
-			}
+// addLoadTests adds what load tests show of the endpoint.
+func (a *api) addLoadTests(v *Verdict) {
+	detail, ok := a.Status.Detail(v.Endpoint)
+	if !ok {
+		return
+	}
+	v.LoadTargetMissed = map[string]bool{}
+	for _, m := range detail.Findings {
+		if f, ok := workload.In[*loadtest.Finding](m.Findings); ok && f.TargetVerdict() != "" && f.TargetVerdict() != loadtest.Undecided {
+			v.LoadTargetMissed[m.Module] = f.TargetVerdict() == loadtest.Missed
 		}
 	}
-	return missed
+	if loss, ok := workload.In[*loadtest.Loss](detail.Facts); ok {
+		v.OneServerFewer = loss.Verdicts()
+	}
 }
 
 // allowedStates returns the states of an endpoint that may take traffic, up and those

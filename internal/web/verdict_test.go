@@ -93,6 +93,8 @@ func (l loaded) Detail(string) (*status.Detail, bool) {
 	for module, f := range l.found {
 		d.Findings = append(d.Findings, &status.Module{Module: module, Findings: &workload.Findings{All: []workload.Finding{f}}})
 	}
+	one := 0.8
+	d.Facts = &workload.Findings{All: []workload.Finding{&loadtest.Loss{Now: &loadtest.Headroom{Lower: 2}, Peak: &loadtest.Headroom{Lower: 0.7, Upper: &one}}}}
 	return d, true
 }
 
@@ -108,7 +110,7 @@ func TestVerdictShowsLoadTests(t *testing.T) {
 	})
 	defer s.Close()
 	resp := s.ask(http.MethodGet, "/api/v1/endpoints/e/verdict")
-	const want = `{"endpoint":"e","ok":true,"state":"up","since":1,"load_target_missed":{"peak":true,"usual":false}}`
+	const want = `{"endpoint":"e","ok":true,"state":"up","since":1,"load_target_missed":{"peak":true,"usual":false},"one_server_fewer":{"now":"met","peak":"missed"}}`
 	if body := readAll(t, resp.Body); resp.StatusCode != http.StatusOK || body != want {
 		t.Errorf("status %d, %s, want %s", resp.StatusCode, body, want)
 	}

@@ -3,7 +3,10 @@ package loadtest
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -110,20 +113,52 @@ func (l *Loss) Figures() []workload.Figure {
 	if h == nil {
 		h, when = l.Now, "now"
 	}
-	value, carry := "survives", result.ThreeDigits(h.Lower)
-	if h.Upper != nil {
-		carry += " to " + result.ThreeDigits(*h.Upper)
-	}
-	switch {
-	case h.Lower < 1 && h.Upper != nil && *h.Upper >= 1:
-		value = "not certain"
-	case h.Lower < 1:
-		value = "does not survive"
-	}
+	value := map[Verdict]string{Met: "survives", Undecided: "not certain", Missed: "does not survive"}[h.verdict()]
 	return []workload.Figure{{
 		Label: "loss of a server", Value: value, Bad: h.Lower < 1,
-		Note: "the others carry " + carry + " times the load " + when + " within the objectives",
+		Note: "the others carry " + h.String() + " times the load " + when + " within the objectives",
 	}}
+}
+
+// String returns the bounds.
+func (h *Headroom) String() string {
+	text := result.ThreeDigits(h.Lower)
+	if h.Upper != nil {
+		text += " to " + result.ThreeDigits(*h.Upper)
+	}
+	return text
+}
+
+// verdict returns whether the others would meet the objectives; "" is not known.
+func (h *Headroom) verdict() Verdict {
+	switch {
+	case h == nil:
+		return ""
+	case h.Lower >= 1:
+		return Met
+	case h.Upper != nil && *h.Upper < 1:
+		return Missed
+	}
+	return Undecided
+}
+
+// Verdicts returns whether the others would meet the objectives now and at the peak, as far as it is known.
+func (l *Loss) Verdicts() map[string]Verdict {
+	all := map[string]Verdict{"now": l.Now.verdict(), "peak": l.Peak.verdict()}
+	maps.DeleteFunc(all, func(_ string, v Verdict) bool { return v == "" })
+	return all
+}
+
+// Words says the same in a line, as evidence.
+func (l *Loss) Words() string {
+	var all []string
+	for i, h := range []*Headroom{l.Now, l.Peak} {
+		if h != nil {
+			at := []string{"the load of now", "the daily peak"}[i]
+			all = append(all, fmt.Sprintf("objectives %s at %s (the others carry %s times it)", h.verdict(), at, h))
+		}
+	}
+	return "with one server fewer: " + strings.Join(all, ", ")
 }
 
 // LossFact is what the loss of a server would mean, with its metric.
