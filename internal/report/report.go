@@ -66,7 +66,7 @@ func (p *page) texts(results []*result.Result) {
 
 func (p *page) single(t result.Target, r *result.Result) {
 	p.heading(t, r)
-	p.waterfall("Phases", &r.Timing, r.Outcome)
+	p.waterfall("Phases", r)
 	p.timeline(r.Events)
 	p.latency(r)
 	p.amounts(r)

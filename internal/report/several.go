@@ -76,8 +76,8 @@ func (p *page) pair(cold, warm *result.Result) {
 	if cold.Length > 0 {
 		of = fmt.Sprintf(", %s", tokens(cold.Length))
 	}
-	p.waterfall("Cold prompt"+of, &cold.Timing, cold.Outcome)
-	p.waterfall("The same again, warm", &warm.Timing, warm.Outcome)
+	p.waterfall("Cold prompt"+of, cold)
+	p.waterfall("The same again, warm", warm)
 	var rows []row
 	if warm.Tokens.Prompt >= 0 && warm.Tokens.Cached >= 0 {
 		rows = append(rows, row{"cached", tokens(warm.Tokens.Prompt) + cached(&warm.Tokens)})

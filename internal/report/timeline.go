@@ -193,8 +193,9 @@ func (p *page) listStalls(events []result.Event, stalls []stall) {
 }
 
 // waterfall draws the phases below each other, under a title, each from where the one before it ended. After a failure
-// the time that belongs to no finished phase is the last bar.
-func (p *page) waterfall(title string, t *result.Timing, o result.Outcome) {
+// the time that belongs to no finished phase is the last bar. A stall, which is in them, comes below with its side.
+func (p *page) waterfall(title string, r *result.Result) {
+	t := &r.Timing
 	total := time.Duration(0)
 	for _, d := range t.Phases {
 		total += max(0, d)
@@ -205,7 +206,7 @@ func (p *page) waterfall(title string, t *result.Timing, o result.Outcome) {
 		return
 	}
 	p.title("%s", title)
-	failed := o != result.Success
+	failed := r.Outcome != result.Success
 	at := time.Duration(0)
 	for ph, d := range t.Phases {
 		switch ph := result.Phase(ph); {
@@ -220,6 +221,10 @@ func (p *page) waterfall(title string, t *result.Timing, o result.Outcome) {
 	}
 	if failed && rest > 0 {
 		p.bar(unfinished, red, at, rest, total)
+	}
+	if s := r.Stall; s != nil {
+		p.bar("stall", red, min(s.At, total), min(s.Duration, total-min(s.At, total)), total)
+		p.row("", fmt.Sprintf("by %s: %s", s.Side.Description(), strings.Join(s.Evidence, ", ")))
 	}
 }
 

@@ -60,6 +60,7 @@ type Document struct {
 	TextRate *float64            `json:"output_characters_per_second,omitempty"`
 	MaxGap   *float64            `json:"max_gap_seconds,omitempty"`
 	Duration *float64            `json:"duration_seconds,omitempty"`
+	Stall    *DocumentStall      `json:"stall,omitempty"`
 	Phases   map[string]*float64 `json:"phase_seconds,omitempty"`
 
 	Prompt    *int             `json:"prompt_tokens,omitempty"`
@@ -92,6 +93,15 @@ type Document struct {
 	CapIgnored  bool            `json:"max_tokens_ignored,omitempty"`
 	Integrity   []Sign          `json:"integrity,omitempty"`
 	Events      []DocumentEvent `json:"events,omitempty"`
+}
+
+// DocumentStall is the longest silence that was judged; at_seconds counts from the start.
+type DocumentStall struct {
+	Side     Side     `json:"side"`
+	At       float64  `json:"at_seconds"`
+	Duration float64  `json:"seconds"`
+	Samples  int      `json:"samples"`
+	Evidence []string `json:"evidence"`
 }
 
 // DocumentVectors is what an embedding or rerank endpoint answered.
@@ -134,6 +144,9 @@ func NewDocument(t Target, r *Result) *Document {
 		d.Error = r.Err.Error()
 	}
 	d.setTiming(&r.Timing)
+	if s := r.Stall; s != nil {
+		d.Stall = &DocumentStall{s.Side, inSeconds(s.At), inSeconds(s.Duration), s.Samples, s.Evidence}
+	}
 	d.setAmounts(r)
 	if r.Answer != (Answer{}) {
 		d.Answer = &r.Answer

@@ -126,18 +126,20 @@ type keptRare struct {
 	rateLimit  api.RateLimit
 	retryAfter time.Duration
 	integrity  []result.Sign
+	stall      *result.Stall
 }
 
 // isEmpty reports whether nothing of it is known.
 func (k *keptRare) isEmpty() bool {
 	return k.turn == nil && k.call == (result.Call{}) && k.logprob == (result.Logprob{}) && k.vectors == (api.Vectors{}) &&
-		k.rateLimit.Requests < 0 && k.rateLimit.Tokens < 0 && k.retryAfter < 0 && len(k.integrity) == 0
+		k.rateLimit.Requests < 0 && k.rateLimit.Tokens < 0 && k.retryAfter < 0 && len(k.integrity) == 0 && k.stall == nil
 }
 
 // Sizes in memory.
 const (
 	keptBytes       = 184 // of a Kept with its keptProbe, without what both point to
 	keptRareBytes   = 160
+	keptStallBytes  = 400 // with its evidence
 	keptAlikeBytes  = 24
 	keptAnswerBytes = 112
 )
@@ -174,10 +176,13 @@ func keep(o *Observation, allowance int) Kept {
 			bytes += len(text)
 		}
 	}
-	rare := keptRare{r.Turn, r.Call, r.Logprob, r.Vectors, r.RateLimit, r.RetryAfter, r.Integrity}
+	rare := keptRare{r.Turn, r.Call, r.Logprob, r.Vectors, r.RateLimit, r.RetryAfter, r.Integrity, r.Stall}
 	if !rare.isEmpty() {
 		k.rare = &rare
 		bytes += keptRareBytes
+	}
+	if r.Stall != nil {
+		bytes += keptStallBytes
 	}
 	if events := keepEvents(r.Events); bytes+len(events) <= allowance/2 {
 		k.events = string(events)
@@ -358,7 +363,7 @@ func (k Kept) Result() *result.Result {
 	}
 	if x := k.rare; x != nil {
 		r.Turn, r.Call, r.Logprob, r.Vectors = x.turn, x.call, x.logprob, x.vectors
-		r.RateLimit, r.RetryAfter, r.Integrity = x.rateLimit, x.retryAfter, x.integrity
+		r.RateLimit, r.RetryAfter, r.Integrity, r.Stall = x.rateLimit, x.retryAfter, x.integrity, x.stall
 	}
 	r.Events = keptEvents(k.events)
 	return r

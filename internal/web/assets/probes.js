@@ -72,6 +72,7 @@ function facts(probe) {
     ['Reasoning tokens', known(probe.reasoning_tokens, number)],
     ['Speed', known(probe.output_tokens_per_second, (v) => `${number(v)} tokens/s`)],
     ['Speed of the text', known(probe.output_characters_per_second, (v) => `${number(Math.round(v))} characters/s`)],
+    ['Stall', probe.stall && `${seconds(probe.stall.seconds)}, side: ${probe.stall.side} (${probe.stall.evidence.join(', ')})`],
     ['Load', known(probe.output_tokens_per_second, () => (probe.concurrency > 1 ? `${number(probe.concurrency)} requests at once` : 'a single request at a time'))],
     ['Tokens per event', known(probe.tokens_per_event, (v) => number(Math.round(v * 100) / 100))],
     ['First visible token', known(probe.ttfo_seconds, seconds)],

@@ -35,6 +35,8 @@ export function waterfall(probe) {
   const found = parts(probe);
   const total = found.reduce((sum, p) => sum + p.length, 0);
   if (!(total > 0)) return null;
+  const { stall } = probe;
+  if (stall) found.push({ name: 'stall', kind: 'failed', at: stall.at_seconds, length: Math.min(stall.seconds, total - stall.at_seconds), hint: stall.evidence.join(', ') });
   return h('section', { class: 'waterfall' }, h('h3', null, `Where the ${seconds(total)} went`),
     h('dl', null, found.map((p) => row(p, total))));
 }
