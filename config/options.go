@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -486,3 +487,11 @@ func sortedKeys(m reflect.Value) []reflect.Value {
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	return keys
 }
+
+// Schema is the JSON schema of the configuration (2020-12), for editors.
+//
+//go:embed schema.json
+var Schema string
+
+// SchemaURL is where the schema of the newest release is.
+const SchemaURL = "https://raw.githubusercontent.com/inference-exporter/inference_exporter/main/config/schema.json"

@@ -1,17 +1,24 @@
 package otlp
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"reflect"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -146,4 +153,194 @@ func (s *Spans) send(ctx context.Context, b *batch) {
 		s.dropped.Add(lost)
 	}
 	b.to.log(s.logger, "trace export", err, "dropped", s.dropped.Load())
+}
+
+// Target is what was probed.
+type Target struct {
+	// Endpoint and Module are the names in the configuration.
+	Endpoint, Module string
+	// URL is the endpoint's; host and port of it are exported.
+	URL *url.URL
+	// MaxTokens is the limit of the module on the answer; 0 is not known.
+	MaxTokens int
+}
+
+const (
+	// own is the prefix of attributes that no convention has.
+	own = "inference_exporter."
+	// maxReason bounds the reason of a failure, in bytes.
+	maxReason = 1024
+)
+
+// newSpan returns the span of a result. Its ids are those that the probe sent in its traceparent: it is the trace's
+// root, named by the first half of the trace id.
+func newSpan(t Target, r *result.Result) *tracepb.Span {
+	operation := operationOf(r)
+	name := operation
+	if r.Model != "" {
+		name += " " + r.Model
+	}
+	const sampled = 1 // of the flags of W3C
+	id := bytes.Clone(r.TraceID[:])
+	return &tracepb.Span{
+		TraceId: id, SpanId: id[:8], Kind: tracepb.Span_SPAN_KIND_CLIENT,
+		Flags: sampled | uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK),
+		Name:  safetext.Line(name, maxReason), StartTimeUnixNano: at(r, 0),
+		// Nothing is known of the end of a probe that sent no request.
+		EndTimeUnixNano: at(r, max(0, r.Timing.Duration)),
+		Attributes:      append(conventional(operation, t, r), ourOwn(t, r)...), Events: eventsOf(r), Status: statusOf(r),
+	}
+}
+
+// at returns an instant of a probe, counted from its start, as Unix time in ns.
+func at(r *result.Result, d time.Duration) uint64 { return uint64(max(0, r.Start.Add(d).UnixNano())) }
+
+// failed reports whether a result counts against the endpoint.
+func failed(r *result.Result) bool {
+	return r.Outcome != result.Success && r.Outcome != result.Canceled
+}
+
+func statusOf(r *result.Result) *tracepb.Status {
+	if !failed(r) {
+		return new(tracepb.Status)
+	}
+	s := &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: string(r.Outcome)}
+	if r.Err != nil {
+		s.Message = safetext.Line(r.Err.Error(), maxReason)
+	}
+	return s
+}
+
+// conventional returns the attributes of the semantic conventions for generative AI clients, as far as they are known.
+func conventional(operation string, t Target, r *result.Result) []*commonpb.KeyValue {
+	as := []*commonpb.KeyValue{attributeOf(semconv.GenAIOperationNameKey, operation)}
+	add := func(known bool, key attribute.Key, value any) {
+		if known {
+			as = append(as, attributeOf(key, value))
+		}
+	}
+	host, n, port, first := t.URL.Hostname(), r.Tokens, portOf(t.URL), firstChunk(r)
+	provider := providerOf(host)
+	add(provider != "", semconv.GenAIProviderNameKey, provider)
+	add(r.Model != "", semconv.GenAIRequestModelKey, safetext.Line(r.Model, maxReason))
+	add(t.MaxTokens > 0 && isGeneration(r), semconv.GenAIRequestMaxTokensKey, t.MaxTokens)
+	add(isGeneration(r), semconv.GenAIRequestStreamKey, true)
+	add(r.Finish != "", semconv.GenAIResponseFinishReasonsKey, []string{r.Finish})
+	add(n.Prompt >= 0, semconv.GenAIUsageInputTokensKey, n.Prompt)
+	add(n.Cached >= 0, semconv.GenAIUsageCacheReadInputTokensKey, n.Cached)
+	add(n.Output >= 0 && n.Source == result.TokensFromUsage, semconv.GenAIUsageOutputTokensKey, n.Output)
+	add(n.Reasoning >= 0, semconv.GenAIUsageReasoningOutputTokensKey, n.Reasoning)
+	add(host != "", semconv.ServerAddressKey, host)
+	add(port > 0, semconv.ServerPortKey, port)
+	add(r.Status > 0, semconv.HTTPResponseStatusCodeKey, r.Status)
+	add(first >= 0, semconv.GenAIResponseTimeToFirstChunkKey, first.Seconds())
+	add(failed(r), semconv.ErrorTypeKey, string(r.Outcome))
+	return as
+}
+
+// firstChunk returns the time from when the client issues the request, before the
+// connection is set up, to the first event with generated content of a stream, by the
+// semantic conventions; Absent without a success whose times are reliable.
+func firstChunk(r *result.Result) time.Duration {
+	if r.Outcome != result.Success || r.Imprecise || !isGeneration(r) || len(r.Events) == 0 {
+		return result.Absent
+	}
+	return r.Events[0].At
+}
+
+// portOf returns the port of a URL, which may be that of its scheme; 0 is not known.
+func portOf(u *url.URL) int {
+	if n, err := strconv.Atoi(u.Port()); err == nil {
+		return n
+	}
+	return map[string]int{"http": 80, "https": 443}[u.Scheme]
+}
+
+// ourOwn returns what no convention has a name for. Durations are in seconds
+// and, as everywhere, only a success has latencies.
+func ourOwn(t Target, r *result.Result) []*commonpb.KeyValue {
+	var as []*commonpb.KeyValue
+	add := func(name string, value any) { as = append(as, attributeOf(attribute.Key(own+name), value)) }
+	add("endpoint", safetext.Line(t.Endpoint, maxReason))
+	add("module", safetext.Line(t.Module, maxReason))
+	add("prefix", r.Prefix)
+	add("outcome", string(r.Outcome))
+	add("clock", string(r.Clock))
+	add("events", len(r.Events))
+	add("merged_events", r.MergedEvents())
+	add("connection_reused", r.Reused)
+	add("buffered", r.Buffered)
+	add("imprecise", r.Imprecise)
+	for name, value := range map[string]string{"api": r.API, "engine": r.Engine, "tokens_source": string(r.Tokens.Source)} {
+		if value != "" {
+			add(name, value)
+		}
+	}
+	for name, is := range map[string]bool{
+		"more_events_than_tokens": r.MoreEvents, "no_finish_reason": r.NoFinish, "max_tokens_ignored": r.MaxTokensIgnored,
+	} {
+		if is {
+			add(name, true)
+		}
+	}
+	if r.Outcome != result.Success {
+		return as
+	}
+	for name, d := range map[string]time.Duration{
+		"ttft": r.Timing.TTFT, "ttfo": r.Timing.TTFO, "tpot": r.Timing.TPOT, "max_gap": r.Timing.MaxGap,
+		"server.queue": r.Server.Queue, "server.prefill": r.Server.Prefill, "server.decode": r.Server.Decode,
+	} {
+		if d >= 0 {
+			add(name, d.Seconds())
+		}
+	}
+	return as
+}
+
+// eventsOf returns the moments of a probe in order: the end of each phase
+// that it reached, and the first token that a user sees.
+func eventsOf(r *result.Result) []*tracepb.Span_Event {
+	var events []*tracepb.Span_Event
+	ends := [result.NumPhases]string{"dns done", "connected", "tls done", "request sent", "first byte", "first token", "last token", "reply ended"}
+	reached := time.Duration(0)
+	for p, d := range r.Timing.Phases {
+		if d < 0 {
+			continue
+		}
+		reached += d
+		if output := firstOutput(r); result.Phase(p) == result.PhaseDecode && output >= 0 {
+			events = append(events, &tracepb.Span_Event{Name: "first output", TimeUnixNano: at(r, output)})
+		}
+		events = append(events, &tracepb.Span_Event{Name: ends[p], TimeUnixNano: at(r, reached), Attributes: []*commonpb.KeyValue{
+			attributeOf(own+"phase", result.Phase(p).String()), attributeOf(own+"phase_seconds", d.Seconds()),
+		}})
+	}
+	return events
+}
+
+// firstOutput is when the first token that a user sees arrived, counted from Start; Absent without one.
+func firstOutput(r *result.Result) time.Duration {
+	if r.Timing.TTFO < 0 || r.Timing.TTFT < 0 || len(r.Events) == 0 {
+		return result.Absent
+	}
+	return r.Events[0].At + r.Timing.TTFO - r.Timing.TTFT
+}
+
+// isGeneration reports whether the probe asked for text. Until the protocol is
+// detected, a probe counts as one that does.
+func isGeneration(r *result.Result) bool {
+	return r.Kind == api.Generation || r.Kind == ""
+}
+
+// operationOf returns gen_ai.operation.name.
+func operationOf(r *result.Result) string {
+	p, _ := api.Lookup(r.API)
+	return cmp.Or(p.Operation, api.OperationChat)
+}
+
+// providerOf returns gen_ai.provider.name of a hosted service by its host name;
+// "" is not known, as with a server of one's own.
+func providerOf(host string) string {
+	h, _ := api.LookupHost(host)
+	return h.Provider
 }
