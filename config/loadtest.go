@@ -49,7 +49,7 @@ type LoadTest struct {
 	// Window is when a run may begin, and must have ended. Default: at any time.
 	Window *LoadWindow `yaml:"window,omitempty"`
 	// MaxErrorRatio ends the run when more than this share of the latest requests failed.
-	MaxErrorRatio float64 `yaml:"max_error_ratio" default:"0.05" range:"(0,1]"`
+	MaxErrorRatio float64 `yaml:"max_error_ratio" default:"0.05" range:"(0,1)"`
 	// MaxTokens bounds the tokens that one run spends, prompts and answers together, beside the budgets. Where tokens
 	// have a price, as those of any hosted service, there must be this bound, `max_usd` or a budget. Default: no such bound.
 	MaxTokens int `yaml:"max_tokens,omitempty" range:"[1,1000000000]"`

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/inference-exporter/inference_exporter/collector"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
@@ -54,12 +52,10 @@ func newLoadTask(t Target, r Runner, e *endpoint, found *findings) *loadTask {
 	return l
 }
 
-// point returns the latest instant at or before now at which a run was due: once in each interval, each task at another
+// point returns the latest instant until now at which a run was due: once in each interval, each task and host at another
 // time, which no restart shifts.
 func (l *loadTask) point(now time.Time) time.Time {
-	interval := time.Duration(l.Interval)
-	offset := time.Duration(xxhash.Sum64String(l.key()) % uint64(interval))
-	return now.Add(-offset).Truncate(interval).Add(offset)
+	return l.endpoint.fleet.Probing.Point(l.key(), time.Duration(l.Interval), now)
 }
 
 // tick is a job: it runs the load test where it is due and can begin.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -55,6 +56,7 @@ type loadRun struct {
 	task   *loadTask // nil of a command
 	end    func()    // ends what the task began with the first request
 
+	isDown  atomic.Bool               // the endpoint was not up at the latest reading, of which nothing was read
 	reading sync.Mutex                // of the pages: one at a time
 	probes  int                       // in flight after the latest reading
 	servers int                       // of the latest reading
@@ -96,6 +98,9 @@ func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest
 		return &loadtest.Report{Start: start, Stop: time.Now(), End: end, Text: text}
 	}
 	report := loadtest.Run(ctx, r.plan, r, progress)
+	if report.End == loadtest.PageLost && r.isDown.Load() {
+		report.End = loadtest.NotUp
+	}
 	if report.End != loadtest.NoRoom {
 		r.log.Info("load test ended", "end", string(report.End), "reason", report.Text, "levels", len(report.Levels),
 			"seconds", report.Stop.Sub(report.Start).Seconds())
@@ -159,8 +164,10 @@ func (r *loadRun) Pressure(ctx context.Context) (p loadtest.Pressure, err error)
 	known := page.Known{Model: r.Endpoint.Model}
 	if r.task != nil {
 		if s := r.task.endpoint.health.Status().State; s != health.Up { // which the load may be why
+			r.isDown.Store(true)
 			return p, fmt.Errorf("the endpoint is %s", s)
 		}
+		r.isDown.Store(false)
 		known = knownOf(r.task.endpoint.facts)
 	}
 	before := max(r.probes, r.inFlight())

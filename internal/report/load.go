@@ -89,9 +89,13 @@ func (p *page) levels(f *loadtest.Finding) {
 
 func levelLabel(l *loadtest.Level) string { return strconv.FormatFloat(l.Level, 'g', -1, 64) }
 
-// quantile is as in "120 (110-131) ms", with a ? for a bound that is not known.
+// quantile is as in "120 (110-131) ms", with a ? for a bound that is not known; of what is not known but for its lower bound
+// that alone.
 func quantile(q loadtest.Quantile) string {
-	if q.Value == 0 {
+	switch {
+	case q.Value == 0 && q.Lower > 0:
+		return "over " + result.SecondsInWords(q.Lower)
+	case q.Value == 0:
 		return "-"
 	}
 	value, unit, _ := strings.Cut(result.SecondsInWords(q.Value), " ")

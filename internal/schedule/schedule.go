@@ -317,6 +317,11 @@ func (c *clock) now() (now int64, step time.Duration) {
 	return wall, drift
 }
 
+// Point returns the latest instant until now that a job of the key would run at, were that its interval.
+func (s *Scheduler) Point(key string, interval time.Duration, now time.Time) time.Time {
+	return time.Unix(0, gridAfter(gridOf(s.salt, key), interval, now.UnixNano())).Add(-interval)
+}
+
 func gridOf(salt, key string) uint64 { return xxhash.Sum64String(salt + key) }
 
 // gridAfter returns the first point after now of a grid: t since 1970 with t mod interval = grid mod interval.

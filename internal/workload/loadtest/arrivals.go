@@ -43,12 +43,8 @@ func arrivals(l *config.LoadTest, level float64, rng *rand.Rand) iter.Seq2[time.
 	}
 }
 
-// span returns how long a trace takes until it begins again, which is a mean gap after its last request; one in which no
-// time passes takes a second.
+// span returns how long a trace takes until it begins again, which is a mean gap after its last request.
 func span(trace []config.TracedRequest) time.Duration {
 	last := trace[len(trace)-1].At
-	if last <= 0 {
-		return time.Second
-	}
-	return last + last/time.Duration(max(1, len(trace)-1))
+	return last + last/time.Duration(len(trace)-1)
 }

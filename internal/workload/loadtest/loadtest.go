@@ -23,6 +23,7 @@ const (
 	Slow         End = "slow"          // without a page: our own requests became slow
 	Errors       End = "errors"        // too many requests failed
 	PageLost     End = "page_lost"     // the servers' pages could not be read any more, or did not show all; the text says why
+	NotUp        End = "not_up"        // the endpoint is no longer up by its probes, or it was muted
 	Budget       End = "budget"        // of tokens or money
 	WindowOver   End = "window"        // the time of day was over
 	Refused      End = "refused"       // the key or the quota does not allow it
@@ -33,7 +34,7 @@ const (
 
 // Ends lists the closed set.
 func Ends() []End {
-	return []End{Completed, NoRoom, UsersWaiting, UsersSlow, Slow, Errors, PageLost, Budget, WindowOver, Refused, Canceled, NotPossible, OwnLimit}
+	return []End{Completed, NoRoom, UsersWaiting, UsersSlow, Slow, Errors, PageLost, NotUp, Budget, WindowOver, Refused, Canceled, NotPossible, OwnLimit}
 }
 
 // Plan is what a run does.

@@ -119,7 +119,7 @@ func counted(tokens int) float64 { return workload.If(tokens >= 0, float64(token
 func quantiles(values []float64) Quantiles {
 	slices.Sort(values)
 	n := len(values)
-	at := func(rank int) float64 {
+	known := func(rank int) float64 {
 		if rank < 1 || rank > n || math.IsInf(values[rank-1], 1) {
 			return 0
 		}
@@ -127,7 +127,11 @@ func quantiles(values []float64) Quantiles {
 	}
 	of := func(p float64) Quantile {
 		lower, upper := stats.RankBounds(n, p, alpha/2)
-		return Quantile{Value: at(stats.Rank(n, p)), Lower: at(lower), Upper: at(upper)}
+		q := Quantile{Lower: known(lower), Upper: known(upper)}
+		if rank := stats.Rank(n, p); rank < n { // the largest may be anywhere above it
+			q.Value = known(rank)
+		}
+		return q
 	}
 	return Quantiles{of(0.5), of(0.9), of(0.99)}
 }

@@ -303,13 +303,16 @@ func (t *loadTool) read(text []byte, r *loadRow) (err error) {
 	for _, q := range []string{"p50", "p90", "p99"} {
 		for path, into := range map[string]map[string]between{t.ttft: r.TTFT, t.tpot: r.TPOT} {
 			path = strings.Replace(path, "%s", q, 1)
-			b := between{Value: number(path) / t.unit}
+			var b between
 			base := path[:strings.LastIndexByte(path, '.')+1]
 			if v, ok := lookup(report, base+t.lowerOf); ok {
 				b.Lower = new(v / t.unit)
 			}
 			if v, ok := lookup(report, base+t.upperOf); ok {
 				b.Upper = new(v / t.unit)
+			}
+			if _, ok := lookup(report, path); ok || b.Lower == nil { // ours has the bound alone where requests are few
+				b.Value = number(path) / t.unit
 			}
 			into[q] = b
 		}
