@@ -10,7 +10,10 @@ import (
 )
 
 // Factor is what endpoints can have in common, of one of Kinds.
-type Factor struct{ Kind, Value string }
+type Factor struct {
+	Kind  string `json:"kind"`
+	Value string `json:"value"`
+}
 
 // String returns a factor as people say it, as in "host gpu-3".
 func (f Factor) String() string { return strings.TrimSpace(f.Kind + " " + f.Value) }
@@ -54,12 +57,13 @@ func (p *Peer) wellUntil() time.Time {
 type Shared struct {
 	Factor
 	// Cause is that of each of them alone.
-	Cause Cause
+	Cause Cause `json:"cause"`
 	// Endpoints fail, sorted; All is how many have the factor. Outside is how many others there are, OutsideFailing
 	// how many of those fail in the same way since the same time, but not since these were well.
-	Endpoints               []string
-	All                     int
-	Outside, OutsideFailing int
+	Endpoints      []string `json:"endpoints"`
+	All            int      `json:"all"`
+	Outside        int      `json:"outside"`
+	OutsideFailing int      `json:"outside_failing"`
 
 	first, last time.Time // when the first and the last of them began to fail
 	// well is until when all of them were well.

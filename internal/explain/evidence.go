@@ -16,49 +16,51 @@ import (
 // Evidence is what all senses know of one endpoint at one instant. What is nil, or the zero value, is not known: it
 // speaks neither for a cause nor against it.
 type Evidence struct {
-	At       time.Time
-	Endpoint string
+	At       time.Time `json:"at"`
+	Endpoint string    `json:"endpoint"`
 	// Engine is the server software.
-	Engine string
+	Engine string `json:"engine,omitempty"`
 	Condition
 	// NoKey says that the configuration of the endpoint has no key.
-	NoKey bool
+	NoKey bool `json:"no_key,omitempty"`
 	// Facts are what is known of the endpoint as a whole; nil is nothing.
-	Facts *workload.Findings
+	Facts *workload.Findings `json:"-"`
 	// Probes are the latest probes that count for the state, in the order of their start.
-	Probes []*Probe
+	Probes []*Probe `json:"-"`
 	// Succeeded is whether any probe of the endpoint succeeded before the state began.
-	Succeeded bool
+	Succeeded bool `json:"succeeded,omitempty"`
 	// Speeds are the latencies of the modules.
-	Speeds  []Speed
-	Servers *Pages
+	Speeds  []Speed `json:"speeds,omitempty"`
+	Servers *Pages  `json:"servers,omitempty"`
 	// Gateway is the gateway that the endpoint is joined to; nil is none, or not yet read.
-	Gateway *Pages
+	Gateway *Pages `json:"gateway,omitempty"`
 	// GPUs are the cards that the endpoint runs on.
-	GPUs []*gpu.DeviceSnapshot
+	GPUs []*gpu.DeviceSnapshot `json:"-"`
 	// Changes are changes of what should stay the same.
-	Changes []Change
+	Changes []Change `json:"changes,omitempty"`
 	// Steps are the latest lasting changes of latencies and failures of the modules.
-	Steps []Step
+	Steps []Step `json:"-"`
 	// LoadTest is what the load tests of a module came to; nil is none.
-	LoadTest *loadtest.Finding
+	LoadTest *loadtest.Finding `json:"-"`
 	// Corruptions are the signs of corruption that more answers have than usual, in words.
-	Corruptions []string
-	Exporter    Exporter
-	Common      *Shared
+	Corruptions []string `json:"corruptions,omitempty"`
+	Exporter    Exporter `json:"exporter,omitzero"`
+	Common      *Shared  `json:"common,omitempty"`
 }
 
 // Condition is the state of an endpoint without regard to a mute.
 type Condition struct {
-	State health.State
+	State health.State `json:"state"`
 	// Since is when the state began.
-	Since time.Time
+	Since time.Time `json:"since,omitzero"`
 	// Failed counts the probes since then that failed, Of all of them, and Spells how often the endpoint was down,
 	// while some fail; 0 is not known.
-	Failed, Of, Spells int
+	Failed int `json:"failed,omitempty"`
+	Of     int `json:"of,omitempty"`
+	Spells int `json:"spells,omitempty"`
 	// Witness is who saw the incident that pages, and Users says in words which requests of users are bad; "" is none.
-	Witness health.Witness
-	Users   string
+	Witness health.Witness `json:"witness,omitempty"`
+	Users   string         `json:"users,omitempty"`
 }
 
 // isFailing reports whether the state is about probes that failed since it began.
@@ -83,46 +85,56 @@ func (p *Probe) end() time.Time { return p.Start.Add(max(0, p.Timing.Duration)) 
 
 // Speed is the latencies of one module, in seconds.
 type Speed struct {
-	Module          string
-	TTFT, TPOT, E2E Level
+	Module string `json:"module"`
+	TTFT   Level  `json:"ttft,omitzero"`
+	TPOT   Level  `json:"tpot,omitzero"`
+	E2E    Level  `json:"e2e,omitzero"`
 }
 
 // Level is a value now and as it usually is, with the objective; nil is not known.
-type Level struct{ Now, Usual, Objective *float64 }
+type Level struct {
+	Now       *float64 `json:"now,omitempty"`
+	Usual     *float64 `json:"usual,omitempty"`
+	Objective *float64 `json:"objective,omitempty"`
+}
 
 // Pages is what the pages of the servers behind an endpoint, or those of the gateway in front of them, show together.
 type Pages struct {
 	// Name is that of the gateway.
-	Name string
+	Name string `json:"name,omitempty"`
 	// Known is how many there are, Up how many answered, Usual how many mostly do. Lost names those that do not
 	// answer, with the reason.
-	Known, Up, Usual int
-	Lost             []string
+	Known int      `json:"known"`
+	Up    int      `json:"up"`
+	Usual int      `json:"usual,omitempty"`
+	Lost  []string `json:"lost,omitempty"`
 	// Levels are sums over the pages; of the KV cache that of the fullest, of counters per second, and of histograms
 	// the mean in seconds.
-	Levels map[config.Quantity]Level
+	Levels map[config.Quantity]Level `json:"levels,omitempty"`
 	// Started is when the process that is youngest started; zero is not known.
-	Started time.Time
+	Started time.Time `json:"started,omitzero"`
 	// Idle is whether no request ran and none waited while a probe waited that timed out.
-	Idle bool
+	Idle bool `json:"idle,omitempty"`
 	// Stuck is how long the server that is longest without progress has generated nothing although it has requests, and
 	// Work says which; 0 is none.
-	Stuck time.Duration
-	Work  string
+	Stuck time.Duration `json:"stuck,omitempty"`
+	Work  string        `json:"work,omitempty"`
 	// Lag are the lines that say how a rank of a server has lagged behind the others for long; nil is none.
-	Lag []string
+	Lag []string `json:"lag,omitempty"`
 	// WasRead is whether a page of the gateway was ever read. NotReady names its backends that are not ready, Failing
 	// says in words which failed requests lately, and Trouble what else went wrong in choosing and asking them.
-	WasRead                    bool
-	NotReady, Failing, Trouble []string
+	WasRead  bool     `json:"was_read,omitempty"`
+	NotReady []string `json:"not_ready,omitempty"`
+	Failing  []string `json:"failing,omitempty"`
+	Trouble  []string `json:"trouble,omitempty"`
 }
 
 // Change is a change of something that should stay the same.
 type Change struct {
-	At     time.Time
-	Module string
+	At     time.Time `json:"at"`
+	Module string    `json:"module"`
 	// What is the source of the change, as in drift.Sources.
-	What string
+	What string `json:"what"`
 }
 
 // Step is a lasting change of the level of a latency, or of the share of failed probes, as the API serves it.
@@ -148,8 +160,8 @@ func (s *Step) Time() time.Time { return time.UnixMilli(int64(math.Round(s.At * 
 // Exporter is what the exporter knows of itself as far as it concerns the endpoint.
 type Exporter struct {
 	// Skipped are the latest runs that were due and did not happen, by reason, and SkippedAt the latest of each.
-	Skipped   map[result.SkipReason]int
-	SkippedAt map[result.SkipReason]time.Time
+	Skipped   map[result.SkipReason]int       `json:"skipped,omitempty"`
+	SkippedAt map[result.SkipReason]time.Time `json:"skipped_at,omitempty"`
 	// Text is what to change, of a run that measured nothing; "" is none.
-	Text string
+	Text string `json:"text,omitempty"`
 }

@@ -297,14 +297,18 @@ func gpusOf(e *config.Endpoint, all gpu.Snapshots) []*gpu.DeviceSnapshot {
 // throttle returns the reasons for reduced clocks of a card that are a fault: idle clocks, configured ones and the power
 // limit under full load are none.
 func throttle(d *gpu.DeviceSnapshot) []string {
-	faults := []string{"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}
 	var reasons []string
 	for _, r := range d.Readings {
-		if r.Kind == gpu.ClockEventActive && r.Value == 1 && slices.Contains(faults, r.Label) {
+		if reduces(r) {
 			reasons = append(reasons, r.Label)
 		}
 	}
 	return reasons
+}
+
+// reduces reports whether a reading is such a reason.
+func reduces(r gpu.Reading) bool {
+	return r.Kind == gpu.ClockEventActive && r.Value == 1 && slices.Contains([]string{"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake"}, r.Label)
 }
 
 // busyNeighbour is the share of the multiprocessors from which a program disturbs others.
