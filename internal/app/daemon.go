@@ -26,6 +26,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/otlp"
+	"github.com/inference-exporter/inference_exporter/internal/recorder"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/store"
@@ -138,6 +139,9 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Health: health.NewShared(time.Now, env.logger), Board: d.board,
 		Observers: []fleet.Observer{exports{d.spans, d.pushes}}, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	}
+	if o.stateDir != "" && d.probing != nil {
+		parts.Recorder = recorder.New(version.Version+", "+version.GoVersion, time.Now)
+	}
 	if d.hardware != nil {
 		parts.GPUs, parts.GPUScraping, parts.GPUPages = d.hardware.snapshots, d.devices, d.hardware.pages
 	}
@@ -167,6 +171,9 @@ func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet, Logger: d.env.logger,
 		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.fleet.State, Gatherer: registry, Info: d.info, MCP: d.mcp, Profiles: d.profiles,
 		Config: func() ([]byte, error) { return d.active.Load().Marshal() },
+	}
+	if r := d.fleet.Recorder; r != nil {
+		o.Incidents = r
 	}
 	if d.hardware != nil {
 		o.GPUs = func() *status.GPUPage { return d.board.GPUs(d.hardware.snapshots()) }

@@ -115,7 +115,7 @@ func (m *Memory) Skip(reason result.SkipReason, text string, now time.Time) {
 // that has the time, the state, the findings and the parts of TTFT. What is nil is not known.
 func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gateway *Gateway) {
 	e.Endpoint, e.Engine, e.NoKey = m.endpoint.Name, cmp.Or(e.Engine, m.endpoint.Servers.Engine), !m.endpoint.HasKey()
-	e.GPUs = gpusOf(m.endpoint, gpus)
+	e.GPUs = GPUsOf(m.endpoint, gpus)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	latest := make([][]*Probe, len(all))
@@ -264,7 +264,7 @@ func (m *Memory) ClockChanges(s gpu.Snapshots) []string {
 	var changes []string
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, g := range gpusOf(m.endpoint, s) {
+	for _, g := range GPUsOf(m.endpoint, s) {
 		why := strings.Join(throttle(g), ", ")
 		before, known := m.clocks[g.UUID]
 		switch {
@@ -280,8 +280,8 @@ func (m *Memory) ClockChanges(s gpu.Snapshots) []string {
 	return changes
 }
 
-// gpusOf returns the cards that the configuration says the endpoint runs on.
-func gpusOf(e *config.Endpoint, all gpu.Snapshots) []*gpu.DeviceSnapshot {
+// GPUsOf returns the cards that the configuration says the endpoint runs on.
+func GPUsOf(e *config.Endpoint, all gpu.Snapshots) []*gpu.DeviceSnapshot {
 	if e.Hardware == nil {
 		return nil
 	}

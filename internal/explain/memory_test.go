@@ -33,14 +33,14 @@ func TestGPUsOfAnEndpoint(t *testing.T) {
 	}}}
 	e := &config.Endpoint{Hardware: &config.Hardware{UUIDs: []string{"GPU-a", "GPU-b"}}}
 	var got []string
-	for _, d := range gpusOf(e, s) {
+	for _, d := range GPUsOf(e, s) {
 		got = append(got, fmt.Sprint(d.UUID, d.Up, throttle(d), neighbours(d.Processes)))
 	}
 	want := []string{"GPU-atrue [hw_thermal] [train.py (pid 3, 31 % of the multiprocessors)]", "GPU-bfalse [] []"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := gpusOf(&config.Endpoint{}, s); got != nil {
+	if got := GPUsOf(&config.Endpoint{}, s); got != nil {
 		t.Errorf("of an endpoint without hardware: %+v", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/recorder"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/status"
@@ -124,6 +125,7 @@ type endpoint struct {
 	metrics  *collector.Endpoint
 	servers  *collector.Served
 	memory   *explain.Memory
+	track    *recorder.Track   // nil where nothing is recorded
 	series   []*explain.Series // of all tasks, but for bursts
 	models   drift.Served
 	traffic  *traffic        // nil where no module asks what users ask
@@ -194,14 +196,18 @@ func (e *endpoint) follow(before *endpoint, now time.Time) *past {
 		series := before.close()
 		if targetOf(before.cfg) == targetOf(e.cfg) {
 			known = before.handOver(e, series)
-			e.health, e.page = before.health, before.page
+			e.health, e.page, e.track = before.health, before.page, before.track
 			e.page.Configure(e.cfg)
 			return known
 		}
 		before.page.Close()
+		before.endRecording()
 	}
 	e.health = health.New(name, f.Health, known.state)
 	e.page = f.Board.NewEndpoint(e.cfg, e.health, e.facts)
+	if f.Recorder != nil {
+		e.track = f.Recorder.Track(name)
+	}
 	return known
 }
 
@@ -326,6 +332,7 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 	changeFact(e, o.Target.Name, e.changes)
 	if of.kept != nil {
 		e.memory.Observe(&o.Observation)
+		e.record(o.Result, of)
 	}
 	e.fleet.Self.Observe(o.Result)
 	for _, observer := range e.fleet.Observers {

@@ -160,6 +160,7 @@ func (f *Fleet) WatchCauses(ctx context.Context) error {
 					e.page.AddEvent(change)
 				}
 			}
+			f.record(found)
 		case <-ctx.Done():
 			return nil
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/recorder"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/status"
@@ -42,6 +43,8 @@ type Options struct {
 	// Observers take the results after metrics and status page.
 	Observers []Observer
 	Logger    *slog.Logger
+	// Recorder keeps what was there around incidents; nil is none.
+	Recorder *recorder.Recorder
 	// Network asks endpoints and servers; nil is the real one.
 	Network Network
 	// Secrets are what no text of an endpoint or a server repeats.
@@ -58,6 +61,7 @@ type Fleet struct {
 	before  pasts                     // of an earlier process
 	refused map[*config.Endpoint]bool // discovered ones that cannot be used, which was logged
 	loading sync.Mutex                // held by the load test that runs: there is one at a time
+	lag     lag
 	active  atomic.Pointer[snapshot]
 	causes  atomic.Pointer[causes]
 }
@@ -236,6 +240,7 @@ func (f *Fleet) use(next *snapshot, fresh []*connections, p Plan) {
 		if next.endpoints[name] == nil {
 			e.close()
 			e.page.Close()
+			e.endRecording()
 		}
 	}
 	next.onRequest = targets{next.known(p.All), next.modules, p.Config.Global.Labels, p.Config.Probe.Allows}

@@ -43,12 +43,16 @@ const (
 // Parts returns what survives a restart of the exporter. Loading comes before Apply.
 func (f *Fleet) Parts() []store.Part {
 	mutes := f.Health.Mutes
-	return []store.Part{
+	parts := []store.Part{
 		{Name: "budgets", Every: budgetInterval, Revision: f.budgets.revision, Save: f.budgets.save, Load: f.budgets.restore},
 		{Name: "mutes", Every: muteInterval, Revision: mutes.Revision, Save: mutes.Save, Load: mutes.Restore},
 		{Name: "endpoints", Every: endpointInterval, Revision: f.Board.Revision, Save: f.saveEndpoints, Load: f.restore},
 		{Name: "learned", Every: learnedInterval, Revision: f.Board.Revision, Save: f.saveLearned, Load: f.restore},
 	}
+	if r := f.Recorder; r != nil {
+		parts = append(parts, store.Part{Name: "recordings", Every: endpointInterval, Revision: r.Revision, Save: r.Save, Load: r.Restore})
+	}
+	return parts
 }
 
 // saved is a record of one of its fields: of the exporter its restarts, as Unix times, of an endpoint the rest. It

@@ -133,6 +133,13 @@ func (e *Endpoint) SetServers(statuses []page.Status) {
 	}
 }
 
+// Servers returns what SetServers set last.
+func (e *Endpoint) Servers() []page.Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.servers
+}
+
 // SetFindings replaces what the probes of a module show together; nil is nothing. The
 // findings must not be changed afterwards.
 func (e *Endpoint) SetFindings(module string, f *workload.Findings) {

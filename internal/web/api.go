@@ -51,6 +51,8 @@ func apiRoutes(o *Options) []route {
 		{"GET /api/v1/endpoints/{name...}", a.answer(a.serveEndpoint)},
 		{"GET /api/v1/endpoints/{name}/explain", a.answer(a.serveExplain)},
 		{"GET /api/v1/endpoints/{name}/verdict", a.answer(a.serveVerdict)},
+		{"GET /api/v1/endpoints/{name}/incidents", a.answer(a.serveIncidents)},
+		{"GET /api/v1/endpoints/{name}/incidents/{at}", a.answer(a.serveIncident)},
 		{"GET /api/v1/gateways", a.answer(a.serveGateways)},
 		{"GET /api/v1/gpus", a.answer(a.serveGPUs)},
 		{"GET /api/v1/self", a.answer(a.serveSelf)},

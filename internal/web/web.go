@@ -50,6 +50,8 @@ type Options struct {
 	Explain func(name string) (*explain.Report, bool)
 	// Health returns the state of an endpoint; nil is that there is none of that name.
 	Health func(name string) *health.Status
+	// Incidents are the recordings of incidents; nil where none are kept.
+	Incidents Incidents
 	// Gateways returns the page of the gateways.
 	Gateways func() *status.GatewayPage
 	// GPUs returns the page of the GPUs; nil where none are read.
