@@ -25,7 +25,7 @@ import (
 
 // TestSchemaFile holds the JSON schema equal to the code: keys, types and bounds by reflection, meanings from the comments.
 func TestSchemaFile(t *testing.T) {
-	s := schemaMaker{newReference(t), map[string]any{}}
+	s := schemaMaker{newReference(t), map[string]any{"set": map[string]any{"not": map[string]any{"enum": []any{nil, false, 0, "", []any{}, map[string]any{}}}}}}
 	root := s.object(reflect.TypeFor[Config]())
 	root["$schema"], root["$id"] = "https://json-schema.org/draft/2020-12/schema", SchemaURL
 	root["title"], root["$defs"] = "Configuration of inference_exporter", s.defs
@@ -196,8 +196,14 @@ func (s *schemaMaker) object(t reflect.Type) map[string]any {
 		if o.required != "" && structure.defaults.FieldByIndex(index).IsZero() {
 			required = append(required, key)
 		}
-		for _, other := range o.excludes {
-			conditions = append(conditions, map[string]any{"not": both(key, other)})
+		if o.excludes != nil {
+			without := both(key, term{})
+			var others []any
+			for _, other := range o.excludes {
+				others = append(others, both("", other))
+			}
+			without["anyOf"] = others
+			conditions = append(conditions, map[string]any{"not": without})
 		}
 		for _, terms := range o.requires {
 			if t == reflect.TypeFor[Module]() {
@@ -226,13 +232,13 @@ func (s *schemaMaker) object(t reflect.Type) map[string]any {
 
 // both is an object with a key, "" is any, and a term that holds, the zero term is any.
 func both(key string, other term) map[string]any {
-	zero := map[string]any{"not": map[string]any{"enum": []any{nil, false, 0, "", []any{}, map[string]any{}}}}
+	set := map[string]any{"$ref": "#/$defs/set"}
 	required, properties := []string{}, map[string]any{}
 	if key != "" {
-		required, properties[key] = append(required, key), zero
+		required, properties[key] = append(required, key), set
 	}
 	if other.key != "" {
-		required, properties[other.key] = append(required, other.key), zero
+		required, properties[other.key] = append(required, other.key), set
 		if other.value != "" {
 			properties[other.key] = map[string]any{"const": other.value}
 		}
