@@ -99,7 +99,8 @@ func (c *Cluster) prepare() error {
 		return err
 	}
 	stages := []byte("kind: KwokConfiguration\napiVersion: config.kwok.x-k8s.io/v1alpha1\noptions: {manageAllNodes: true, podPlayStageParallelism: 8, nodePlayStageParallelism: 4, nodeLeaseParallelism: 4,\n" +
-		"  nodeLeaseDurationSeconds: 40, enablePodsOnNodeSyncStreamWatch: true, cidr: " + podCIDR + "}\n")
+		"  nodeLeaseDurationSeconds: 40, enablePodsOnNodeSyncStreamWatch: true, cidr: " + podCIDR + ",\n" +
+		"  disregardStatusWithAnnotationSelector: kubelet=test}\n") // of pods that a test itself runs
 	for _, name := range []string{"node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml", "pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml"} {
 		stage, err := os.ReadFile(filepath.Join(c.programs.Stages, name))
 		if err != nil {

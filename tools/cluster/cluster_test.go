@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -58,32 +57,21 @@ func run(m *testing.M, p Programs) int {
 	return m.Run()
 }
 
-// moduleDir returns the folder of a module.
-func moduleDir(path string) (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path).Output()
-	if err != nil || len(out) < 2 {
-		return "", fmt.Errorf("find the module %s: %w", path, err)
-	}
-	return string(out[:len(out)-1]), nil
-}
-
-// installCRDs installs those of the Prometheus Operator.
+// installCRDs installs those of the Prometheus Operator and of the gateway API's extension for inference.
 func installCRDs() error {
-	dir, err := moduleDir("github.com/prometheus-operator/prometheus-operator")
-	if err != nil {
-		return err
-	}
-	names, err := filepath.Glob(filepath.Join(dir, "example/prometheus-operator-crd/*.yaml"))
-	if err != nil || len(names) == 0 {
-		return fmt.Errorf("no CRDs in %s: %w", dir, err)
-	}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
+	for _, folder := range filepath.SplitList(os.Getenv("CRDS")) {
+		names, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+		if err != nil || len(names) == 0 {
+			return fmt.Errorf("no CRDs in %q: %w", folder, err)
 		}
-		if err := apply(context.Background(), "", text); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(name), err)
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if err := apply(context.Background(), "", text); err != nil {
+				return fmt.Errorf("%s: %w", filepath.Base(name), err)
+			}
 		}
 	}
 	return nil

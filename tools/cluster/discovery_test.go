@@ -26,8 +26,13 @@ import (
 // eventually waits until look finds nothing that is missing.
 func eventually(t *testing.T, what string, look func() (missing string)) {
 	t.Helper()
+	within(t, patience, what, look)
+}
+
+func within(t *testing.T, most time.Duration, what string, look func() (missing string)) {
+	t.Helper()
 	missing := ""
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		if missing = look(); missing == "" {
 			return
 		}
@@ -56,11 +61,16 @@ func (o *output) String() string {
 // run starts the program until the end of the test.
 func (o *output) run(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	return o.start(t, exec.Command(exporter, args...))
+}
+
+func (o *output) start(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
 	if exporter == "" {
 		t.Skip("EXPORTER names no program: run tools/cluster/check.sh")
 	}
-	cmd := exec.Command(exporter, args...)
 	cmd.Stdout, cmd.Stderr = o, o
+	cmd.Env = append(os.Environ(), "KUBERNETES_SERVICE_HOST=127.0.0.1", fmt.Sprintf("KUBERNETES_SERVICE_PORT=%d", stand.port)) // as in a pod
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +91,12 @@ type daemon struct {
 
 func startDaemon(t *testing.T, config string, args ...string) *daemon {
 	t.Helper()
+	return startDaemonOn(t, "", config, args...)
+}
+
+// startDaemonOn starts it with the name of a host of its own.
+func startDaemonOn(t *testing.T, host, config string, args ...string) *daemon {
+	t.Helper()
 	ports, err := freePorts(1)
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +106,12 @@ func startDaemon(t *testing.T, config string, args ...string) *daemon {
 		t.Fatal(err)
 	}
 	d := &daemon{output: new(output), t: t, base: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}
-	d.cmd = d.run(t, append(args, "--config.file="+file, "--no-collector.server", "--no-collector.gpu", "--state.path=", strings.Replace(d.base, "http://", "--web.listen-address=", 1))...)
+	args = append(args, "--config.file="+file, "--no-collector.server", "--no-collector.gpu", "--state.path=", strings.Replace(d.base, "http://", "--web.listen-address=", 1))
+	cmd := exec.Command(exporter, args...)
+	if host != "" {
+		cmd = exec.Command("unshare", append([]string{"--uts", "sh", "-c", `hostname "$0" && exec "$@"`, host, exporter}, args...)...)
+	}
+	d.cmd = d.start(t, cmd)
 	return d
 }
 

@@ -164,7 +164,11 @@ func document(directory string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return b.String() + claims + details.String() + documentFoot, nil
+	cluster, err := os.ReadFile(filepath.Join(directory, "evidence", "kubernetes.md"))
+	if err != nil {
+		return "", err
+	}
+	return b.String() + claims + string(cluster) + details.String() + documentFoot, nil
 }
 
 // protocolClaims is what stands behind each protocol of docs/protocols.md: the
