@@ -237,12 +237,16 @@ func (r *run) round(ctx context.Context, how workload.Round) (why *result.Skip, 
 	requests := make([]*request, how.Size)
 	for i, q := range questions {
 		requests[i] = r.request(q)
-		requests[i].result.Concurrency, requests[i].result.Beside = how.Size, how.Beside > 0 && i == 0
+		requests[i].result.Concurrency = how.Size
 	}
 	r.start(ctx, requests, how.Offsets())
 	more = true
-	for _, req := range requests {
-		r.results = append(r.results, req.result)
+	for i, req := range requests {
+		if how.Beside > 0 && i == 0 {
+			requests[1].result.Beside = []*result.Result{req.result}
+		} else {
+			r.results = append(r.results, req.result)
+		}
 		if s := req.learn(); s != nil {
 			why = s
 		}

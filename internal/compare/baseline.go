@@ -102,7 +102,6 @@ type Figures struct {
 
 // NewFigures returns the figures of the results of one run.
 func NewFigures(results []*result.Result) Figures {
-	results, _ = result.Probes(results)
 	f := Figures{
 		Requests: len(results),
 		TTFT:     mean(results, func(r *result.Result) time.Duration { return r.Timing.TTFT }),

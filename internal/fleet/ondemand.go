@@ -139,16 +139,15 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 		series := openSeries(probes, rung.Target)
 		if rung.Skip != nil {
 			series[0].metrics.Skip(rung.Skip.Reason)
-			for _, r := range rung.Skip.Spent {
+			for _, r := range result.Spent(nil, rung.Skip) {
 				info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
 				series.of(r).metrics.Spend(r)
 			}
 		}
-		probes, beside := result.Probes(rung.Results)
-		for _, r := range beside {
-			series.of(r).metrics.Spend(r)
-		}
-		for _, r := range probes {
+		for _, r := range rung.Results {
+			for _, b := range r.Beside {
+				series.of(b).metrics.Spend(b)
+			}
 			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
 			series.of(r).observe(&observe(rung.Target, r, false, false).Observation)
 		}

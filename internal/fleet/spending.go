@@ -70,7 +70,7 @@ func (s *spending) settle(results []*result.Result) {
 		}
 		s.counted = s.counted || r.Tokens.Prompt > 0
 		number := r.Turn.Index()
-		if r.Beside {
+		if s.module.Interference > 0 && r.Length > s.module.MaxInput() {
 			number = longRequest
 		}
 		cost := spentBy(r, s.price, s.request(number))

@@ -105,9 +105,8 @@ func (t *task) publish(results []*result.Result, skip *result.Skip, confirmation
 	t.publishSkip(skip)
 	disturbed := slices.ContainsFunc(results, t.endpoint.bursts.disturbed) || t.endpoint.isAsleep()
 	aside := disturbed || confirmation
-	probes, beside := result.Probes(results)
-	t.spend(beside)
-	for _, r := range failuresLast(probes) {
+	for _, r := range failuresLast(results) {
+		t.spend(r.Beside)
 		o := observe(t.Target, r, disturbed, confirmation)
 		if t.endpoint.starts.cold(r, time.Duration(t.Endpoint.WarmUp)) {
 			o.Observation, aside = o.AsCold(), true
@@ -144,7 +143,7 @@ func (t *task) publishSkip(s *result.Skip) {
 	if s == nil {
 		return
 	}
-	t.spend(s.Spent)
+	t.spend(result.Spent(nil, s))
 	t.skipped(s.Reason, s.Text)
 	if t.log.skip(s) {
 		t.endpoint.page.Note(t.Name, "not probing: "+s.Text)

@@ -39,7 +39,7 @@ endpoints: [{name: e, url: %s, modules: [beside]}]`, w.URL))
 			for i := 0; i+2 < len(records); i += 3 {
 				run := records[i : i+3]
 				alone, long, beside = append(alone, firstToken(&run[0])), append(long, firstToken(&run[1])), append(beside, firstToken(&run[2]))
-				if apart := run[2].Arrival.Sub(run[1].Arrival); apart < 45*time.Millisecond || run[1].PromptTokens < 5500 || run[2].PromptTokens > 400 {
+				if apart := run[2].Arrival.Sub(run[1].Arrival); apart < 25*time.Millisecond || run[1].PromptTokens < 5500 || run[2].PromptTokens > 400 {
 					t.Errorf("prompts of %d and %d tokens, %s apart", run[1].PromptTokens, run[2].PromptTokens, apart)
 				}
 			}

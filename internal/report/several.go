@@ -20,20 +20,19 @@ func (p *page) several(t result.Target, results []*result.Result) {
 	s.Add(results...)
 	good := s.Outcome(result.Success)
 	c := green
-	if good < len(results) {
+	if good < s.Probes() {
 		c = red
 	}
-	p.line("%s: %s (%s)", p.paint(c, fmt.Sprintf("%d of %d requests succeeded", good, len(results))), clean(t.Endpoint), clean(t.URL))
+	p.line("%s: %s (%s)", p.paint(c, fmt.Sprintf("%d of %d requests succeeded", good, s.Probes())), clean(t.Endpoint), clean(t.URL))
 	common := *results[0]
 	common.Prefix, common.Reused = "", false
 	p.row("asked", asked(t, &common))
-	results, beside := result.Probes(results)
 	for len(results) > 0 {
 		n := 1
 		switch {
 		case results[0].Concurrency > 0:
 			n = countBursts(results)
-			p.bursts(results[:n], beside)
+			p.bursts(results[:n])
 		case countTurns(results) > 1:
 			n = countTurns(results)
 			p.conversation(results[:n])
@@ -92,9 +91,9 @@ func (p *page) pair(cold, warm *result.Result) {
 	p.section("Prefix cache", rows)
 }
 
-func (p *page) bursts(results, beside []*result.Result) {
+func (p *page) bursts(results []*result.Result) {
 	title := "Bursts"
-	if len(beside) > 0 {
+	if beside := results[len(results)-1].Beside; len(beside) > 0 {
 		title = "Alone, and beside one of " + tokens(beside[0].Length) + " with TTFT " + ofSuccess(beside[0], beside[0].Timing.TTFT)
 	}
 	if n := results[0].Length; n > 0 {

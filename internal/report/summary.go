@@ -77,24 +77,27 @@ func (s *Summary) Add(results ...*result.Result) {
 }
 
 func (s *Summary) add(r *result.Result) {
-	s.fair.add(r, s.Price)
-	s.outcomes[r.Outcome]++
-	if v := r.Answer.Verdict; v != "" {
-		s.verdicts[v]++
+	for _, one := range result.Spent([]*result.Result{r}, nil) {
+		s.count(one)
 	}
 	if r.Outcome != result.Success {
-		if s.failures[r.Outcome] == nil && r.Err != nil {
-			s.failures[r.Outcome] = r
-		}
-		return
-	}
-	if r.Beside {
 		return
 	}
 	for _, m := range metrics() {
 		if d := m.get(&r.Timing); d >= 0 {
 			s.samples[m.name] = append(s.samples[m.name], d)
 		}
+	}
+}
+
+func (s *Summary) count(r *result.Result) {
+	s.fair.add(r, s.Price)
+	s.outcomes[r.Outcome]++
+	if v := r.Answer.Verdict; v != "" {
+		s.verdicts[v]++
+	}
+	if r.Outcome != result.Success && r.Err != nil && s.failures[r.Outcome] == nil {
+		s.failures[r.Outcome] = r
 	}
 }
 

@@ -45,7 +45,6 @@ type Document struct {
 	Prefix   string    `json:"prefix"`
 
 	Concurrency int       `json:"concurrency,omitempty"`
-	Beside      bool      `json:"beside,omitempty"`
 	Length      int       `json:"input_tokens,omitempty"`
 	Turn        *Turn     `json:"turn,omitempty"`
 	Sent        time.Time `json:"sent,omitzero"`
@@ -93,6 +92,8 @@ type Document struct {
 	CapIgnored  bool            `json:"max_tokens_ignored,omitempty"`
 	Integrity   []Sign          `json:"integrity,omitempty"`
 	Events      []DocumentEvent `json:"events,omitempty"`
+
+	Beside []*Document `json:"beside,omitempty"`
 }
 
 // DocumentStall is the longest silence that was judged; at_seconds counts from the start.
@@ -131,7 +132,7 @@ func NewDocument(t Target, r *Result) *Document {
 		Time: r.Start.UTC(), Endpoint: t.Endpoint, URL: t.URL, Module: t.Module,
 		Outcome: r.Outcome, Advice: r.Advice(), Status: r.Status,
 		API: r.API, Engine: r.Engine, Model: r.Model, Prefix: r.Prefix,
-		Concurrency: r.Concurrency, Beside: r.Beside, Length: r.Length, Sent: r.Sent.UTC(),
+		Concurrency: r.Concurrency, Length: r.Length, Sent: r.Sent.UTC(),
 		Turn:    r.Turn,
 		TraceID: hex.EncodeToString(r.TraceID[:]), Finish: r.Finish,
 		RetryAfter: Seconds(r.RetryAfter), Certificate: r.CertNotAfter.UTC(),
@@ -166,6 +167,9 @@ func NewDocument(t Target, r *Result) *Document {
 	d.RateLimit = present(map[string]*int{
 		"requests": count(r.RateLimit.Requests), "tokens": count(r.RateLimit.Tokens),
 	})
+	for _, b := range r.Beside {
+		d.Beside = append(d.Beside, NewDocument(t, b))
+	}
 	for _, e := range r.Events {
 		d.Events = append(d.Events, DocumentEvent{At: inSeconds(e.At), Tokens: e.Tokens, Merged: e.Merged, Reasoning: e.Reasoning})
 	}

@@ -158,23 +158,14 @@ type Skip struct {
 func (s *Skip) Error() string { return s.Text }
 
 // Spent returns the results of all requests that a run made, given what Run returned: those that cost something.
-func Spent(results []*Result, why *Skip) []*Result {
+func Spent(results []*Result, why *Skip) (all []*Result) {
 	if why != nil {
-		return why.Spent
+		results = why.Spent
 	}
-	return results
-}
-
-// Probes parts the results of a run: those of probes, and those Beside them.
-func Probes(results []*Result) (probes, beside []*Result) {
 	for _, r := range results {
-		if r.Beside {
-			beside = append(beside, r)
-		} else {
-			probes = append(probes, r)
-		}
+		all = append(append(all, r.Beside...), r)
 	}
-	return probes, beside
+	return all
 }
 
 // Reason is what is known of a failure beyond its outcome.

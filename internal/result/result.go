@@ -155,8 +155,8 @@ type Result struct {
 	Prefix string
 	// Concurrency is how many requests of a burst were to start together; 0 outside of bursts.
 	Concurrency int
-	// Beside is a request of a burst that only loads the server for the others: it costs, and is no probe.
-	Beside bool
+	// Beside are requests of the same run that only load the server meanwhile: they cost, as Spent has it, and are no probes.
+	Beside []*Result
 	// Sent is when the first byte of the request was handed to the kernel (t2); the zero time when none was.
 	Sent time.Time
 	// Length is the length in tokens that the prompt was made to; 0 where it was not made to length.

@@ -56,10 +56,10 @@ type interferenceEstimate struct{ all []met }
 
 // Observe implements workload.Estimate. A run whose long prompt had its first token before the short one was sent says nothing.
 func (e *interferenceEstimate) Observe(results []*result.Result, now time.Time) {
-	if len(results) != 3 || !results[1].Beside {
+	if len(results) != 2 || len(results[1].Beside) != 1 {
 		return
 	}
-	alone, long, beside := results[0], results[1], results[2]
+	alone, beside, long := results[0], results[1], results[1].Beside[0]
 	if timed(alone) && timed(long) && timed(beside) && long.Sent.Add(long.Timing.TTFT).After(beside.Sent) {
 		e.all = stats.AppendLatest(e.all, met{now, alone.Timing.TTFT.Seconds(), beside.Timing.TTFT.Seconds(), long.Timing.TTFT.Seconds()}, maxPairs)
 	}

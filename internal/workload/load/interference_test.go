@@ -15,8 +15,8 @@ func newInterferenceLab() *lab.Lab[*interferenceEstimate, *InterferenceFinding] 
 
 // interferes returns a run: the short prompt alone, the long one, and the short one 50 ms after it.
 func interferes(alone, long, beside time.Duration) []*result.Result {
-	run := []*result.Result{request(1, 0, alone), request(2, time.Second, long), request(2, time.Second+50*ms, beside)}
-	run[1].Beside = true
+	run := []*result.Result{request(1, 0, alone), request(2, time.Second+50*ms, beside)}
+	run[1].Beside = []*result.Result{request(2, time.Second, long)}
 	return run
 }
 
@@ -47,14 +47,14 @@ func TestInterference(t *testing.T) {
 func TestNoInterference(t *testing.T) {
 	for name, spoil := range map[string]func(run []*result.Result) []*result.Result{
 		"the long prompt was computed before": func(run []*result.Result) []*result.Result {
-			run[1].Timing.TTFT = 50 * ms
+			run[1].Beside[0].Timing.TTFT = 50 * ms
 			return run
 		},
-		"the long prompt failed": func(run []*result.Result) []*result.Result { failed(run[1], result.Overloaded); return run },
-		"the short one failed":   func(run []*result.Result) []*result.Result { failed(run[2], result.TimeoutTotal); return run },
+		"the long prompt failed": func(run []*result.Result) []*result.Result { failed(run[1].Beside[0], result.Overloaded); return run },
+		"the short one failed":   func(run []*result.Result) []*result.Result { failed(run[1], result.TimeoutTotal); return run },
 		"times are uncertain":    func(run []*result.Result) []*result.Result { run[0].Imprecise = true; return run },
 		"it ended early":         func(run []*result.Result) []*result.Result { return run[:1] },
-		"a burst":                func(run []*result.Result) []*result.Result { run[1].Beside = false; return run },
+		"a burst":                func(run []*result.Result) []*result.Result { run[1].Beside = nil; return run },
 	} {
 		l := newInterferenceLab()
 		for range 10 {
