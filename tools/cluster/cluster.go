@@ -286,7 +286,7 @@ func (c *Cluster) addNodes(ctx context.Context, n int) error {
 }
 
 // patience is how long something may take that must come.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // wait waits until something is so.
 func (c *Cluster) wait(ctx context.Context, what string, is func(context.Context, *kubernetes.Clientset) error) error {
