@@ -60,9 +60,15 @@ func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapsho
 // Explain returns what the fleet knows of why an endpoint is as it is; false without an
 // endpoint of this name. It is safe for concurrent use.
 func (f *Fleet) Explain(name string) (*explain.Report, bool) {
+	report, _ := f.explain(name)
+	return report, report != nil
+}
+
+// explain returns that with the evidence that it follows from; nil without an endpoint of this name.
+func (f *Fleet) explain(name string) (*explain.Report, *explain.Evidence) {
 	e := f.endpoint(name)
 	if e == nil {
-		return nil, false
+		return nil, nil
 	}
 	status, c := e.condition()
 	now := time.Now()
@@ -81,7 +87,7 @@ func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 	}
 	return &explain.Report{
 		At: stats.UnixSeconds(now), Endpoint: name, State: string(status.State), Since: stats.UnixSeconds(status.Since), Findings: findings,
-	}, true
+	}, known
 }
 
 // findCauses finds the causes of all endpoints that are not up, and what they have in common.

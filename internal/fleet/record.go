@@ -126,13 +126,13 @@ func pagesOf(statuses []page.Status, role string) (all []recorder.Entry) {
 func valuesOf(s *page.Snapshot) map[string]float64 {
 	all := map[string]float64{}
 	for q, v := range s.Values {
-		all[string(q)] = v
+		all[q.MetricName()] = v
 	}
 	for q, h := range s.Histograms {
-		all[string(q)+"_sum"], all[string(q)+"_count"] = h.Sum, float64(h.Count)
+		all[q.MetricName()+"_sum"], all[q.MetricName()+"_count"] = h.Sum, float64(h.Count)
 	}
 	for finish, n := range s.Requests {
-		all["requests:"+finish] = n
+		all["requests_total:"+finish] = n
 	}
 	if ratio := s.HitRatio(); ratio != nil {
 		all["prefix_cache_hit_ratio"] = *ratio
@@ -142,11 +142,15 @@ func valuesOf(s *page.Snapshot) map[string]float64 {
 
 // Explain implements recorder.Source.
 func (e recorded) Explain() []recorder.Entry {
-	report, ok := e.fleet.Explain(e.cfg.Name)
-	if !ok {
+	report, known := e.fleet.explain(e.cfg.Name)
+	if report == nil {
 		return nil
 	}
-	return []recorder.Entry{{At: time.Now(), Report: report}}
+	all := []recorder.Entry{{At: known.At, Report: report}}
+	if text, err := explain.Encode(known); err == nil {
+		all = append(all, recorder.Entry{At: known.At, Evidence: text})
+	}
+	return all
 }
 
 // lag is that of the exporter itself since the latest sample. It is safe for concurrent use.

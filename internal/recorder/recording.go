@@ -94,7 +94,7 @@ type Page struct {
 	Engine string      `json:"engine,omitempty"`
 	State  page.State  `json:"state"`
 	Reason page.Reason `json:"reason,omitempty"`
-	// Values are quantities, in their units; of a histogram its sum and count, as QUANTITY_sum and QUANTITY_count.
+	// Values are by the names of the metrics, less the prefix, and LABEL after a colon; of a histogram NAME_sum and NAME_count.
 	Values Values `json:"values,omitzero"`
 }
 

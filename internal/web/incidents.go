@@ -1,8 +1,11 @@
 package web
 
 import (
+	"bytes"
 	"errors"
+	"mime"
 	"net/http"
+	"strings"
 
 	"github.com/inference-exporter/inference_exporter/internal/recorder"
 )
@@ -39,6 +42,8 @@ func (a *api) serveIncident(w http.ResponseWriter, r *http.Request) {
 	page, err := a.Incidents.JSON(name, r.PathValue("at"))
 	_, there := a.Status.Version(name)
 	switch {
+	case err == nil && r.URL.Query().Get("format") == "html":
+		a.writeIncident(w, page)
 	case err == nil:
 		a.write(w, page, nil)
 	case errors.Is(err, recorder.ErrNone) && !there:
@@ -48,4 +53,21 @@ func (a *api) serveIncident(w http.ResponseWriter, r *http.Request) {
 	default:
 		jsonError(w, http.StatusBadRequest, err.Error())
 	}
+}
+
+// writeIncident answers with the page of a recording, as a file to keep: it is no page of this site, whose policy forbids its script.
+func (a *api) writeIncident(w http.ResponseWriter, text []byte) {
+	var page bytes.Buffer
+	recording, err := recorder.Decode(text)
+	if err == nil {
+		err = WriteIncident(&page, recording)
+	}
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	name := recording.Endpoint + " " + recording.Incident.Start.Format("2006-01-02 150405") + ".html"
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": strings.ReplaceAll(name, "/", " ")}))
+	_, _ = page.WriteTo(w)
 }

@@ -30,8 +30,8 @@ type shellData struct {
 	// Metrics leads from the root to the metrics.
 	Metrics string
 	Links   Links
-	// Probe and Mute report whether a reader may probe and mute endpoints.
-	Probe, Mute bool
+	// Probe and Mute report whether a reader may probe and mute endpoints, and Incidents whether recordings of incidents are kept.
+	Probe, Mute, Incidents bool
 	// ConfigFile is where the configuration comes from; "" is from flags.
 	ConfigFile string
 }
@@ -45,7 +45,7 @@ func newShell(o *Options) (*shell, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the status page: %w", err)
 	}
-	data := shellData{Metrics: cmp.Or(strings.TrimPrefix(o.MetricsPath, "/"), "."), Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil, ConfigFile: o.Info().ConfigFile}
+	data := shellData{Metrics: cmp.Or(strings.TrimPrefix(o.MetricsPath, "/"), "."), Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil, Incidents: o.Incidents != nil, ConfigFile: o.Info().ConfigFile}
 	return &shell{t, data}, nil
 }
 

@@ -1,10 +1,11 @@
-// What a reader may do to an endpoint: probe it now, and mute it until an end.
+// What a reader may do to an endpoint: probe it now, mute it until an end, and take the recordings of its incidents along.
 // The exporter says which of these it allows.
 import { h, setText, unlessSame } from './dom.js';
-import { send } from './frame.js';
+import { hourMinute } from './format.js';
+import { get, root, send } from './frame.js';
 import { mute } from './state.js';
 
-const { probe: mayProbe, mute: mayMute } = document.documentElement.dataset;
+const { probe: mayProbe, mute: mayMute, incidents: areRecorded } = document.documentElement.dataset;
 
 // How long a mute may last, in minutes.
 const lengths = [[15, '15 min'], [60, '1 h'], [240, '4 h'], [1440, '24 h'], [4320, '3 days']];
@@ -14,8 +15,18 @@ export class Actions {
   constructor(path) {
     this.path = path;
     this.buttons = h('div', { class: 'buttons' });
+    this.recordings = h('div', { class: 'buttons' });
     this.answer = h('div', { class: 'answer', role: 'status' });
-    this.element = h('section', { class: 'actions', 'aria-label': 'Actions' }, this.buttons, this.answer);
+    this.element = h('section', { class: 'actions', 'aria-label': 'Actions' }, this.buttons, this.recordings, this.answer);
+  }
+
+  // record offers the latest recordings of incidents, each as a file.
+  async record() {
+    if (areRecorded === undefined) return;
+    const { incidents } = await get(`${this.path}/incidents`);
+    unlessSame(this.recordings, incidents, () => incidents.slice(-3).reverse().map(({ start, end, kind }) => h('a', {
+      class: 'button', href: `${root}${this.path}/incidents/${start}?format=html`, title: `What was there around it, in one file (${kind})`,
+    }, end ? `Recording of the incident of ${hourMinute(Date.parse(start) / 1000)}` : 'Recording of this incident')));
   }
 
   // show offers what is allowed for a row and the module of a series.

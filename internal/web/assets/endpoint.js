@@ -132,6 +132,7 @@ async function explain() {
   const all = isWrong(detail) ? (await get(`${path}/explain`)).findings : undefined;
   causes = all?.filter((c) => c.cause !== 'healthy');
   banner.show(detail, causes);
+  await actions.record();
 }
 
 let stream;

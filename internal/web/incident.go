@@ -1,0 +1,153 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/recorder"
+)
+
+//go:embed incident.html
+var incidentHTML string
+
+// incidentStatic is what all pages of recordings have in common.
+type incidentStatic struct {
+	template *template.Template
+	Policy   string
+	Style    template.CSS
+	Script   template.JS
+}
+
+// staticOfIncidents reads the assets that go into each page: it has all that it needs inside, as it is opened without the exporter.
+var staticOfIncidents = sync.OnceValue(func() *incidentStatic {
+	var style, script strings.Builder
+	for _, name := range []string{"app.css", "endpoint.css", "incident.css"} {
+		style.WriteString(mustAsset(name))
+	}
+	script.WriteString("'use strict';\nconst modules = {};\n")
+	for _, name := range []string{"dom.js", "format.js", "tokens.js", "waterfall.js", "incident.js"} {
+		script.WriteString(inlined(name))
+	}
+	return &incidentStatic{
+		template: template.Must(template.New("incident").Funcs(template.FuncMap{
+			"time":  func(t time.Time) string { return t.UTC().Format(time.DateTime + " UTC") },
+			"clock": func(t time.Time) string { return t.UTC().Format(time.TimeOnly + " UTC") },
+		}).Parse(incidentHTML)),
+		Policy: fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src '%s'; script-src '%s'",
+			sourceOf(style.String()), sourceOf(script.String())),
+		Style: template.CSS(style.String()), Script: template.JS(script.String()),
+	}
+})
+
+func mustAsset(name string) string {
+	content, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	return string(content)
+}
+
+// sourceOf returns the source of a policy that allows a text.
+func sourceOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+var (
+	importLine = regexp.MustCompile(`(?m)^import (\{.*?\}) from '\./(.*?)';$`)
+	exported   = regexp.MustCompile(`(?m)^export ((?:async )?(?:function|const|class) (\w+))`)
+)
+
+// inlined returns a module of the status page as a part of one script, in which it has its names for itself.
+func inlined(name string) string {
+	text := mustAsset(name)
+	var names []string
+	for _, m := range exported.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[2])
+	}
+	text = importLine.ReplaceAllString(exported.ReplaceAllString(text, "$1"), "const $1 = modules['$2'];")
+	return fmt.Sprintf("modules['%s'] = (() => {\n%s\nreturn { %s };\n})();\n", name, text, strings.Join(names, ", "))
+}
+
+// beginsRecording is before the recording in a page, which has no "<" in it.
+const (
+	beginsRecording = `<script type="application/json" id="recording">`
+	endsRecording   = `</script>`
+)
+
+// WriteIncident writes a recording as a page that opens without a network. The recording is in it as JSON, for ReadIncident.
+func WriteIncident(w io.Writer, r *recorder.Recording) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("write the recording: %w", err)
+	}
+	static := staticOfIncidents()
+	var page bytes.Buffer
+	err = static.template.Execute(&page, struct {
+		*incidentStatic
+		*recorder.Recording
+		Causes   []causeView
+		Document template.JS // which json.Marshal has made safe inside of a script
+	}{static, r, causesOf(r), template.JS(text)})
+	if err != nil {
+		return fmt.Errorf("write the page of the recording: %w", err)
+	}
+	_, err = page.WriteTo(w)
+	return err
+}
+
+// ReadIncident returns the recording in a page of WriteIncident, or in JSON. An error says what is wrong, and where.
+func ReadIncident(text []byte) (*recorder.Recording, error) {
+	begin := 0
+	if i := bytes.Index(text, []byte(beginsRecording)); i >= 0 {
+		begin = i + len(beginsRecording)
+		end := bytes.Index(text[begin:], []byte(endsRecording))
+		if end < 0 {
+			return nil, errors.New("the page is cut: the end of the recording in it is missing")
+		}
+		text = text[begin : begin+end]
+	} else if bytes.HasPrefix(bytes.TrimSpace(text), []byte("<")) {
+		return nil, errors.New("no recording of an incident is in this page")
+	}
+	r, err := recorder.Decode(text)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return nil, fmt.Errorf("byte %d: %w", int64(begin)+syntax.Offset, err)
+	}
+	return r, err
+}
+
+// causeView is a likeliest cause that was explained in a span of time, with what it was explained by last.
+type causeView struct {
+	explain.Finding
+	From, To time.Time
+	Also     []explain.Finding
+}
+
+// causesOf returns the causes as they were explained over time.
+func causesOf(r *recorder.Recording) (all []causeView) {
+	for _, e := range r.Entries {
+		if e.Report == nil {
+			continue
+		}
+		top := e.Report.Findings[0]
+		next := causeView{top, e.At, e.At, e.Report.Findings[1:]}
+		if n := len(all); n > 0 && all[n-1].Cause == top.Cause && all[n-1].Title == top.Title {
+			next.From = all[n-1].From
+			all = all[:n-1]
+		}
+		all = append(all, next)
+	}
+	return all
+}
