@@ -126,10 +126,8 @@ func full(t *testing.T) *Exposition {
 	self := NewSelf(reg)
 	self.Observe(r)
 	self.Scraped(time.Millisecond, 5000)
-	exported := func() (uint64, bool) { return 0, true }
-	self.WatchDroppedSpans(exported)
-	self.WatchPushes(exported, exported)
-	self.WatchDroppedLogLines(func() uint64 { return 0 })
+	spans, pushes := func() (uint64, bool) { return 0, true }, func() (uint64, uint64, bool) { return 0, 0, true }
+	self.WatchExports(spans, pushes, func() uint64 { return 0 })
 	self.WatchState(func() store.Stats { return store.Stats{At: time.Unix(1, 0)} })
 	self.WatchBudget(used(0, 0))
 	self.SetShard(0, 2)

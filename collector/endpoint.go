@@ -42,11 +42,6 @@ type EndpointInfo struct {
 	Cause func() explain.Cause
 }
 
-// infoFamilies returns the family of the endpoints' descriptions.
-func infoFamilies() []*familyOf[struct{}] {
-	return []*familyOf[struct{}]{newOf("endpoint_info", emitOne(func(struct{}) float64 { return 1 }))}
-}
-
 // WatchGPUs makes the GPUs of this machine known, for endpoints whose hardware names them by UUID only. It must be
 // called before the first page; snapshot is as for NewGPU.
 func (p *Probes) WatchGPUs(snapshots func() gpu.Snapshots) { p.gpus = snapshots }
@@ -142,7 +137,7 @@ type hardwareValues struct {
 // arithmetic is how fast the GPUs of an endpoint multiply: NaN is not known.
 type arithmetic struct {
 	peak   float64    // operations per second of all GPUs together
-	native [2]float64 // by index in precisionKinds
+	native [2]float64 // of weights and of arithmetic
 }
 
 // hardwareFamilies returns the families of what endpoints run on, in the order of the documentation.
@@ -170,9 +165,6 @@ func hardwareFamilies() []*familyOf[hardwareValues] {
 // al., Scaling Laws for Neural Language Models (arXiv:2001.08361), section 2.1. Attention, which grows with the prompt, is
 // not counted.
 const operationsPerWeight = 2
-
-// precisionKinds lists what a precision is of, in the order of the values of endpoint_precision_native.
-func precisionKinds() []string { return []string{"weights", "compute"} }
 
 // arithmeticOf returns how fast GPUs of some products multiply in the precisions of an endpoint. They work on the same
 // tokens, so that the slowest counts. A MIG device has a share that is not known.

@@ -209,7 +209,8 @@ func newFamily(f Family, bounds []float64) *family {
 		own := f.Labels[len(f.Labels)-1]
 		out.own, out.pairs, out.order = ownLabelOf(own), nil, nil
 		for i, v := range f.Values {
-			out.pairs = append(out.pairs, renderPair(pair{own, v}))
+			text, proto := appendPair(nil, nil, pair{own, v})
+			out.pairs = append(out.pairs, labelText{string(text), string(proto)})
 			out.order = append(out.order, i)
 		}
 		slices.SortFunc(out.order, func(a, b int) int { return strings.Compare(f.Values[a], f.Values[b]) })
@@ -369,11 +370,6 @@ func renderBlock(all []pair) (labelText, ownPlaces) {
 
 // valueEscaper writes the value of a label as both text formats want it.
 var valueEscaper = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-
-func renderPair(p pair) labelText {
-	text, proto := appendPair(nil, nil, p)
-	return labelText{string(text), string(proto)}
-}
 
 // appendPair appends one label in both forms.
 func appendPair(text, proto []byte, p pair) (longerText, longerProto []byte) {

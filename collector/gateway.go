@@ -2,7 +2,6 @@ package collector
 
 import (
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -113,22 +112,15 @@ func (s *sender) quantities(prefix string, of *page.Snapshot, labels []string, o
 		}
 		name := prefix + row.Quantity.MetricName()
 		if row.Quantity == config.RequestsFinished {
-			for finish, n := range of.Requests {
-				if isMeasure(n) {
-					s.send(name, math.Round(n), append(labels, finish)...)
-				}
+			for finish := range of.Requests {
+				s.sendKnown(name, measure(Counter, of.Requests, finish), append(labels, finish)...)
 			}
 			continue
 		}
-		v, ok := of.Values[row.Quantity]
-		h := of.Histograms[row.Quantity]
-		switch ok = ok && isMeasure(v); {
-		case row.Kind == string(Histogram) && isShown(h):
+		if row.Kind != string(Histogram) {
+			s.sendKnown(name, measure(Type(row.Kind), of.Values, row.Quantity), labels...)
+		} else if h := of.Histograms[row.Quantity]; isShown(h) {
 			s.histogram(name, h, !ofBackend, labels...)
-		case row.Kind == string(Counter) && ok:
-			s.send(name, math.Round(v), labels...)
-		case row.Kind == string(Gauge) && ok:
-			s.send(name, v, labels...)
 		}
 	}
 }

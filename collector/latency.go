@@ -7,7 +7,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
-	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
 // Classic bounds in seconds. Every limit of MLPerf Inference on TTFT and TPOT and the common objectives of the field
@@ -35,8 +34,10 @@ func durationRows() []row {
 	return []row{
 		{Name: "probe_duration_seconds", Bounds: durationBounds, Time: func(p *probe, _ int) time.Duration { return p.Timing.Duration }},
 		{
-			Name: "probe_phase_seconds", Label: "phase", Values: phaseNames(), Flaw: true,
-			Late: func(i int) bool { return !isPhaseOfAll(i) },
+			Name: "probe_phase_seconds", Label: "phase", Values: result.PhaseNames(), Flaw: true,
+			Late: func(i int) bool { // embedding and ranking have neither
+				return result.Phase(i) == result.PhaseFirstToken || result.Phase(i) == result.PhaseDecode
+			},
 			Time: func(p *probe, i int) time.Duration { return p.Timing.Phases[i] },
 		},
 		{
@@ -103,20 +104,6 @@ func untimedRows() []row {
 	}
 }
 
-// isPhaseOfAll reports whether probes of all kinds go through a phase.
-func isPhaseOfAll(i int) bool {
-	return result.Phase(i) != result.PhaseFirstToken && result.Phase(i) != result.PhaseDecode
-}
-
-// phaseNames returns the names of the phases in order.
-func phaseNames() []string {
-	names := make([]string, 0, result.NumPhases)
-	for p := range result.NumPhases {
-		names = append(names, p.String())
-	}
-	return names
-}
-
 // slo counts the probes of a series against its objectives.
 type slo struct {
 	*series.Objectives
@@ -149,18 +136,12 @@ func (o *slo) count(i series.Objective, bad bool) {
 	}
 }
 
-// has reports whether there is such an objective, and whether it means something
-// for endpoints of a kind. Availability is promised of all.
-func (o *slo) has(i series.Objective, k api.Kind) bool {
-	return o.Has(i) && (i == series.Availability || i == series.E2E || k == api.Generation)
-}
-
 // sloRows are the objectives of a series and how its probes meet them.
 func sloRows() []row {
 	all := series.ObjectiveNames()
 	of := func(name string, first, end series.Objective, get func(o *slo, i series.Objective) float64) row {
 		return row{Name: name, Label: "slo", Values: all[first:end], Value: func(v *values, i int) float64 {
-			if o := first + series.Objective(i); v.slo != nil && v.slo.has(o, v.kind) {
+			if o := first + series.Objective(i); v.slo != nil && v.slo.HasOf(o, v.kind) {
 				return get(v.slo, o)
 			}
 			return math.NaN()

@@ -81,23 +81,6 @@ func newOverhead() overhead {
 	return overhead{latest: [numOverheads]float64{math.NaN(), math.NaN(), math.NaN()}}
 }
 
-// isKnown reports whether there is a value.
-func (o *overhead) isKnown() bool {
-	return slices.ContainsFunc(o.latest[:], func(v float64) bool { return !math.IsNaN(v) })
-}
-
-// burstBegins ends the comparison with histograms, which count the burst.
-func (o *overhead) burstBegins() {
-	o.bursts++
-	o.restart()
-}
-
-// burstEnds lets it begin again with the next reading.
-func (o *overhead) burstEnds() {
-	o.bursts = max(0, o.bursts-1)
-	o.restart()
-}
-
 // restart forgets all that is compared with histograms.
 func (o *overhead) restart() {
 	o.clear(overheadHistogram, overheadTraffic)

@@ -153,12 +153,12 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.probe(5*s, 300*ms)
 		o.scrape(15*s, reading{"a", 1, 0.2})
 		o.want("", "0.1")
-		o.s.of("e").BurstBegins()
+		o.s.of("e").CountBursts(1)
 		o.want("", "")
 		o.scrape(30*s, reading{"a", 65, 64.2}) // 64 requests of 1 s each
 		o.want("", "")
 		o.probe(31*s, 2*s)
-		o.s.of("e").BurstEnds()
+		o.s.of("e").CountBursts(-1)
 		o.scrape(45*s, reading{"a", 66, 66.2})
 		o.probe(50*s, 300*ms)
 		o.want("", "") // a new window begins

@@ -21,11 +21,11 @@ func probeFamilies() []*probeFamily {
 		newRows(generation, windowRows()...),
 		newRows(nil, durationRows()...),
 		newRows(generation, slices.Concat(latencyRows(), lastRows())...),
-		newRows(nil, promptTokensRow()),
+		newRows(nil, row{Name: "probe_prompt_tokens_total", On: onTokens, Count: func(p *probe, _ int) int { return p.tokens.Prompt }}),
 		newRows(generation, tokenRows()...),
 		newRows(nil, costRow()),
 		newRows(generation, stepRows()...),
-		newRows(nil, stepTimeRow()),
+		newRows(nil, ofStep("probe_step_timestamp_seconds", series.Metrics(), func(s *series.Step) float64 { return workload.Unix(s.At) })),
 		newRows(generation, slices.Concat(smoothnessRows(), streamRows(), waitingRows(), []row{checksRow()}, callRows())...),
 		newRows(nil, untimedRows()...),
 		newRows(generation, flawRows()...),
@@ -140,14 +140,6 @@ func costRow() row {
 			return float64(n) * price
 		},
 		Per: pricedTokens,
-	}
-}
-
-// promptTokensRow is what all kinds are asked.
-func promptTokensRow() row {
-	return row{
-		Name: "probe_prompt_tokens_total", On: onTokens,
-		Count: func(p *probe, _ int) int { return p.tokens.Prompt },
 	}
 }
 
@@ -270,7 +262,7 @@ func streamRows() []row {
 func smoothnessRows() []row {
 	fluid := func(get func(o *slo) float64) func(v *values, _ int) float64 {
 		return func(v *values, _ int) float64 {
-			if v.slo == nil || !v.slo.has(series.Fluidity, v.kind) {
+			if v.slo == nil || !v.slo.HasOf(series.Fluidity, v.kind) {
 				return math.NaN()
 			}
 			return get(v.slo)
@@ -310,11 +302,6 @@ func stepRows() []row {
 		ofStep("probe_step_ratio_lower", latencies, func(s *series.Step) float64 { return s.Lower }),
 		ofStep("probe_step_ratio_upper", latencies, func(s *series.Step) float64 { return s.Upper }),
 	}
-}
-
-// stepTimeRow is when latencies and failures last changed.
-func stepTimeRow() row {
-	return ofStep("probe_step_timestamp_seconds", series.Metrics(), func(s *series.Step) float64 { return workload.Unix(s.At) })
 }
 
 // ofStep returns a row of the latest step of each metric.

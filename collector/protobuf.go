@@ -83,8 +83,7 @@ func (e *protoEncoder) gauge(own int, v float64) {
 	metric := e.metric(own)
 	value := e.open(fieldMetricGauge)
 	e.double(fieldGaugeValue, v)
-	e.close(value)
-	e.close(metric)
+	e.close(value, metric)
 }
 
 func (e *protoEncoder) counter(own int, v float64) {
@@ -92,8 +91,7 @@ func (e *protoEncoder) counter(own int, v float64) {
 	value := e.open(fieldMetricCounter)
 	e.double(fieldCounterValue, v)
 	e.createdAt(fieldCounterCreated)
-	e.close(value)
-	e.close(metric)
+	e.close(value, metric)
 }
 
 func (e *protoEncoder) summary(own int, sum float64, count uint64) {
@@ -102,8 +100,7 @@ func (e *protoEncoder) summary(own int, sum float64, count uint64) {
 	e.varint(fieldSummaryCount, count)
 	e.double(fieldSummarySum, sum)
 	e.createdAt(fieldSummaryCreated)
-	e.close(value)
-	e.close(metric)
+	e.close(value, metric)
 }
 
 func (e *protoEncoder) histogram(h *histogram) {
@@ -123,8 +120,7 @@ func (e *protoEncoder) histogram(h *histogram) {
 	e.varint(fieldHistogramZeroCount, h.zero)
 	e.native(h.sparse)
 	e.createdAt(fieldHistogramCreated)
-	e.close(value)
-	e.close(metric)
+	e.close(value, metric)
 }
 
 // engineHistogram writes classic buckets only. The bucket of +Inf is implied.
@@ -137,8 +133,7 @@ func (e *protoEncoder) engineHistogram(h *page.Histogram) {
 		e.bucket(h.Counts[i], bound, nil)
 	}
 	e.createdAt(fieldHistogramCreated)
-	e.close(value)
-	e.close(metric)
+	e.close(value, metric)
 }
 
 func (e *protoEncoder) flush() {}
@@ -278,15 +273,17 @@ func (e *protoEncoder) open(field protowire.Number) int {
 	return len(e.buf)
 }
 
-// close writes the length of the message that starts at start, and makes room where one byte is too short for it.
-func (e *protoEncoder) close(start int) {
-	n := len(e.buf) - start
-	extra := protowire.SizeVarint(uint64(n)) - 1
-	for range extra {
-		e.buf = append(e.buf, 0)
+// close writes the lengths of messages, the innermost first, by where they start, and makes room where one byte is too short.
+func (e *protoEncoder) close(starts ...int) {
+	for _, start := range starts {
+		n := len(e.buf) - start
+		extra := protowire.SizeVarint(uint64(n)) - 1
+		for range extra {
+			e.buf = append(e.buf, 0)
+		}
+		copy(e.buf[start+extra:], e.buf[start:start+n])
+		protowire.AppendVarint(e.buf[:start-1], uint64(n))
 	}
-	copy(e.buf[start+extra:], e.buf[start:start+n])
-	protowire.AppendVarint(e.buf[:start-1], uint64(n))
 }
 
 func appendString(b []byte, field protowire.Number, v string) []byte {

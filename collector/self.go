@@ -83,31 +83,19 @@ func (s *Self) watch(collect func(*sender), names ...string) {
 	s.registerer.MustRegister(newTable(families, collect))
 }
 
-// WatchDroppedSpans adds the count of lost trace spans, which is absent while
-// traces are not exported. It must be called at most once.
-func (s *Self) WatchDroppedSpans(dropped func() (n uint64, exporting bool)) {
-	s.watchExport("spans_dropped_total", dropped)
-}
-
-// WatchPushes adds the counts of pushes of metrics that succeeded and failed, which are
-// absent while metrics are not pushed. It must be called at most once.
-func (s *Self) WatchPushes(pushes, failures func() (n uint64, exporting bool)) {
-	s.watchExport("metrics_pushes_total", pushes)
-	s.watchExport("metrics_push_failures_total", failures)
-}
-
-// watchExport adds a counter that is absent while nothing is exported.
-func (s *Self) watchExport(name string, count func() (n uint64, exporting bool)) {
+// WatchExports adds the counts of lost trace spans and of pushes of metrics that succeeded and failed, which are absent while
+// nothing is exported, and of lost lines of the log. It must be called at most once.
+func (s *Self) WatchExports(lostSpans func() (n uint64, exporting bool), pushes func() (succeeded, failed uint64, exporting bool), lostLines func() uint64) {
 	s.watch(func(s *sender) {
-		if n, exporting := count(); exporting {
-			s.send("exporter_"+name, float64(n))
+		if n, exporting := lostSpans(); exporting {
+			s.send("exporter_spans_dropped_total", float64(n))
 		}
-	}, name)
-}
-
-// WatchDroppedLogLines adds the count of lost lines of the log. It must be called at most once.
-func (s *Self) WatchDroppedLogLines(dropped func() uint64) {
-	s.watchExport("log_lines_dropped_total", func() (uint64, bool) { return dropped(), true })
+		if succeeded, failed, exporting := pushes(); exporting {
+			s.send("exporter_metrics_pushes_total", float64(succeeded))
+			s.send("exporter_metrics_push_failures_total", float64(failed))
+		}
+		s.send("exporter_log_lines_dropped_total", float64(lostLines()))
+	}, "spans_dropped_total", "metrics_pushes_total", "metrics_push_failures_total", "log_lines_dropped_total")
 }
 
 // WatchBudget adds the used shares of the budgets of all endpoints together, as
@@ -152,11 +140,8 @@ func (s *Self) Observe(r *result.Result) {
 	}
 }
 
-// ProbeStarted counts a probe as in flight.
-func (s *Self) ProbeStarted() { s.inFlight.Inc() }
-
-// ProbeEnded ends what ProbeStarted began.
-func (s *Self) ProbeEnded() { s.inFlight.Dec() }
+// ProbesInFlight adds to the number of probes in flight.
+func (s *Self) ProbesInFlight(n float64) { s.inFlight.Add(n) }
 
 // Missed counts a run that was due and did not happen.
 func (s *Self) Missed(reason result.SkipReason) {

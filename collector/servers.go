@@ -126,7 +126,8 @@ func (e *Served) Set(model string, statuses []page.Status) {
 
 // hasValues reports whether there is anything to show of the endpoint itself.
 func (e *Served) hasValues() bool {
-	return e.states != [numStates]int{} || e.overhead.isKnown() || e.id.Facts.Latest() != nil
+	isKnown := func(v float64) bool { return !math.IsNaN(v) }
+	return e.states != [numStates]int{} || slices.ContainsFunc(e.overhead.latest[:], isKnown) || e.id.Facts.Latest() != nil
 }
 
 // label renders the labels of a server that has a new status. The engine stays
@@ -175,19 +176,13 @@ func (e *Served) ObserveProbe(r *result.Result, untimed bool) {
 	e.overhead.observe(r, !untimed && !r.Imprecise)
 }
 
-// BurstBegins and BurstEnds bound the time in which the exporter puts load on the
-// endpoint, whose requests are neither probes nor others' traffic.
-func (e *Served) BurstBegins() {
+// CountBursts adds to the number of loads that the exporter puts on the endpoint: 1 as one begins, -1 as it ends. Their requests are
+// neither probes nor others' traffic, so that the comparison with histograms, which count them, begins again after each.
+func (e *Served) CountBursts(n int) {
 	e.store.mu.Lock()
 	defer e.store.mu.Unlock()
-	e.overhead.burstBegins()
-}
-
-// BurstEnds ends what BurstBegins began.
-func (e *Served) BurstEnds() {
-	e.store.mu.Lock()
-	defer e.store.mu.Unlock()
-	e.overhead.burstEnds()
+	e.overhead.bursts = max(0, e.overhead.bursts+n) // it may have begun with another model
+	e.overhead.restart()
 }
 
 // labelled is what the samples of one series come from, with its labels.

@@ -55,7 +55,7 @@ func NewProbes(now func() time.Time) *Probes {
 		now:       now,
 		labels:    newLabeller(),
 		rows:      newProbeTable(probeFamilies()),
-		infos:     infoFamilies(),
+		infos:     []*familyOf[struct{}]{newOf("endpoint_info", emitOne(func(struct{}) float64 { return 1 }))},
 		hardware:  inOrder(hardwareFamilies()),
 		spending:  inOrder(spendingFamilies()),
 		states:    inOrder(healthFamilies()),

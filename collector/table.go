@@ -55,7 +55,7 @@ func closedSets() map[string][]string {
 		"endpoint_price_usd_per_token":              priceKinds(),
 		"endpoint_price_per_token":                  priceKinds(),
 		"endpoint_budget_used_ratio":                budgetResources(),
-		"endpoint_precision_native":                 precisionKinds(),
+		"endpoint_precision_native":                 {"weights", "compute"},
 		"endpoint_state":                            config.Texts(health.States()),
 		"endpoint_objective_missed":                 series.ObjectiveNames(),
 		"endpoint_incident_start_timestamp_seconds": config.Texts(health.Kinds()),

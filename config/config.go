@@ -68,27 +68,13 @@ type Check func(*Config) []*Error
 
 // Load reads the file of that name. An error is that of reading it, or a join of all the mistakes in it
 // and of those that the checks find, each an *Error, in the order of their lines.
-func Load(name string, checks ...Check) (*Config, error) { return load(name, "", checks) }
-
-// LoadForOne is Load for who uses one endpoint alone: a missing secret of an endpoint
-// is no mistake but its MissingSecret, whatever Global.MissingSecrets says.
-func LoadForOne(name string, checks ...Check) (*Config, error) {
-	return load(name, missingSkip, checks)
-}
-
-// LoadWithoutSecrets is Load for who makes no requests: no missing secret is a mistake, and
-// what depends on one is not checked.
-func LoadWithoutSecrets(name string, checks ...Check) (*Config, error) {
-	return load(name, missingIgnore, checks)
-}
-
-func load(name, missingSecrets string, checks []Check) (*Config, error) {
+func Load(name string, missing MissingSecrets, checks ...Check) (*Config, error) {
 	data, err := Read(name)
 	if err != nil {
 		return nil, err
 	}
 	r := newReport(name)
-	r.missingSecrets = missingSecrets
+	r.missingSecrets = missing
 	return parse(data, r, checks)
 }
 
@@ -294,7 +280,7 @@ type Global struct {
 	// configuration. `skip_endpoint` leaves out the probes of that endpoint until a reload finds the secret, counts
 	// them as skipped for `secret_missing`, and probes the others. A secret that endpoints share, such as one under
 	// `gateways` or `tracing`, always refuses the configuration when it is missing.
-	MissingSecrets string `yaml:"missing_secrets" default:"refuse" oneof:"refuse,skip_endpoint"`
+	MissingSecrets MissingSecrets `yaml:"missing_secrets" default:"refuse" oneof:"refuse,skip_endpoint"`
 }
 
 // Limits bound how many probes run at once, where a burst counts as one, and what discovery takes in. At most half of

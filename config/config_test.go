@@ -229,7 +229,7 @@ func TestFromURLs(t *testing.T) {
 func TestLoadGood(t *testing.T) {
 	setEnv(t)
 	for _, name := range goodFiles(t) {
-		c, err := Load(name)
+		c, err := Load(name, "")
 		if err != nil {
 			t.Error(err)
 			continue
@@ -308,7 +308,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestLoadMissing(t *testing.T) {
-	_, err := Load("testdata/missing.yml")
+	_, err := Load("testdata/missing.yml", "")
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
 	}

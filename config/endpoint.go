@@ -260,7 +260,7 @@ func (u URL) page() string {
 	if at == "/" {
 		at = "" // a URL without a path means the same
 	}
-	return u.Scheme + "://" + net.JoinHostPort(foldHost(u.URL), portOf(u.URL)) + at + "?" + u.Query().Encode()
+	return u.Scheme + "://" + net.JoinHostPort(foldHost(u.URL), PortOf(u.URL)) + at + "?" + u.Query().Encode()
 }
 
 // SLO is what is promised of an endpoint: the share of probes that must be good, and how slow a good one may be. The

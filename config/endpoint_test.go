@@ -120,7 +120,7 @@ func TestSLOWith(t *testing.T) {
 	endpoint := SLO{Objective: 0.999, TTFT: milliseconds(500), TPOT: milliseconds(50), E2E: seconds(90), Fluidity: 0.9, CorrectCoordinatedOmission: true}
 	f := func(name string, want ...SLO) {
 		t.Helper()
-		c, err := Load("testdata/slo.good.yml")
+		c, err := Load("testdata/slo.good.yml", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestSLOWith(t *testing.T) {
 
 // Bursts are judged by nothing; all else is.
 func TestJudged(t *testing.T) {
-	c, err := Load("testdata/slo.good.yml")
+	c, err := Load("testdata/slo.good.yml", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ type report struct {
 
 	missing        map[*Error]bool   // those of errs that are a missing secret
 	read           map[string]uint64 // Config.Files
-	missingSecrets string            // takes the place of Global.MissingSecrets, unless it is ""
+	missingSecrets MissingSecrets    // takes the place of Global.MissingSecrets, unless it is ""
 }
 
 func newReport(file string) *report {

@@ -155,7 +155,10 @@ func (m *Module) complete(r *report, p path) {
 	r.limit(at.key("headers"), &t.Headers, p.key("timeout"), m.Timeout)
 	r.limit(at.key("first_token"), &t.FirstToken, p.key("timeout"), m.Timeout)
 	r.limit(at.key("stall"), &t.Stall, p.key("timeout"), m.Timeout)
-	m.loadPrompts(r, p.key("prompts_file"))
+	r.loadLines(p.key("prompts_file"), m.PromptsFile, func(data []byte) (mistakes []lineError) {
+		m.Prompts, mistakes = parsePrompts(data)
+		return mistakes
+	})
 	m.Arrivals.loadProfile(r, p.key("arrivals").key("profile_file"))
 }
 

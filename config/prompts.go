@@ -31,15 +31,7 @@ type Prompt struct {
 	Weight float64
 }
 
-// loadPrompts reads PromptsFile, which is known to be a regular file.
-func (m *Module) loadPrompts(r *report, p path) {
-	r.loadLines(p, m.PromptsFile, func(data []byte) (mistakes []lineError) {
-		m.Prompts, mistakes = parsePrompts(data)
-		return mistakes
-	})
-}
-
-// loadLines reads a file that the option at p names, "" is none, and reports its mistakes.
+// loadLines reads a regular file that the option at p names, "" is none, and reports its mistakes.
 func (r *report) loadLines(p path, name string, parse func(data []byte) []lineError) {
 	if name == "" || r.failed[p] {
 		return

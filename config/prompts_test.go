@@ -13,7 +13,7 @@ import (
 )
 
 func TestPromptsFile(t *testing.T) {
-	c, err := Load("testdata/workloads.good.yml")
+	c, err := Load("testdata/workloads.good.yml", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -245,11 +245,14 @@ func (h *HTTPClient) UseFiles() error {
 	return err
 }
 
-// What a missing secret means: a value of Global.MissingSecrets, or nothing.
+// MissingSecrets is what a missing secret means; "" is what Global.MissingSecrets says.
+type MissingSecrets string
+
 const (
-	missingRefuse = "refuse"
-	missingSkip   = "skip_endpoint"
-	missingIgnore = "ignore"
+	// SkipEndpoint is for who uses one endpoint alone: a missing secret is no mistake but the MissingSecret of its endpoint.
+	SkipEndpoint MissingSecrets = "skip_endpoint"
+	// IgnoreSecrets is for who makes no requests: no missing secret is a mistake, and what depends on one is not checked.
+	IgnoreSecrets MissingSecrets = "ignore"
 )
 
 // skipWithoutSecrets takes back the mistakes that are a missing secret, where the file or the
@@ -257,7 +260,7 @@ const (
 func (c *Config) skipWithoutSecrets(r *report) {
 	meaning := cmp.Or(r.missingSecrets, c.Global.MissingSecrets)
 	r.errs = slices.DeleteFunc(r.errs, func(e *Error) bool {
-		return r.missing[e] && (meaning == missingIgnore || meaning == missingSkip && c.skipOwner(e))
+		return r.missing[e] && (meaning == IgnoreSecrets || meaning == SkipEndpoint && c.skipOwner(e))
 	})
 }
 

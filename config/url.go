@@ -37,8 +37,8 @@ func (u URL) hostPort() string {
 // schemePort is the port of a URL without one; "" for a scheme that is not ours.
 func schemePort(scheme string) string { return map[string]string{"http": "80", "https": "443"}[scheme] }
 
-// portOf returns the port of a URL, that of its scheme where it names none.
-func portOf(u *url.URL) string { return cmp.Or(u.Port(), schemePort(u.Scheme)) }
+// PortOf returns the port of a URL, that of its scheme where it names none; "" for none.
+func PortOf(u *url.URL) string { return cmp.Or(u.Port(), schemePort(u.Scheme)) }
 
 // PageURL is the URL of a page: as URL, but the only query is `model=NAME`, for a router of several models.
 // `autoload=false` beside it is left out: it goes along with every reading.
@@ -227,7 +227,7 @@ func (r hostRule) portOf(u *url.URL) (port string, ok bool) {
 
 func (r hostRule) allows(u *url.URL) bool {
 	port, ok := r.portOf(u)
-	return ok && (port == "" || port == portOf(u))
+	return ok && (port == "" || port == PortOf(u))
 }
 
 // foldHost is the one spelling of a host: lower case, without final dots.

@@ -80,7 +80,7 @@ func load(t *testing.T, kind, block string) error {
 		write(t, filepath.Join(dir, "other.key"), "key")
 		write(t, filepath.Join(dir, "prompts.jsonl"), `{"prompt": "What is 17 + 25?", "expected": "42"}`+"\n")
 		write(t, filepath.Join(dir, "arrivals.csv"), read(t, "../examples/arrivals.csv"))
-		_, err := config.Load(name)
+		_, err := config.Load(name, "")
 		if err != nil && strings.Contains(err.Error(), "; the container image and the releases") {
 			return nil // TestExamples with the tags of a release loads it
 		}

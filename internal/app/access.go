@@ -267,7 +267,7 @@ func speaksTLS(ctx context.Context, hostPort string) bool {
 
 // moduleNames returns the names of the modules, for completion: those of --config.file too.
 func (c *request) moduleNames() []string {
-	cfg, err := config.LoadWithoutSecrets(*c.file)
+	cfg, err := config.Load(*c.file, config.IgnoreSecrets)
 	if err != nil {
 		cfg = config.None()
 	}
@@ -277,7 +277,7 @@ func (c *request) moduleNames() []string {
 // endpointNames returns the names of the endpoints in --config.file, for completion.
 func (c *request) endpointNames() []string {
 	var names []string
-	if cfg, err := config.LoadWithoutSecrets(*c.file); err == nil {
+	if cfg, err := config.Load(*c.file, config.IgnoreSecrets); err == nil {
 		for _, e := range cfg.Endpoints {
 			names = append(names, e.Name)
 		}

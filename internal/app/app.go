@@ -113,9 +113,9 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// loadConfig reads a configuration file by one of the functions of package config.
-func loadConfig(load func(string, ...config.Check) (*config.Config, error), name string) (*config.Config, error) {
-	cfg, err := load(name, fleet.Checks()...)
+// loadConfig reads a configuration file as config.Load does, with all checks.
+func loadConfig(name string, missing config.MissingSecrets) (*config.Config, error) {
+	cfg, err := config.Load(name, missing, fleet.Checks()...)
 	if err != nil {
 		return nil, usageError{err}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
+	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -42,11 +43,11 @@ func (c *checkCommand) run(_ context.Context, env environment) error {
 		return usageError{errors.New("check wants one configuration file: inference_exporter check FILE")}
 	}
 	file := cmp.Or(c.file, c.flag)
-	load := config.Load
+	var missing config.MissingSecrets
 	if c.open {
-		load = config.LoadWithoutSecrets
+		missing = config.IgnoreSecrets
 	}
-	cfg, err := loadConfig(load, file)
+	cfg, err := loadConfig(file, missing)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func newModulesCommand(c *kingpin.CmdClause) *modulesCommand {
 func (c *modulesCommand) run(_ context.Context, env environment) error {
 	modules := config.None().Modules
 	if *c.file != "" {
-		cfg, err := loadConfig(config.LoadWithoutSecrets, *c.file)
+		cfg, err := loadConfig(*c.file, config.IgnoreSecrets)
 		if err != nil {
 			return err
 		}
@@ -164,14 +165,11 @@ func objectiveText(m *config.Module) string {
 	if len(m.Concurrency) > 0 {
 		return "-"
 	}
-	slo := new(config.Endpoint).SLOWith(m)
-	text := fmt.Sprintf("%g", slo.Objective)
-	for _, limit := range []struct {
-		name string
-		d    model.Duration
-	}{{"TTFT", slo.TTFT}, {"TPOT", slo.TPOT}, {"E2E", slo.E2E}} {
-		if limit.d > 0 {
-			text += fmt.Sprintf(", %s %s", limit.name, limit.d)
+	slo := series.NewObjectives(new(config.Endpoint).SLOWith(m))
+	text := fmt.Sprintf("%g", slo.Share)
+	for i := series.TTFT; i <= series.E2E; i++ {
+		if limit := slo.Limit(i); limit > 0 {
+			text += fmt.Sprintf(", %s %s", strings.ToUpper(series.ObjectiveNames()[i]), model.Duration(limit))
 		}
 	}
 	if slo.Fluidity > 0 {
@@ -218,7 +216,7 @@ func (c *rulesCommand) text() ([]byte, error) {
 	of := alerts.Default()
 	if c.file != "" {
 		var err error
-		if cfg, err = loadConfig(config.LoadWithoutSecrets, c.file); err != nil {
+		if cfg, err = loadConfig(c.file, config.IgnoreSecrets); err != nil {
 			return nil, err
 		}
 		of = ruleOptions(cfg)
@@ -314,24 +312,18 @@ func slosOf(cfg *config.Config) []alerts.SLO {
 
 // slosWith lists the objectives of an endpoint when it is probed with a module. They are those that collector counts.
 func slosWith(e *config.Endpoint, name string, m *config.Module) []alerts.SLO {
-	promised := e.SLOWith(m)
+	promised := series.NewObjectives(e.SLOWith(m))
 	var all []alerts.SLO
-	add := func(slo, good string) {
-		all = append(all, alerts.SLO{Endpoint: e.Name, Module: name, SLO: slo, Objective: promised.Objective, Good: good})
-	}
-	within := func(slo, good string, limit model.Duration) {
-		if limit > 0 {
-			add(slo, good+" within "+time.Duration(limit).String())
+	for i, good := range [series.NumObjectives]string{
+		"succeed", "have their first token", "have each further token on average", "end", fmt.Sprintf("meet %g of their token deadlines", promised.Fluidity),
+	} {
+		o := series.Objective(i)
+		if limit := promised.Limit(o); limit > 0 {
+			good += " within " + limit.String()
+		}
+		if promised.HasOf(o, cmp.Or(fleet.KindOf(e, m), api.Generation)) {
+			all = append(all, alerts.SLO{Endpoint: e.Name, Module: name, SLO: series.ObjectiveNames()[i], Objective: promised.Share, Good: good})
 		}
 	}
-	add("availability", "succeed")
-	if kind := fleet.KindOf(e, m); kind == "" || kind == api.Generation {
-		within("ttft", "have their first token", promised.TTFT)
-		within("tpot", "have each further token on average", promised.TPOT)
-		if promised.Fluidity > 0 {
-			add("fluidity", fmt.Sprintf("meet %g of their token deadlines", promised.Fluidity))
-		}
-	}
-	within("e2e", "end", promised.E2E)
 	return all
 }

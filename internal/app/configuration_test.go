@@ -278,7 +278,7 @@ discovery:
   - {static_configs: [{targets: [a], labels: {zone: b, __model__: m}}], relabel_configs: [{target_label: rack, replacement: r}]}
 `
 	file := writeFile(t, "rules.yml", text)
-	cfg, err := config.Load(file)
+	cfg, err := config.Load(file, "")
 	if err != nil {
 		t.Fatal(err)
 	}

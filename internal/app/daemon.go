@@ -71,10 +71,11 @@ type daemon struct {
 	started   time.Time
 	active    atomic.Pointer[activeConfig]
 	discovery *discovery.Finder
-	probing   *schedule.Scheduler // nil where endpoints are not probed
-	scraping  *schedule.Scheduler // nil where servers' pages are not read
-	devices   *schedule.Scheduler // nil where GPUs are not read
-	hardware  *hardware           // the same
+	probing   *schedule.Scheduler   // nil where endpoints are not probed
+	scraping  *schedule.Scheduler   // nil where servers' pages are not read
+	devices   *schedule.Scheduler   // nil where GPUs are not read
+	running   []*schedule.Scheduler // those of them that are there
+	hardware  *hardware             // nil where GPUs are not read
 	fleet     *fleet.Fleet
 	self      *collector.Self
 	board     *status.Board
@@ -120,13 +121,13 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	})
 	if o.collectors.probe {
 		host, _ := os.Hostname() // "" is as good: replicas have hosts of their own
-		d.probing = schedule.New(schedule.Options{Salt: host, Logger: env.logger})
+		d.probing = d.newScheduler(schedule.Options{Salt: host, Logger: env.logger})
 	}
 	if o.collectors.server {
-		d.scraping = schedule.New(schedule.Options{InFlight: scrapesInFlight, Logger: env.logger})
+		d.scraping = d.newScheduler(schedule.Options{InFlight: scrapesInFlight, Logger: env.logger})
 	}
 	if o.collectors.gpu {
-		d.devices = schedule.New(schedule.Options{Logger: env.logger})
+		d.devices = d.newScheduler(schedule.Options{Logger: env.logger})
 		var err error
 		if d.hardware, err = newHardware(env, o.collectors, len(cfg.GPUs.Pages) > 0, registry, probes); err != nil {
 			return nil, err
@@ -148,9 +149,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.fleet = fleet.New(parts)
 	registry.MustRegister(collector.NewGateways(d.fleet.Gateways, d.fleet.BehindGateways))
 	d.self.WatchBudget(d.fleet.BudgetUsed)
-	d.self.WatchDroppedSpans(d.spans.Dropped)
-	d.self.WatchPushes(d.pushes.Pushes, d.pushes.Failures)
-	d.self.WatchDroppedLogLines(env.lostLines)
+	d.self.WatchExports(d.spans.Dropped, d.pushes.Pushes, env.lostLines)
 	d.openState()
 	var err error
 	if d.web, err = d.newWeb(registry); err == nil {
@@ -158,18 +157,24 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	}
 	if err != nil {
 		d.fleet.Close()
-		d.releaseState()
+		d.state.Release()
 		return nil, usageError{err}
 	}
 	d.self.Reloaded(true, d.started)
 	return d, nil
 }
 
+func (d *daemon) newScheduler(o schedule.Options) *schedule.Scheduler {
+	s := schedule.New(o)
+	d.running = append(d.running, s)
+	return s
+}
+
 func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links,
 		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet, Logger: d.env.logger,
-		Hangs: d.hangs, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.fleet.State, Gatherer: registry, Info: d.info, MCP: d.mcp, Profiles: d.profiles,
+		Hangs: func() bool { return slices.ContainsFunc(d.running, (*schedule.Scheduler).Hangs) }, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.fleet.State, Gatherer: registry, Info: d.info, MCP: d.mcp, Profiles: d.profiles,
 		Config: func() ([]byte, error) { return d.active.Load().Marshal() },
 	}
 	if r := d.fleet.Recorder; r != nil {
@@ -190,7 +195,7 @@ func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), f
 	defer d.fleet.Close()
 	listeners, err := open()
 	if err != nil {
-		d.releaseState()
+		d.state.Release()
 		return err
 	}
 	defer closeAll(listeners)
@@ -236,7 +241,7 @@ func pageOf(listeners []net.Listener, flags *toolkit.FlagConfig) string {
 // parts returns what has to run beside the web server.
 func (d *daemon) parts() []func(context.Context) error {
 	parts := []func(context.Context) error{d.discovery.Run, d.spans.Run, d.pushes.Run, d.follow, d.fleet.WatchCauses}
-	for _, s := range d.schedulers() {
+	for _, s := range d.running {
 		parts = append(parts, s.Run)
 	}
 	if d.hardware != nil {
@@ -246,21 +251,6 @@ func (d *daemon) parts() []func(context.Context) error {
 		parts = append(parts, d.state.Run)
 	}
 	return parts
-}
-
-func (d *daemon) schedulers() []*schedule.Scheduler {
-	var used []*schedule.Scheduler
-	for _, s := range []*schedule.Scheduler{d.probing, d.scraping, d.devices} {
-		if s != nil {
-			used = append(used, s)
-		}
-	}
-	return used
-}
-
-// hangs reports whether probes, or readings of pages, make no progress.
-func (d *daemon) hangs() bool {
-	return slices.ContainsFunc(d.schedulers(), (*schedule.Scheduler).Hangs)
 }
 
 // A smallFleet has fewer endpoints than this. Its heap is so small that it may grow by half before garbage is collected: 50
@@ -336,12 +326,5 @@ func (d *daemon) openState() {
 	d.self.WatchState(d.state.Stats)
 	if !d.state.Loaded().IsZero() {
 		d.board.Restarted()
-	}
-}
-
-// releaseState gives the directory of the state back, as it is.
-func (d *daemon) releaseState() {
-	if d.state != nil {
-		d.state.Release()
 	}
 }

@@ -148,7 +148,7 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 	cfg := config.None()
 	if *c.file != "" {
 		var err error
-		if cfg, err = loadConfig(config.LoadForOne, *c.file); err != nil {
+		if cfg, err = loadConfig(*c.file, config.SkipEndpoint); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -262,7 +262,7 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*f
 			runs = append(runs, compare.NewFigures(results))
 		}
 		for _, rung := range rungs {
-			s.Conclude(tracker.Observe(rung.Results))
+			s.Together = tracker.Observe(rung.Results)
 			s.Skip(rung.Skip)
 		}
 		nothing := func() error { return nil }

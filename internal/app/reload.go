@@ -185,14 +185,14 @@ type source struct {
 	taken []byte // what was loaded last; nil before that
 }
 
-func (s *source) load(name string, checks ...config.Check) (*config.Config, error) {
+func (s *source) load(name string) (*config.Config, error) {
 	data, err := s.read(name)
 	if err != nil {
-		return nil, err
+		return nil, usageError{err}
 	}
-	cfg, err := config.Parse(data, name, checks...)
+	cfg, err := config.Parse(data, name, fleet.Checks()...)
 	if err != nil {
-		return nil, err
+		return nil, usageError{err}
 	}
 	s.taken = data
 	return cfg, nil

@@ -140,7 +140,7 @@ func (c *serveCommand) loadConfig() (*config.Config, error) {
 	case c.autoReload > 0 && c.file == "":
 		return nil, usageError{errors.New("--config.auto-reload-interval goes with --config.file")}
 	case c.file != "":
-		return loadConfig(c.source.load, c.file)
+		return c.source.load(c.file)
 	case len(c.endpoints) > 0:
 		cfg, err := config.FromURLs(c.endpoints)
 		if err != nil {

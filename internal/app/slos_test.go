@@ -24,7 +24,7 @@ endpoints:
 // TestSLOsOfAConfiguration lists the objectives that the counters have: bursts have
 // none, and embeddings no first token.
 func TestSLOsOfAConfiguration(t *testing.T) {
-	cfg, err := config.Load(writeFile(t, "slos.yml", objectivesFile))
+	cfg, err := config.Load(writeFile(t, "slos.yml", objectivesFile), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +32,8 @@ func TestSLOsOfAConfiguration(t *testing.T) {
 		{Endpoint: "chat", Module: "long", SLO: "availability", Objective: 0.95, Good: "succeed"},
 		{Endpoint: "chat", Module: "long", SLO: "ttft", Objective: 0.95, Good: "have their first token within 10s"},
 		{Endpoint: "chat", Module: "long", SLO: "tpot", Objective: 0.95, Good: "have each further token on average within 50ms"},
-		{Endpoint: "chat", Module: "long", SLO: "fluidity", Objective: 0.95, Good: "meet 0.9 of their token deadlines"},
 		{Endpoint: "chat", Module: "long", SLO: "e2e", Objective: 0.95, Good: "end within 2m0s"},
+		{Endpoint: "chat", Module: "long", SLO: "fluidity", Objective: 0.95, Good: "meet 0.9 of their token deadlines"},
 		{Endpoint: "vectors", Module: "interactive", SLO: "availability", Objective: 0.999, Good: "succeed"},
 		{Endpoint: "vectors", Module: "interactive", SLO: "e2e", Objective: 0.999, Good: "end within 500ms"},
 	}

@@ -31,7 +31,7 @@ func TestEndpoint(t *testing.T) {
 	var err error
 	switch {
 	case file != "":
-		cfg, err = config.Load(file)
+		cfg, err = config.Load(file, "")
 	case url != "":
 		cfg = fromURL(t, url)
 	default:

@@ -390,10 +390,10 @@ func changeFact[F workload.FactType](e *endpoint, module string, change func(bef
 // burst begins a time in which the exporter puts load on the endpoint, and returns what ends it.
 func (e *endpoint) burst() (end func()) {
 	e.bursts.begin()
-	e.servers.BurstBegins()
+	e.servers.CountBursts(1)
 	e.restartSplit()
 	return func() {
-		e.servers.BurstEnds()
+		e.servers.CountBursts(-1)
 		e.restartSplit()
 		e.bursts.end(time.Now)
 	}

@@ -71,8 +71,8 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	defer func() { t.spending.settle(result.Spent(results, skip)) }()
 	t.run(ctx, func(ctx context.Context) {
 		self := t.endpoint.fleet.Self
-		self.ProbeStarted()
-		defer self.ProbeEnded()
+		self.ProbesInFlight(1)
+		defer self.ProbesInFlight(-1)
 		t.endpoint.probing.Add(1)
 		defer t.endpoint.probing.Add(-1)
 		results, skip = t.runner.Run(ctx, r.Scheduled)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 
@@ -144,7 +146,8 @@ func (g *clientMetrics) observe(t Target, r *result.Result) {
 // streamOf returns what the streams of a result have in common.
 func streamOf(t Target, r *result.Result) stream {
 	s := stream{operation: operationOf(r), model: safetext.Line(r.Model, maxText)}
-	s.address, s.port = t.URL.Hostname(), portOf(t.URL)
+	s.address = t.URL.Hostname()
+	s.port, _ = strconv.Atoi(config.PortOf(t.URL)) // 0 is not known
 	// The conventions require a provider, and name the flavour of an API by it where it is not known.
 	s.provider = cmp.Or(providerOf(s.address), flavourOf(r.API))
 	return s

@@ -104,14 +104,9 @@ func (m *Metrics) Retain(endpoints map[string]bool) {
 	}
 }
 
-// Pushes counts the pushes that a receiver took as a whole; exporting reports whether there is one.
-func (m *Metrics) Pushes() (n uint64, exporting bool) {
-	return m.pushes.Load(), m.active.Load().receiver != nil
-}
-
-// Failures counts the other pushes.
-func (m *Metrics) Failures() (n uint64, exporting bool) {
-	return m.failures.Load(), m.active.Load().receiver != nil
+// Pushes counts the pushes that a receiver took as a whole, and the others; exporting reports whether there is a receiver.
+func (m *Metrics) Pushes() (succeeded, failed uint64, exporting bool) {
+	return m.pushes.Load(), m.failures.Load(), m.active.Load().receiver != nil
 }
 
 // Run pushes until ctx ends, and once more within flushTimeout after that. It returns nil. It must be called once.

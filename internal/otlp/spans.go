@@ -219,7 +219,8 @@ func conventional(operation string, t Target, r *result.Result) []*commonpb.KeyV
 			as = append(as, attributeOf(key, value))
 		}
 	}
-	host, n, port, first := t.URL.Hostname(), r.Tokens, portOf(t.URL), firstChunk(r)
+	host, n, first := t.URL.Hostname(), r.Tokens, firstChunk(r)
+	port, _ := strconv.Atoi(config.PortOf(t.URL)) // 0 is not known
 	provider := providerOf(host)
 	add(provider != "", semconv.GenAIProviderNameKey, provider)
 	add(r.Model != "", semconv.GenAIRequestModelKey, safetext.Line(r.Model, maxReason))
@@ -246,14 +247,6 @@ func firstChunk(r *result.Result) time.Duration {
 		return result.Absent
 	}
 	return r.Events[0].At
-}
-
-// portOf returns the port of a URL, which may be that of its scheme; 0 is not known.
-func portOf(u *url.URL) int {
-	if n, err := strconv.Atoi(u.Port()); err == nil {
-		return n
-	}
-	return map[string]int{"http": 80, "https": 443}[u.Scheme]
 }
 
 // ourOwn returns what no convention has a name for. Durations are in seconds

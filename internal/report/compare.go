@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +72,10 @@ func (c *Comparison) Text(w io.Writer, o Options) error {
 	p.row("candidate", c.Candidate.Endpoint+" ("+c.Candidate.URL+")")
 	p.row("baseline", c.Baseline.Endpoint+" ("+c.Baseline.URL+")")
 	rows := [][]string{{"", "baseline", "candidate", "change", "at least", "at most", "margin", "verdict"}}
-	for _, f := range c.measured() {
+	for _, f := range c.Findings {
+		if f.Verdict == compare.NotMeasured {
+			continue
+		}
 		rows = append(rows, []string{
 			quantityTitle(f.Quantity), amount(f.Quantity, f.Baseline), amount(f.Quantity, f.Candidate), change(f.Quantity, f.Change),
 			change(f.Quantity, f.Lower), change(f.Quantity, f.Upper), strings.TrimPrefix(change(f.Quantity, f.Margin), "+"), string(f.Verdict),
@@ -106,10 +108,6 @@ func (c *Comparison) fairly(p *page) {
 	if a > 0 && b > 0 && max(a/b, b/a) > unlike {
 		p.note("The tokens of the two are not alike: compare characters/s, and not TPOT.")
 	}
-}
-
-func (c *Comparison) measured() []compare.Finding {
-	return slices.DeleteFunc(slices.Clone(c.Findings), func(f compare.Finding) bool { return f.Verdict == compare.NotMeasured })
 }
 
 func verdictColor(v compare.Verdict) color {

@@ -39,7 +39,7 @@ type Summary struct {
 	fair     fairness
 
 	Price    *config.Price      // of tokens, set before the first result; nil is none
-	together *workload.Findings // nil is nothing
+	Together *workload.Findings // of all results; nil is nothing
 	skipped  int                // runs without a request
 	skip     *result.Skip       // of the first of them
 }
@@ -51,9 +51,6 @@ func NewSummary() *Summary {
 		failures: map[result.Outcome]*result.Result{}, samples: map[string][]time.Duration{},
 	}
 }
-
-// Conclude sets the findings of all results together; nil is none.
-func (s *Summary) Conclude(f *workload.Findings) { s.together = f }
 
 // Skip counts a run that sent no request; a nil skip is none.
 func (s *Summary) Skip(skip *result.Skip) {
@@ -131,7 +128,7 @@ func (s *Summary) Text(w io.Writer, t result.Target, o Options) error {
 	s.listVerdicts(p)
 	s.table(p)
 	p.section("Compared with others", s.fair.rows("speed, cost"))
-	p.findings(s.together)
+	p.findings(s.Together)
 	return p.writeTo(w)
 }
 
@@ -243,7 +240,7 @@ type distribution struct {
 func (s *Summary) JSON(w io.Writer, t result.Target) error {
 	d := summaryDocument{
 		Endpoint: t.Endpoint, URL: t.URL, Module: t.Module, Probes: s.Probes(),
-		Outcomes: s.outcomes, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Fair: s.fair.figures(), Together: s.together,
+		Outcomes: s.outcomes, Verdicts: s.verdicts, Skipped: s.skipped, Latency: map[string]distribution{}, Fair: s.fair.figures(), Together: s.Together,
 	}
 	for name, samples := range s.samples {
 		d.Latency[name] = describe(samples)

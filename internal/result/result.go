@@ -66,10 +66,13 @@ const (
 	NumPhases
 )
 
-// String returns the label value of the phase.
-func (p Phase) String() string {
-	return [NumPhases]string{"dns", "connect", "tls", "write", "first_byte", "first_token", "decode", "close"}[p]
+// PhaseNames lists the label values of the phases, in order.
+func PhaseNames() []string {
+	return []string{"dns", "connect", "tls", "write", "first_byte", "first_token", "decode", "close"}
 }
+
+// String returns the label value of the phase.
+func (p Phase) String() string { return PhaseNames()[p] }
 
 // Event is one token-bearing event of the reply.
 type Event struct {

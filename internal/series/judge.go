@@ -59,6 +59,11 @@ func (o *Objectives) Has(i Objective) bool {
 	return i == Availability || o.Limit(i) > 0 || i == Fluidity && o.Fluidity > 0
 }
 
+// HasOf reports whether there is such an objective that means something for endpoints of a kind; "" is not known.
+func (o *Objectives) HasOf(i Objective, k api.Kind) bool {
+	return o.Has(i) && (i == Availability || i == E2E || k == api.Generation)
+}
+
 // HasLatency reports whether a latency is promised.
 func (o *Objectives) HasLatency() bool { return o.TTFT > 0 || o.TPOT > 0 || o.E2E > 0 }
 

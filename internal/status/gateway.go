@@ -24,11 +24,6 @@ const (
 	GatewayUp       GatewayState = "up"
 )
 
-// GatewayStates lists the closed set, the worst first.
-func GatewayStates() []GatewayState {
-	return []GatewayState{GatewayLost, GatewayUnready, GatewayDegraded, GatewayWaiting, GatewayUp}
-}
-
 // GatewayPage is the page of all gateways: GET /api/v1/gateways.
 type GatewayPage struct {
 	At float64 `json:"at"`
@@ -232,7 +227,7 @@ func (b *Board) Gateways() *GatewayPage {
 		}
 	}
 	p := &GatewayPage{At: stats.UnixSeconds(b.now()), Gateways: []*Gateway{}}
-	rank := GatewayStates()
+	rank := []GatewayState{GatewayLost, GatewayUnready, GatewayDegraded, GatewayWaiting, GatewayUp}
 	for name, g := range gateways {
 		shown := *g
 		shown.Endpoints = behind[name]

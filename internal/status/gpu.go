@@ -177,7 +177,11 @@ func newGPU(d *gpu.DeviceSnapshot) *GPU {
 		if x.Count != 1 {
 			times = fmt.Sprintf("%d times", x.Count)
 		}
-		g.problem("XID %d: %s, last at %s%s", x.Number, times, x.Last.UTC().Format(time.RFC3339), ofXID(x.Number))
+		text := fmt.Sprintf("XID %d: %s, last at %s", x.Number, times, x.Last.UTC().Format(time.RFC3339))
+		if meaning := xid.Meaning(x.Number); meaning != "" {
+			text += "; " + meaning
+		}
+		g.Problems = append(g.Problems, text)
 	}
 	for i := range d.Processes {
 		p := &d.Processes[i]
@@ -187,14 +191,6 @@ func newGPU(d *gpu.DeviceSnapshot) *GPU {
 		})
 	}
 	return g
-}
-
-// ofXID adds what an XID means.
-func ofXID(number uint64) string {
-	if meaning := xid.Meaning(number); meaning != "" {
-		return "; " + meaning
-	}
-	return ""
 }
 
 func (g *GPU) read(readings []gpu.Reading) {

@@ -281,8 +281,12 @@ func (s *Store) Close(ctx context.Context) {
 	}
 }
 
-// Release gives the directory back and saves nothing.
-func (s *Store) Release() { _ = s.lock.Release() }
+// Release gives the directory back and saves nothing; a nil Store has none.
+func (s *Store) Release() {
+	if s != nil {
+		_ = s.lock.Release()
+	}
+}
 
 // save saves the parts that have changed, or all where the file is to be rewritten, and counts how it went.
 func (s *Store) save(due []*part, p *pace) {

@@ -141,17 +141,12 @@ func (a *api) serveGPUs(w http.ResponseWriter, _ *http.Request) {
 
 func (a *api) serveConfig(w http.ResponseWriter, _ *http.Request) {
 	page, err := a.Config()
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "text/yaml; charset=utf-8")
-	_, _ = w.Write(page)
+	a.write(w, "text/yaml; charset=utf-8", page, err)
 }
 
 func (a *api) writeJSON(w http.ResponseWriter, v any) {
 	page, err := json.Marshal(v)
-	a.write(w, page, err)
+	a.write(w, "application/json", page, err)
 }
 
 // writeKept answers with a page that many request, which is kept in gzip.
@@ -159,9 +154,9 @@ func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page []byte, err
 	switch {
 	case err != nil:
 		a.fail(w, err)
-	case acceptsGzip(r.Header):
+	case accepts(r.Header, "gzip"):
 		w.Header().Set("Content-Encoding", "gzip") // which the wrapper leaves as it is
-		a.write(w, page, nil)
+		a.write(w, "application/json", page, nil)
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		if plain, err := gzip.NewReader(bytes.NewReader(page)); err == nil {
@@ -170,12 +165,12 @@ func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page []byte, err
 	}
 }
 
-func (a *api) write(w http.ResponseWriter, page []byte, err error) {
+func (a *api) write(w http.ResponseWriter, contentType string, page []byte, err error) {
 	if err != nil {
 		a.fail(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentType)
 	_, _ = w.Write(page)
 }
 

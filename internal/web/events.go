@@ -52,7 +52,7 @@ func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 	w.Header().Set("Vary", "Accept-Encoding")
-	out := &eventWriter{w: w, gzip: acceptsGzip(r.Header)}
+	out := &eventWriter{w: w, gzip: accepts(r.Header, "gzip")}
 	if out.gzip {
 		w.Header().Set("Content-Encoding", "gzip")
 	}
@@ -172,8 +172,6 @@ func updateText(u *status.Update) ([]byte, error) {
 func endpointText(version uint64) []byte {
 	return fmt.Appendf(nil, "id: %d\nevent: endpoint\ndata: {\"version\":%d}\n\n", version, version)
 }
-
-func acceptsGzip(h http.Header) bool { return accepts(h, "gzip") }
 
 // accepts reports whether the client takes one of the codings, whose names are in lower case.
 func accepts(h http.Header, codings ...string) bool {

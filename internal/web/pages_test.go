@@ -64,11 +64,7 @@ func TestTags(t *testing.T) {
 	f := func(content, encoding string) string {
 		t.Helper()
 		routes := []route{{"GET /x.js", serveAsset(fstest.MapFS{"x.js": {Data: []byte(content)}}, "x.js", []byte(content))}}
-		pack, err := newCompression()
-		if err != nil {
-			t.Fatal(err)
-		}
-		pack.compress(routes)
+		newCompression().compress(routes)
 		s := &site{Server: &Server{handler: routes[0].handler}, t: t}
 		resp := s.ask(http.MethodGet, "/x.js", "Accept-Encoding", encoding)
 		if got := resp.Header.Get("Content-Encoding"); got != encoding {

@@ -122,12 +122,10 @@ func (s *Server) routes(o *Options) ([]route, error) {
 		return nil, err
 	}
 	routes = append(routes, apiRoutes(o)...)
-	pack, err := newCompression()
-	if err != nil {
-		return nil, err
-	}
+	pack := newCompression()
 	pack.compress(routes)
-	routes = append(routes, route{"GET " + exactly(o.MetricsPath), newMetricsHandler(o, pack)})
+	scrape := &metricsHandler{Options: o, pack: pack, slots: make(slots, maxScrapes), held: heldPages{limit: maxHeldBytes}}
+	routes = append(routes, route{"GET " + exactly(o.MetricsPath), scrape})
 	var probe *probeHandler // nil without probes on request
 	if o.Prober != nil {
 		probe = newProbeHandler(o)

@@ -39,11 +39,11 @@ func TestLargeFleetIsTaken(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
 	pushed := func() uint64 {
-		n, _ := e.Pushes()
+		n, _, _ := e.Pushes()
 		return n
 	}
 	failed := func() uint64 {
-		n, _ := e.Failures()
+		_, n, _ := e.Pushes()
 		return n
 	}
 	for pushed() == 0 && failed() == 0 && ctx.Err() == nil {
