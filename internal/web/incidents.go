@@ -45,7 +45,7 @@ func (a *api) serveIncident(w http.ResponseWriter, r *http.Request) {
 	case err == nil && r.URL.Query().Get("format") == "html":
 		a.writeIncident(w, page)
 	case err == nil:
-		a.write(w, page, nil)
+		a.write(w, "application/json", page, nil)
 	case errors.Is(err, recorder.ErrNone) && !there:
 		a.noEndpoint(w, name)
 	case errors.Is(err, recorder.ErrNone):
