@@ -283,11 +283,19 @@ func Guess(word string, known []string) string {
 	return ""
 }
 
+// DidYouMean ends a message with the one of known that a word is likely meant to be; "" where none is near enough.
+func DidYouMean(word string, known []string) string {
+	if meant := Guess(word, known); meant != "" {
+		return fmt.Sprintf("; did you mean %q?", meant)
+	}
+	return ""
+}
+
 // Hint ends a message about an unknown word: with the name that it is likely meant to be or,
 // where none is near, with those that are known, under that title.
 func Hint(word, title string, known []string) string {
-	if meant := Guess(word, known); meant != "" {
-		return fmt.Sprintf("; did you mean %q?", meant)
+	if meant := DidYouMean(word, known); meant != "" {
+		return meant
 	}
 	const most = 25
 	more := ""

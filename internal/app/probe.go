@@ -179,10 +179,7 @@ func nameHint(cfg *config.Config, target string) string {
 	for i, e := range cfg.Endpoints {
 		names[i] = e.Name
 	}
-	hint := ""
-	if meant := config.Guess(target, names); meant != "" {
-		hint = fmt.Sprintf("; did you mean %q?", meant)
-	}
+	hint := config.DidYouMean(target, names)
 	if len(cfg.Discovery) > 0 {
 		hint += "; discovered endpoints have names in the running exporter alone: ask its page /probe, or give the URL"
 	}

@@ -85,11 +85,8 @@ type GPUProcess struct {
 	SMUtilization *float64 `json:"sm_utilization_ratio,omitempty"`
 }
 
-// GPUs returns the page of the snapshots of all sources; nil is that of GPUs that are not read.
-func GPUs(all gpu.Snapshots) *GPUPage {
-	if len(all) == 0 {
-		return &GPUPage{State: "not read", GPUs: []*GPU{}}
-	}
+// gpuPage returns the page of the snapshots of all sources, at least one, without the endpoints.
+func gpuPage(all gpu.Snapshots) *GPUPage {
 	main := all[max(0, slices.IndexFunc(all, func(s *gpu.Snapshot) bool { return len(s.Devices) > 0 }))]
 	source := newGPUSource(main)
 	p := &GPUPage{
@@ -103,10 +100,8 @@ func GPUs(all gpu.Snapshots) *GPUPage {
 		p.GPUs = append(p.GPUs, newGPU(d))
 		for i := range d.MIG {
 			m := &d.MIG[i]
-			part := &GPU{
-				Vendor: string(d.Vendor), Host: harmless(d.Host), Index: d.Index,
-				UUID: harmless(m.UUID), Name: harmless(d.Name), Profile: harmless(m.Profile),
-			}
+			part := nameGPU(d, m.UUID)
+			part.Profile = harmless(m.Profile)
 			part.read(m.Readings)
 			p.GPUs = append(p.GPUs, part)
 		}
@@ -125,19 +120,9 @@ func newGPUSource(s *gpu.Snapshot) *GPUSource {
 	return p
 }
 
-// GPUs returns the page of snapshots, with the endpoints that each GPU serves.
+// GPUs returns the page of the snapshots of all sources, at least one, with the endpoints that the configuration places on each GPU.
 func (b *Board) GPUs(all gpu.Snapshots) *GPUPage {
-	page := GPUs(all)
-	on := b.endpointsByGPU()
-	for _, g := range page.GPUs {
-		g.Endpoints = on[g.UUID]
-	}
-	return page
-}
-
-// endpointsByGPU returns the names of the endpoints that the configuration places on a GPU, by its UUID, sorted.
-func (b *Board) endpointsByGPU() map[string][]string {
-	on := map[string][]string{}
+	on := map[string][]string{} // endpoints by name, by the UUID of a GPU
 	for _, e := range b.all() {
 		e.mu.Lock()
 		if hardware := e.cfg.Hardware; hardware != nil {
@@ -147,7 +132,11 @@ func (b *Board) endpointsByGPU() map[string][]string {
 		}
 		e.mu.Unlock()
 	}
-	return on
+	page := gpuPage(all)
+	for _, g := range page.GPUs {
+		g.Endpoints = on[g.UUID]
+	}
+	return page
 }
 
 func stateTexts() map[gpu.State]string {
@@ -166,8 +155,13 @@ func stateTexts() map[gpu.State]string {
 	}
 }
 
+// nameGPU returns a GPU, or a part of it with a UUID of its own, without readings.
+func nameGPU(d *gpu.DeviceSnapshot, uuid string) *GPU {
+	return &GPU{Vendor: string(d.Vendor), Host: harmless(d.Host), Index: d.Index, UUID: harmless(uuid), Name: harmless(d.Name)}
+}
+
 func newGPU(d *gpu.DeviceSnapshot) *GPU {
-	g := &GPU{Vendor: string(d.Vendor), Host: harmless(d.Host), Index: d.Index, UUID: harmless(d.UUID), Name: harmless(d.Name)}
+	g := nameGPU(d, d.UUID)
 	if !d.Up {
 		g.problem("the GPU no longer answers")
 	}

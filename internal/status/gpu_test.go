@@ -11,10 +11,9 @@ import (
 )
 
 // gpus returns the page of one source.
-func gpus(s *gpu.Snapshot) *GPUPage { return GPUs(gpu.Snapshots{s}) }
+func gpus(s *gpu.Snapshot) *GPUPage { return gpuPage(gpu.Snapshots{s}) }
 
 func TestGPUs(t *testing.T) {
-	expectJSON(t, GPUs(nil), `{"state": "not read", "gpus": []}`)
 	expectJSON(t, gpus(&gpu.Snapshot{Source: "nvml", State: gpu.StateStuck, Err: errors.New("no\nanswer")}),
 		`{"state": "the driver does not return", "error": "no answer", "gpus": [], "sources": [
 			{"source": "nvml", "state": "the driver does not return", "error": "no answer", "found": 0}]}`)
@@ -58,7 +57,7 @@ func TestGPUs(t *testing.T) {
 		{"gpu": 1, "uuid": "GPU-2", "problems": ["the GPU no longer answers"]}]}`)
 
 	// The page as a whole is of the source that has GPUs.
-	page := GPUs(gpu.Snapshots{
+	page := gpuPage(gpu.Snapshots{
 		{Source: "nvml", State: gpu.StateNoLibrary, Err: errors.New("not found")},
 		{Source: "amdgpu", State: gpu.StateUp, At: epoch(), Driver: "6.14", Count: 1, Devices: []gpu.DeviceSnapshot{
 			{Vendor: gpu.AMD, Host: "n1", UUID: "GPU-3", Up: true},

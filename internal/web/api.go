@@ -115,15 +115,11 @@ func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
 
 // noEndpoint answers that there is no endpoint of a name, with the name that is likely meant.
 func (a *api) noEndpoint(w http.ResponseWriter, name string) {
-	text := errNoEndpoint.Error()
 	var names []string
 	for _, row := range a.Status.Fleet().Endpoints {
 		names = append(names, row.Name)
 	}
-	if meant := config.Guess(name, names); meant != "" {
-		text += fmt.Sprintf("; did you mean %q?", meant)
-	}
-	jsonError(w, http.StatusNotFound, text)
+	jsonError(w, http.StatusNotFound, errNoEndpoint.Error()+config.DidYouMean(name, names))
 }
 
 func (a *api) serveGateways(w http.ResponseWriter, r *http.Request) {
