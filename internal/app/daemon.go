@@ -88,19 +88,13 @@ type daemon struct {
 	paced     *bool           // as a small fleet or not; nil is not yet
 }
 
-// exports gives the results of probes to what is exported of them.
-type exports struct {
-	spans  *otlp.Spans
-	pushes *otlp.Metrics
-}
-
-// Observe implements fleet.Observer. It never waits for a receiver.
-func (e exports) Observe(o *fleet.Observation) {
+// Observe implements fleet.Observer: it gives the results of probes to what is exported of them, and never waits for a receiver.
+func (d *daemon) Observe(o *fleet.Observation) {
 	t := otlp.Target{
 		Endpoint: o.Target.Endpoint.Name, Module: o.Target.Name, URL: o.Target.Endpoint.URL.URL, MaxTokens: o.Target.MaxOutput(),
 	}
-	e.spans.Observe(t, o.Result)
-	e.pushes.Observe(t, o.Result)
+	d.spans.Observe(t, o.Result)
+	d.pushes.Observe(t, o.Result)
 }
 
 // newDaemon puts the program together, with cfg active from the moment it runs.
@@ -138,7 +132,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
 		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Health: health.NewShared(time.Now, env.logger), Board: d.board,
-		Observers: []fleet.Observer{exports{d.spans, d.pushes}}, Logger: env.logger, Secrets: env.secrets.Secrets(),
+		Observers: []fleet.Observer{d}, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	}
 	if o.stateDir != "" && d.probing != nil {
 		parts.Recorder = recorder.New(version.Version+", "+version.GoVersion, time.Now)
@@ -173,7 +167,7 @@ func (d *daemon) newScheduler(o schedule.Options) *schedule.Scheduler {
 func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links,
-		Metrics: d.metrics, Formats: collector.Formats(), Scrapes: d.self, Prober: d.fleet, Logger: d.env.logger,
+		Metrics: d.metrics.Write, Formats: collector.Formats(), Scraped: d.self.Scraped, Prober: d.fleet, Logger: d.env.logger,
 		Hangs: func() bool { return slices.ContainsFunc(d.running, (*schedule.Scheduler).Hangs) }, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.fleet.State, Gatherer: registry, Info: d.info, MCP: d.mcp, Profiles: d.profiles,
 		Config: func() ([]byte, error) { return d.active.Load().Marshal() },
 	}

@@ -19,16 +19,6 @@ import (
 // Prometheus servers scrape in parallel, and no more disturbs the probes.
 const maxScrapes = 2
 
-// Exposition writes all metrics in a format.
-type Exposition interface {
-	Write(w io.Writer, format expfmt.Format) error
-}
-
-// ScrapeObserver observes how long the metrics of each scrape took to write, and their size uncompressed.
-type ScrapeObserver interface {
-	Scraped(d time.Duration, size int64)
-}
-
 // metricsHandler answers scrapes. A page is made whole, compressed, before the
 // first byte of it leaves, so that a client that reads slowly holds no slot.
 type metricsHandler struct {
@@ -51,7 +41,7 @@ func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	maps.Copy(w.Header(), page.header)
 	if h.held.write(w, page) == nil {
-		h.Scrapes.Scraped(page.took, page.size)
+		h.Scraped(page.took, page.size)
 	}
 }
 
@@ -72,7 +62,7 @@ func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
 		format := expfmt.NegotiateAccept(r.Header, h.Formats...)
 		w.Header().Set("Content-Type", string(format))
 		out := &countingWriter{w: w}
-		page.err = h.Metrics.Write(out, format)
+		page.err = h.Metrics(out, format)
 		page.size = out.n
 	})).ServeHTTP(page, &packed)
 	page.took = time.Since(start)

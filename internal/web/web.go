@@ -32,10 +32,11 @@ type Options struct {
 	// Hosts are names by which clients may address the exporter, beside addresses and
 	// names that the public DNS does not have. With a port, that is ignored.
 	Hosts []string
-	// Metrics are the metrics, Formats those that they can be written in, by preference, and Scrapes observes scrapes.
-	Metrics Exposition
+	// Metrics writes all metrics in one of Formats, which are in order of preference. Scraped observes how long those of
+	// each scrape took to write, and their size uncompressed.
+	Metrics func(w io.Writer, format expfmt.Format) error
 	Formats []expfmt.Format
-	Scrapes ScrapeObserver
+	Scraped func(d time.Duration, size int64)
 	// Links are what the status page links to.
 	Links Links
 	// Prober runs the probes of the page /probe; nil is no such page.

@@ -62,7 +62,7 @@ func newSite(t *testing.T, metrics metricsFunc) *site {
 // HTTP does.
 func options(metricsPath string) Options {
 	return Options{
-		MetricsPath: metricsPath, Hosts: []string{"example.com"}, Metrics: metricsFunc(writeLong), Scrapes: &scrapes{},
+		MetricsPath: metricsPath, Hosts: []string{"example.com"}, Metrics: metricsFunc(writeLong), Scraped: new(scrapes).Scraped,
 		Formats: []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtProtoDelim, expfmt.FmtText},
 		Logger:  slog.New(slog.DiscardHandler), Hangs: func() bool { return false }, Status: newTable("a", "b"),
 		Explain: func(name string) (*explain.Report, bool) {
@@ -81,7 +81,7 @@ func newSiteWith(t testing.TB, changes ...func(*Options)) *site {
 	t.Helper()
 	s := &site{t: t}
 	o := options("/metrics")
-	o.Scrapes, o.Logger = &s.scrapes, slog.New(slog.NewTextHandler(&s.log, nil))
+	o.Scraped, o.Logger = s.scrapes.Scraped, slog.New(slog.NewTextHandler(&s.log, nil))
 	for _, change := range changes {
 		change(&o)
 	}

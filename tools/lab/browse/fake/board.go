@@ -145,7 +145,6 @@ type Server struct {
 type NoMetrics struct{}
 
 func (NoMetrics) Write(io.Writer, expfmt.Format) error { return nil }
-func (NoMetrics) Scraped(time.Duration, int64)         {}
 
 // Content is what the pages besides the fleet show.
 type Content struct {
@@ -163,7 +162,7 @@ type Content struct {
 // Serve starts a server. Errors are those of web.New.
 func Serve(b *Board, c Content) (*Server, error) {
 	pages, err := web.New(web.Options{
-		MetricsPath: "/metrics", Metrics: NoMetrics{}, Scrapes: NoMetrics{},
+		MetricsPath: "/metrics", Metrics: NoMetrics{}.Write, Scraped: func(time.Duration, int64) {},
 		Formats: []expfmt.Format{expfmt.NewFormat(expfmt.TypeTextPlain)},
 		Logger:  slog.New(slog.DiscardHandler),
 		Links:   c.Links, Prober: c.Prober, Muter: c.Muter, Explain: Explain,
