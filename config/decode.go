@@ -388,7 +388,8 @@ func reportSyntax(r *report, data []byte, err error) {
 	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(msg); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		msg = msg[len(m[0]):]
-		if isParserMessage(msg) {
+		expected := []string{"key", "'-' indicator", "',' or ']'", "',' or '}'", "node content", "<document start>"} // by the parser, not its scanner
+		if slices.Contains(expected, strings.TrimPrefix(msg, "did not find expected ")) {
 			line++ // these count from 0
 		}
 	}
@@ -414,12 +415,6 @@ func isIndentedByTab(data []byte, line int) bool {
 	}
 	own := lines[line-1]
 	return bytes.IndexByte(own[:len(own)-len(bytes.TrimLeft(own, " \t"))], '\t') >= 0
-}
-
-// isParserMessage reports whether a message is one of the YAML parser and not of its scanner.
-func isParserMessage(msg string) bool {
-	expected := []string{"key", "'-' indicator", "',' or ']'", "',' or '}'", "node content", "<document start>"}
-	return slices.Contains(expected, strings.TrimPrefix(msg, "did not find expected "))
 }
 
 // pair is one entry of a mapping.

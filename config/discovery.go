@@ -173,7 +173,11 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	checkGateway(r, labelGateway, e.Gateway, d.gateways)
 	e.addLabels(r, target)
 	if len(r.errs) > 0 {
-		return nil, errors.New(r.joined())
+		var lines []string
+		for _, e := range r.errs {
+			lines = append(lines, fmt.Sprintf("%s: %s", e.Path, e.Msg))
+		}
+		return nil, errors.New(strings.Join(lines, "; "))
 	}
 	if !d.Allows(e.URL.URL) {
 		return nil, ErrNotAllowed
@@ -234,15 +238,6 @@ func (u URL) nameWithPath() string {
 		at = ""
 	}
 	return u.hostPort() + at
-}
-
-// joined returns all mistakes on one line, in the order in which they were found.
-func (r *report) joined() string {
-	var lines []string
-	for _, e := range r.errs {
-		lines = append(lines, fmt.Sprintf("%s: %s", e.Path, e.Msg))
-	}
-	return strings.Join(lines, "; ")
 }
 
 // sourceKeys are the keys of a discovery that name sources of targets.

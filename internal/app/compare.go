@@ -185,19 +185,11 @@ func (g *gate) probe(ctx context.Context, env environment, comparison *compare.C
 }
 
 func (g *gate) print(env environment, report *probereport.Comparison) error {
-	var err error
-	switch g.format {
-	case "json":
-		err = report.JSON(env.Stdout)
-	case "junit":
-		err = report.JUnit(env.Stdout)
-	default:
-		err = report.Text(env.Stdout, probereport.Options{Color: wantsColor(env.Stdout)})
+	text := func() error { return report.Text(env.Stdout, probereport.Options{Color: wantsColor(env.Stdout)}) }
+	if g.format == "junit" {
+		text = func() error { return report.JUnit(env.Stdout) }
 	}
-	if err != nil {
-		return fmt.Errorf("print the comparison: %w", err)
-	}
-	return nil
+	return printAs(g.format, text, func() error { return report.JSON(env.Stdout) })
 }
 
 const maxBaselineBytes = 16 << 20
