@@ -65,7 +65,7 @@ peers: ## other tools on the same streams, into docs/comparison.md; installs the
 otlp: ## what the exporter pushes, against the receiver of the OpenTelemetry Collector
 	cd tools/otlp && $(GO) test -count=1 ./... $(ARGS)
 
-# tools/cluster/check.sh vets its module, which takes minutes.
+# The tests of tools/cluster are vetted as they are built: that takes minutes.
 lint: ## format and static checks
 	@unformatted=$$($(TOOL) gofumpt -l .) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted (gofumpt -w):"; echo "$$unformatted"; exit 1; fi
