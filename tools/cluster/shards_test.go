@@ -76,16 +76,16 @@ func TestShards(t *testing.T) {
 			owners, missing := all.owners(), 0
 			for name, was := range before {
 				by := owners[name]
-				new := slices.IndexFunc(by, func(s [2]int) bool { return s[0] >= 3 })
-				if new >= 0 {
-					moved[name] = by[new][0]
+				fresh := slices.IndexFunc(by, func(s [2]int) bool { return s[0] >= 3 })
+				if fresh >= 0 {
+					moved[name] = by[fresh][0]
 				}
 				switch old := slices.ContainsFunc(by, func(s [2]int) bool { return s[0] == was }); {
 				case len(by) == 0 && was != restarts:
 					t.Errorf("%s: %s has no owner", what, name)
 				case len(by) == 0:
 					missing++
-				case len(by) > 2 || len(by) == 2 && (new < 0 || !old) || len(by) == 1 && new < 0 && !old:
+				case len(by) > 2 || len(by) == 2 && (fresh < 0 || !old) || len(by) == 1 && fresh < 0 && !old:
 					t.Errorf("%s: %s of shard %d has the owners %v", what, name, was, by)
 				}
 			}
