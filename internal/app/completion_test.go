@@ -23,7 +23,7 @@ func TestSuggestions(t *testing.T) {
 		}
 	}
 	f("de", "demo", "detect")
-	f("''", "serve", "check", "demo", "compare", "probe", "load", "detect", "explain", "modules", "rules", "simulate", "completion", "schema", "man")
+	f("''", "serve", "check", "demo", "compare", "probe", "load", "detect", "explain", "incident", "modules", "rules", "simulate", "completion", "schema", "man")
 	f("check ''", "")               // any file
 	f("rules --config.file ''", "") // any file
 	f("completion ''", "bash", "zsh", "fish")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -20,18 +21,19 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 )
 
-// explainCommand explains the state of an endpoint: that of a running exporter, or one that it probes itself.
+// explainCommand explains the state of an endpoint: that of a running exporter, one that it probes itself, or the one in a recording.
 type explainCommand struct {
 	request
-	target, server, output *string
-	count                  int
+	exporter
+	target, recording, output *string
+	count                     int
 }
 
 func newExplainCommand(c *kingpin.CmdClause) *explainCommand {
 	e := new(explainCommand)
-	e.target = c.Arg("target", "Name of an endpoint of a running exporter, or what to probe now: a URL, or with --config.file a name in it.").Required().HintAction(e.endpointNames).String()
-	e.server = c.Flag("server", "URL of the running exporter. --header, --key-env and the other flags of access are then for it; for a user in the URL the key is the password.").
-		Default("http://127.0.0.1" + listenAddress).String()
+	e.target = c.Arg("target", "Name of an endpoint of a running exporter, or what to probe now: a URL, or with --config.file a name in it.").HintAction(e.endpointNames).String()
+	e.exporter = newExporter(c, &e.request.access)
+	e.recording = c.Flag("file", "Instead of TARGET a page of the command incident, or its JSON, by whose evidence to explain; - is standard input.").PlaceHolder("FILE").String()
 	e.output = c.Flag("output", "Format of the output: text, or json as the API has it.").Short('o').Default("text").Enum("text", "json")
 	c.Flag("count", "Number of probes where the target is probed.").Short('n').Default("5").SetValue(cli.AtLeast(&e.count, 1))
 	e.request.addTo(c)
@@ -52,7 +54,15 @@ func (c *explainCommand) run(ctx context.Context, env environment) error {
 }
 
 func (c *explainCommand) report(ctx context.Context, env environment) (*explain.Report, error) {
-	defer c.access.warn(env.Stderr)
+	defer c.request.access.warn(env.Stderr)
+	switch {
+	case *c.recording != "" && *c.target != "":
+		return nil, usageError{errors.New("--file: not with a target")}
+	case *c.recording != "":
+		return explainFile(*c.recording)
+	case *c.target == "":
+		return nil, usageError{errors.New("required argument 'target' not provided, try inference_exporter explain --help")}
+	}
 	if !fleet.IsURL(*c.target) && *c.file == "" {
 		return c.ask(ctx)
 	}
@@ -71,79 +81,108 @@ const (
 	maxAnswerBytes = 1 << 20
 )
 
+// explainFile returns what the evidence in a recording shows.
+func explainFile(name string) (*explain.Report, error) {
+	r, err := readRecording(name)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--file=%s: %w", name, err)}
+	}
+	report, err := r.Explain()
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--file=%s: %w", name, err)}
+	}
+	return report, nil
+}
+
 // ask returns what the running exporter knows of an endpoint.
 func (c *explainCommand) ask(ctx context.Context) (*explain.Report, error) {
-	base, err := url.Parse(*c.server)
+	resp, text, err := c.get(ctx, "/api/v1/endpoints/"+url.PathEscape(*c.target)+"/explain", "explanation", maxAnswerBytes)
+	if err != nil {
+		return nil, err
+	}
+	report := new(explain.Report)
+	if json.Unmarshal(text, report) != nil || len(report.Findings) == 0 {
+		return nil, notAnExporter(resp, "explanation")
+	}
+	return report, nil
+}
+
+// exporter is a running exporter that a command asks.
+type exporter struct {
+	server *string
+	access *access
+}
+
+func newExporter(c *kingpin.CmdClause, a *access) exporter {
+	return exporter{c.Flag("server", "URL of the running exporter. --header, --key-env and the other flags of access are then for it; for a user in the URL the key is the password.").
+		Default("http://127.0.0.1" + listenAddress).String(), a}
+}
+
+// get returns what the API answers at a path, with its body as text; an answer that says what is wrong is an error. What is asked for is
+// in the errors.
+func (x exporter) get(ctx context.Context, path, what string, limit int64) (*http.Response, []byte, error) {
+	base, err := url.Parse(*x.server)
 	if err != nil || base.Host == "" {
-		return nil, usageError{fmt.Errorf("--server=%s: want a URL like http://127.0.0.1%s", *c.server, listenAddress)}
+		return nil, nil, usageError{fmt.Errorf("--server=%s: want a URL like http://127.0.0.1%s", *x.server, listenAddress)}
 	}
-	client, err := c.client(base)
+	client, err := x.client(base, limit)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, nil, usageError{err}
 	}
-	path := strings.TrimSuffix(base.String(), "/") + "/api/v1/endpoints/" + url.PathEscape(*c.target) + "/explain"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base.String(), "/")+path, nil)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--server: %w", err)}
+		return nil, nil, usageError{fmt.Errorf("--server: %w", err)}
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the exporter, which --server names: %w", err)
+		return nil, nil, fmt.Errorf("ask the exporter, which --server names: %w", err)
 	}
 	defer resp.Body.Close()
-	return readReport(resp)
+	text, err := foreign.ReadAll(resp.Body, limit)
+	var refusal struct {
+		Error string `json:"error"`
+	}
+	if err == nil && json.Unmarshal(text, &refusal) == nil && refusal.Error != "" {
+		return nil, nil, fmt.Errorf("the exporter at %s: %.200s", resp.Request.URL.Host, refusal.Error)
+	}
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, nil, notAnExporter(resp, what)
+	}
+	return resp, text, nil
 }
 
 // client returns a client that asks the exporter with the flags of access. A key becomes
 // the password of the user of its URL.
-func (c *explainCommand) client(server *url.URL) (*http.Client, error) {
+func (x exporter) client(server *url.URL, limit int64) (*http.Client, error) {
 	anonymous := *server
 	anonymous.User = nil
 	e, err := fleet.EndpointAt(anonymous.String())
 	if err != nil {
 		return nil, fmt.Errorf("--server: %w", err)
 	}
-	if err := c.access.apply(e); err != nil {
+	if err := x.access.apply(e); err != nil {
 		return nil, err
 	}
 	if name := server.User.Username(); name != "" && e.HTTP.Authorization != nil {
 		server.User = url.UserPassword(name, string(e.HTTP.Authorization.Credentials))
 		e.HTTP.Authorization = nil
 	}
-	client, err := foreign.Limits{Time: askTimeout, Bytes: maxAnswerBytes}.Client(&e.HTTP.HTTPClientConfig, "explain")
+	client, err := foreign.Limits{Time: askTimeout, Bytes: limit}.Client(&e.HTTP.HTTPClientConfig, "exporter")
 	if err != nil {
 		return nil, fmt.Errorf("--server: %w", err)
 	}
 	return client, nil
 }
 
-func readReport(resp *http.Response) (*explain.Report, error) {
-	var answer struct {
-		explain.Report
-		Error string `json:"error"`
-	}
-	text, err := foreign.ReadAll(resp.Body, maxAnswerBytes)
-	if err == nil {
-		err = json.Unmarshal(text, &answer)
-	}
-	switch {
-	case err == nil && answer.Error != "":
-		return nil, fmt.Errorf("the exporter at %s: %.200s", resp.Request.URL.Host, answer.Error)
-	case err != nil || resp.StatusCode != http.StatusOK || len(answer.Findings) == 0:
-		return nil, notAnExporter(resp)
-	}
-	return &answer.Report, nil
-}
-
 // notAnExporter returns the error of an answer that no exporter with this command gives:
 // what was asked, what answered, and what to check.
-func notAnExporter(resp *http.Response) error {
+func notAnExporter(resp *http.Response, wanted string) error {
 	what := cmp.Or(safetext.Line(resp.Header.Get("Content-Type"), maxHeaderShown), "no content type")
 	if server := safetext.Line(resp.Header.Get("Server"), maxHeaderShown); server != "" {
 		what += ", server " + server
 	}
-	return fmt.Errorf("GET %s: status %s (%s), and no explanation; check that --server is the URL of an exporter that has this command too, "+
-		"with the path prefix of a proxy in front of it", resp.Request.URL.Redacted(), resp.Status, what)
+	return fmt.Errorf("GET %s: status %s (%s), and no %s; check that --server is the URL of an exporter that has this command too, "+
+		"with the path prefix of a proxy in front of it", resp.Request.URL.Redacted(), resp.Status, what, wanted)
 }
 
 const maxHeaderShown = 60

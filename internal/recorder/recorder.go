@@ -174,19 +174,20 @@ func (k *kept) lines() []line { return slices.Concat(k.first, k.latest) }
 
 // Listed is a recording in a list.
 type Listed struct {
+	Endpoint string `json:"endpoint"`
 	Incident
 	// Bytes is how large it is at most.
 	Bytes int `json:"bytes"`
 }
 
-// List returns the recordings of an endpoint, the latest last.
+// List returns the recordings of an endpoint, "" is of all, the latest last.
 func (r *Recorder) List(endpoint string) []Listed {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := []Listed{}
 	for _, k := range r.all {
-		if k.Endpoint == endpoint {
-			all = append(all, Listed{k.Incident, k.bytes})
+		if endpoint == "" || k.Endpoint == endpoint {
+			all = append(all, Listed{k.Endpoint, k.Incident, k.bytes})
 		}
 	}
 	return all

@@ -53,6 +53,7 @@ func apiRoutes(o *Options) []route {
 		{"GET /api/v1/endpoints/{name}/verdict", a.answer(a.serveVerdict)},
 		{"GET /api/v1/endpoints/{name}/incidents", a.answer(a.serveIncidents)},
 		{"GET /api/v1/endpoints/{name}/incidents/{at}", a.answer(a.serveIncident)},
+		{"GET /api/v1/incidents", a.answer(a.serveIncidents)},
 		{"GET /api/v1/gateways", a.answer(a.serveGateways)},
 		{"GET /api/v1/gpus", a.answer(a.serveGPUs)},
 		{"GET /api/v1/self", a.answer(a.serveSelf)},

@@ -18,7 +18,7 @@ type Incidents interface {
 
 const noRecordings = "no recordings are kept: the exporter keeps no state (--state.path) or does not probe"
 
-// serveIncidents lists the recordings of an endpoint, also of one that is gone.
+// serveIncidents lists the recordings of an endpoint, also of one that is gone, or those of all.
 func (a *api) serveIncidents(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if a.Incidents == nil {
@@ -26,7 +26,7 @@ func (a *api) serveIncidents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all := a.Incidents.List(name)
-	if _, there := a.Status.Version(name); !there && len(all) == 0 {
+	if _, there := a.Status.Version(name); !there && name != "" && len(all) == 0 {
 		a.noEndpoint(w, name)
 		return
 	}
