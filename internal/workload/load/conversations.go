@@ -207,17 +207,21 @@ func (p *pairs) allowNoHits(benefit *workload.Interval) bool {
 	return benefit != nil && benefit.Lower < cacheBenefit*stats.Median(cold)
 }
 
-// benefit returns the median of the differences. Its bounds are two of them: they assume that pairs are
-// independent, and nothing of how the differences spread.
+// benefit returns the median of the differences.
 func (p *pairs) benefit(now time.Time) *workload.Interval {
 	p.all = stats.DropOld(p.all, func(v pair) bool { return now.Sub(v.at) >= pairReach })
-	n := len(p.all)
-	if n < minPairs {
+	return median(p.all, func(v pair) float64 { return v.benefit })
+}
+
+// median returns that of values of pairs; nil of too few. Its bounds are two of them: they assume that pairs are
+// independent, and nothing of how the values spread.
+func median[T any](all []T, value func(T) float64) *workload.Interval {
+	if len(all) < minPairs {
 		return nil
 	}
-	benefits := sorted(p.all, func(v pair) float64 { return v.benefit })
-	lower, upper := stats.RankBounds(n, 0.5, 0.025)
-	return &workload.Interval{Value: stats.Median(benefits), Lower: benefits[lower-1], Upper: benefits[upper-1]}
+	values := sorted(all, value)
+	lower, upper := stats.RankBounds(len(values), 0.5, 0.025)
+	return &workload.Interval{Value: stats.Median(values), Lower: values[lower-1], Upper: values[upper-1]}
 }
 
 func sorted[T any](all []T, value func(T) float64) []float64 {

@@ -65,20 +65,17 @@ func (e *interferenceEstimate) Observe(results []*result.Result, now time.Time) 
 	}
 }
 
-// Finding implements workload.Estimate. The bounds of the ratio are two of the runs, as those of a benefit are.
+// Finding implements workload.Estimate.
 func (e *interferenceEstimate) Finding(now time.Time) workload.Finding {
 	e.all = stats.DropOld(e.all, func(m met) bool { return now.Sub(m.at) >= pairReach })
-	n := len(e.all)
-	if n < minPairs {
+	ratio := median(e.all, func(m met) float64 { return m.beside / m.alone })
+	if ratio == nil {
 		return nil
 	}
-	median := func(value func(m met) float64) float64 { return stats.Median(sorted(e.all, value)) }
-	ratios := sorted(e.all, func(m met) float64 { return m.beside / m.alone })
-	lower, upper := stats.RankBounds(n, 0.5, 0.025)
 	return &InterferenceFinding{
-		Ratio: workload.Interval{Value: stats.Median(ratios), Lower: ratios[lower-1], Upper: ratios[upper-1]},
-		Alone: median(func(m met) float64 { return m.alone }), Beside: median(func(m met) float64 { return m.beside }),
-		Long: median(func(m met) float64 { return m.long }),
+		Ratio: *ratio,
+		Alone: median(e.all, func(m met) float64 { return m.alone }).Value, Beside: median(e.all, func(m met) float64 { return m.beside }).Value,
+		Long: median(e.all, func(m met) float64 { return m.long }).Value,
 	}
 }
 
