@@ -164,7 +164,7 @@ func document(directory string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cluster, err := os.ReadFile(filepath.Join(directory, "evidence", "kubernetes.md"))
+	cluster, err := os.ReadFile(filepath.Join(directory, "evidence", "kubernetes.md.tmpl"))
 	if err != nil {
 		return "", err
 	}
