@@ -16,6 +16,7 @@ import (
 	"io"
 	"io/fs"
 	"log"
+	"log/slog"
 	"maps"
 	"math/big"
 	"net/http"
@@ -30,9 +31,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
@@ -248,6 +253,7 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 	file, names, broken := poisonedConfig(server.URL, receiver, namedAfterKey(t).URL, interval, every)
 	configured := writeFile(t, "exporter.yml", file)
 	state := t.TempDir()
+	seedIncidents(t, state, file)
 	kubelet := poisonedKubelet(t, formsOfKey()["control"])
 	p := start(t, append([]string{
 		"--config.file=" + configured, "--web.listen-address=127.0.0.1:0", "--log.level=debug", "--state.path=" + state,
@@ -284,9 +290,18 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 		}
 		wantNoSecret(t, path, string(body))
 	}
+	recorded := 0
 	for _, name := range names {
 		_, body := p.get("/api/v1/endpoints/" + url.PathEscape(name))
 		wantNoSecret(t, "the page of "+name, string(body))
+		_, body = p.get("/api/v1/endpoints/" + url.PathEscape(name) + "/incidents/latest")
+		wantNoSecret(t, "the incident of "+name, string(body))
+		if strings.Contains(string(body), `"probe":{`) && strings.Contains(string(body), `"evidence":{`) {
+			recorded++
+		}
+	}
+	if recorded < len(names)/2 {
+		t.Errorf("%d of %d endpoints have a recording with a probe and evidence", recorded, len(names))
 	}
 	for _, name := range []string{"message plain", "names control", "detected bytes", "certificate"} {
 		_, body := p.probePage("target", name, "debug", "true")
@@ -311,6 +326,31 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 		wantNoKey(t, path, string(text))
 	}
 	wantNoSecretInFiles(t, state)
+}
+
+// seedIncidents writes a state in which each endpoint of a configuration has an incident that pages.
+func seedIncidents(t *testing.T, directory, file string) {
+	t.Helper()
+	cfg, err := config.Parse([]byte(file), "exporter.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now().Add(-5 * time.Minute)
+	failing := &health.Incident{State: health.Degraded, Begin: began, Row: began, Latest: time.Now(), Probes: 10, Bad: 10, Down: began, Spells: 1}
+	store.Open(store.Options{Dir: directory, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Parts: []store.Part{{
+		Name: "endpoints", Revision: func() uint64 { return 1 },
+		Save: func(put func(any) error) error {
+			for _, e := range cfg.Endpoints {
+				if err := put(map[string]any{
+					"endpoint": e.Name, "target": xxhash.Sum64String(e.URL.String() + "\x00" + e.API + "\x00" + e.Model), // as the fleet identifies it
+					"state": health.Saved{Last: time.Now(), Failing: failing, Down: true, Streak: 10, Paging: &health.Paging{Kind: health.KindDown, Start: began}},
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}}}).Close(t.Context())
 }
 
 // poisonedConfig returns a configuration of a server that repeats the key that it is sent and is
