@@ -97,7 +97,7 @@ func TestIncidentIsRecorded(t *testing.T) {
 			switch {
 			case e.Page != nil:
 				pages[e.At.Sub(i.Start).Round(time.Minute)] = e.Page.Values.All()["ttft_seconds_sum"]
-				if v := e.Page.Values.All(); v[string(config.RequestsRunning)] != 3 || v[string(config.TTFT)+"_count"] != 7 || v["requests:stop"] != 5 || e.Page.Engine != "vllm" {
+				if v := e.Page.Values.All(); v[config.RequestsRunning.MetricName()] != 3 || v[config.TTFT.MetricName()+"_count"] != 7 || v["requests_total:stop"] != 5 || e.Page.Engine != "vllm" {
 					t.Errorf("page %+v", e.Page)
 				}
 			case e.GPU != nil:
