@@ -88,6 +88,7 @@ func full(t *testing.T) *Exposition {
 	r.CertNotAfter = epoch
 	promised := fluent()
 	promised.CorrectCoordinatedOmission = true
+	r.Stall = &result.Stall{Side: result.SideServer}
 	r.Call = result.Call{FirstArgument: time.Second, Complete: 2 * time.Second}
 	s := sized("e", SeriesOptions{
 		Objectives: series.NewObjectives(*promised), Log: new(series.Log), Interval: 15 * time.Second, Timeout: time.Minute, Price: exactPrice(), Verdicts: result.Verdicts(), Calls: true,
@@ -236,6 +237,7 @@ func TestClosedSetsAreComplete(t *testing.T) {
 	f("../internal/result", "Affinity", config.Texts(result.Affinities())...)
 	f("../internal/result", "Clock", config.Texts(result.Clocks())...)
 	f("../internal/result", "Outcome", config.Texts(result.Outcomes())...)
+	f("../internal/result", "Side", config.Texts(result.Sides())...)
 	f("../internal/result", "SkipReason", config.Texts(result.SkipReasons())...)
 	f("../internal/result", "TokenSource", config.Texts(result.TokenSources())...)
 	f("../internal/result", "Sign", config.Texts(result.Signs())...)

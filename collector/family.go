@@ -273,7 +273,7 @@ const ownNone ownLabel = 0
 
 // ownNames are the names of the own labels, sorted; the first is none.
 var ownNames = [...]string{
-	"", "cause", "end", "finding", "finish", "incident", "kind", "load", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "setting", "slo", "source", "stat",
+	"", "cause", "end", "finding", "finish", "incident", "kind", "load", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "setting", "side", "slo", "source", "stat",
 	"state", "verdict", "when", "witness",
 }
 

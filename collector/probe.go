@@ -42,7 +42,7 @@ func isPeriodic(o *SeriesOptions, _ int) bool { return o.Interval > 0 }
 
 // stateRows are how probes end.
 func stateRows() []row {
-	outcomes, reasons := result.Outcomes(), result.SkipReasons()
+	outcomes, reasons, sides := result.Outcomes(), result.SkipReasons(), result.Sides()
 	return []row{
 		{Name: "probe_success", Gauge: ofLatest(func(p *probe) float64 { return workload.Number(p.ok) })},
 		{Name: "probe_last_run_timestamp_seconds", FromZero: true, Gauge: ofLatest(func(p *probe) float64 { return workload.Unix(p.Start) })},
@@ -65,6 +65,15 @@ func stateRows() []row {
 		{
 			Name: "probe_skipped_total", Label: "reason", Values: config.Texts(reasons), On: onSkip, Flaw: true,
 			Count: func(p *probe, i int) int { return one(p.skipped == reasons[i]) },
+		},
+		{
+			Name: "probe_stalls_total", Label: "side", Values: config.Texts(sides), Late: late,
+			Count: func(p *probe, i int) int {
+				if p.Stall == nil { // absent until there is one
+					return api.Unknown
+				}
+				return one(p.Stall.Side == sides[i])
+			},
 		},
 		{
 			Name: "probe_rate_limit_remaining", Label: "resource", Values: []string{"requests", "tokens"},

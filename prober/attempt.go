@@ -19,12 +19,13 @@ type attemptKey struct{}
 // attempt collects what the request of a probe goes through until its reply begins. The transport calls the
 // hooks from its own goroutines, also after the request has failed.
 type attempt struct {
-	onIssue func()       // called when the request is handed to the transport
-	onReady func()       // called when the connection is ready, and not held back
-	onHold  func()       // called when it is ready and held back until its turn
-	slot    *slot        // nil where the request need not wait for others
-	ended   func() error // why the request's context ended, nil while it runs
-	sent    *safetext.SentHeaders
+	onIssue   func()       // called when the request is handed to the transport
+	onConnect func(*conn)  // called when a connection begins, with nil, and when there is one
+	onReady   func()       // called when the connection is ready, and not held back
+	onHold    func()       // called when it is ready and held back until its turn
+	slot      *slot        // nil where the request need not wait for others
+	ended     func() error // why the request's context ended, nil while it runs
+	sent      *safetext.SentHeaders
 
 	mu sync.Mutex
 	progressed
@@ -48,6 +49,7 @@ type progressed struct {
 	notAfter     time.Time      // expiry of the server's certificate
 	http2        bool
 	issued       bool
+	connecting   bool
 }
 
 // far returns how far the attempt came. A handshake that was given up may still be under way.
@@ -61,7 +63,7 @@ func (a *attempt) far() progressed {
 func (e *Endpoint) newAttempt(kept *conn) *attempt {
 	a := &attempt{
 		sent:    safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader),
-		onIssue: func() {}, onReady: func() {}, onHold: func() {}, ended: func() error { return nil },
+		onIssue: func() {}, onConnect: func(*conn) {}, onReady: func() {}, onHold: func() {}, ended: func() error { return nil },
 	}
 	a.start = time.Now()
 	if kept != nil {
@@ -76,6 +78,7 @@ func (a *attempt) context(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn:           func(string) { a.issue() },
 		DNSDone:           func(i httptrace.DNSDoneInfo) { a.step(&a.dnsDone, i.Err, result.DNSError) },
+		ConnectStart:      func(string, string) { a.connect(nil) },
 		TLSHandshakeStart: func() { a.step(&a.tlsStart, nil, "") },
 		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
 			a.step(nil, err, result.TLSError)
@@ -110,10 +113,18 @@ func (a *attempt) step(at *time.Time, err error, o result.Outcome) {
 	}
 }
 
-func (a *attempt) dialed(c *conn) {
+// connect marks that a connection begins, without one, or that it is there. The first to begin, and to come, counts.
+func (a *attempt) connect(c *conn) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.open = append(a.open, c)
+	again := a.connecting && c == nil || len(a.open) > 0
+	a.connecting = true
+	if c != nil {
+		a.open = append(a.open, c)
+	}
+	a.mu.Unlock()
+	if !again {
+		a.onConnect(c)
+	}
 }
 
 // negotiated keeps the version of HTTP that was agreed on, and the earliest expiry of the chain that the server showed.

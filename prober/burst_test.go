@@ -346,7 +346,7 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		a.onReady = func() { held-- }
 		c := &conn{Conn: pipe(t)}
 		a.issue()
-		a.dialed(c)
+		a.connect(c)
 		time.Sleep(10 * ms)
 		a.step(&a.tlsStart, nil, "")
 		time.Sleep(20 * ms)

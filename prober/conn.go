@@ -51,7 +51,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	}
 	sc := &conn{Conn: c, receive: newReceiver(c)}
 	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
-		a.dialed(sc)
+		a.connect(sc)
 	}
 	return sc, nil
 }
@@ -68,6 +68,10 @@ type receiver interface {
 	receive(b []byte) (n int, stamp int64, empty time.Time, err error)
 	// progress returns what the socket has received so far; ok is false where that is not known.
 	progress() (p progress, ok bool)
+	// glance returns what the kernel shows of the connection now, held where received data takes memory, and the bytes
+	// received in order. keepAlive has the kernel send a keepalive each second, or none. Neither waits.
+	glance() (g glance, received uint64, ok bool)
+	keepAlive(on bool)
 }
 
 // progress is what a socket has received since it was connected, whether it was read or not.
@@ -75,6 +79,7 @@ type progress struct {
 	segments uint32 // with data
 	bytes    uint64 // in order; the end of the stream may count as one
 	full     int    // payload of a full segment in bytes
+	resent   uint32 // segments of ours
 }
 
 // origin is what is known of how the data of one or more reads arrived, beside
@@ -105,6 +110,7 @@ type conn struct {
 	origin     origin
 	read       uint64 // bytes, since it was connected
 	segments   uint32 // before those of origin
+	resent     uint32 // segments of ours before the request
 	drained    uint32 // segments at the latest read, if it left nothing; else as segments
 	firstWrite time.Time
 	lastWrite  time.Time
@@ -189,6 +195,27 @@ func (c *conn) takeOrigin() (o origin, ok bool) {
 	return o, c.tracing && !o.empty.IsZero()
 }
 
+// glance returns what the kernel shows of the connection now; not ok where it shows nothing, as without a connection.
+func (c *conn) glance() (g glance, ok bool) {
+	if c == nil || c.receive == nil {
+		return glance{}, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g, received, ok := c.receive.glance()
+	g.reads = c.reads
+	g.queued = received > c.read+1 // the end of the stream may count as one
+	g.held = g.held && !g.queued
+	return g, ok
+}
+
+// keepAlive has the kernel send a keepalive each second, or none.
+func (c *conn) keepAlive(on bool) {
+	if c != nil && c.receive != nil {
+		c.receive.keepAlive(on)
+	}
+}
+
 // stopTracing spares later reads the cost of their origin.
 func (c *conn) stopTracing() {
 	c.mu.Lock()
@@ -257,7 +284,7 @@ func (c *conn) begin(http2 bool) (reused, isHTTP2 bool) {
 	if c.receive != nil {
 		var p progress
 		p, c.tracing = c.receive.progress()
-		c.segments, c.drained = p.segments, p.segments // none of them is of the reply
+		c.segments, c.drained, c.resent = p.segments, p.segments, p.resent // none of them is of the reply
 	}
 	return reused, c.http2
 }
@@ -269,8 +296,11 @@ func (c *conn) written() (first, last time.Time) {
 	return c.firstWrite, c.lastWrite
 }
 
-// arrived returns the stamps of the latest read and how many there were.
+// arrived returns the stamps of the latest read and how many there were; none without a connection.
 func (c *conn) arrived() (arrival, int) {
+	if c == nil {
+		return arrival{}, 0
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last, c.reads

@@ -114,12 +114,58 @@ const tcpInfoSize = uint32(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in) + unsafe
 func (r *stampReceiver) progress() (p progress, ok bool) {
 	size := uint32(unix.SizeofTCPInfo)
 	err := r.raw.Control(func(fd uintptr) {
-		_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, unix.IPPROTO_TCP, unix.TCP_INFO,
-			uintptr(unsafe.Pointer(&r.info)), uintptr(unsafe.Pointer(&size)), 0)
-		p = progress{r.info.Data_segs_in, r.info.Bytes_received, int(r.info.Advmss)}
+		errno := getOption(fd, unix.IPPROTO_TCP, unix.TCP_INFO, unsafe.Pointer(&r.info), &size)
+		p = progress{r.info.Data_segs_in, r.info.Bytes_received, int(r.info.Advmss), r.info.Total_retrans}
 		ok = errno == 0 && size >= tcpInfoSize
 	})
 	return p, ok && err == nil
+}
+
+// getOption is getsockopt without notice to the scheduler.
+func getOption(fd uintptr, level, name int, value unsafe.Pointer, size *uint32) syscall.Errno {
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, fd, uintptr(level), uintptr(name),
+		uintptr(value), uintptr(unsafe.Pointer(size)), 0)
+	return errno
+}
+
+// glance implements receiver. What received data takes of the memory is known from Linux 4.12 on.
+func (r *stampReceiver) glance() (g glance, received uint64, ok bool) {
+	p, ok := r.progress()
+	if !ok {
+		return glance{}, 0, false
+	}
+	i := &r.info
+	g = glance{
+		out: i.Segs_out, data: i.Data_segs_in, acks: i.Segs_in - i.Data_segs_in, retransmits: i.Total_retrans, unacked: i.Unacked, unanswered: int(i.Probes),
+		heard: time.Duration(min(i.Last_ack_recv, i.Last_data_recv)) * time.Millisecond,
+		rto:   time.Duration(i.Rto) * time.Microsecond, rtt: time.Duration(i.Rtt) * time.Microsecond,
+	}
+	err := r.raw.Control(func(fd uintptr) {
+		memory, size := [unix.SizeofTCPInfo / 4]uint32{}, uint32(unix.SizeofTCPInfo)
+		if getOption(fd, unix.SOL_SOCKET, unix.SO_MEMINFO, unsafe.Pointer(&memory), &size) == 0 {
+			g.held = memory[0] > 0 // SK_MEMINFO_RMEM_ALLOC
+		}
+	})
+	return g, p.bytes, err == nil
+}
+
+// keepAliveProbes is how many keepalives may stay without an answer until the kernel ends the connection: more than are
+// ever sent.
+const keepAliveProbes = 127
+
+// keepAlive implements receiver. What the kernel refuses is not sent, which is seen.
+func (r *stampReceiver) keepAlive(on bool) {
+	_ = r.raw.Control(func(fd uintptr) {
+		set := func(level, name, value int) { _ = unix.SetsockoptInt(int(fd), level, name, value) }
+		if !on {
+			set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, 0)
+			return
+		}
+		set(unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepAliveProbes)
+		set(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 1)
+		set(unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1)
+		set(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 1) // last: this has it begin at once
+	})
 }
 
 // recvmsg is one attempt; false makes the runtime wait until the socket is readable. The wrapper of x/sys

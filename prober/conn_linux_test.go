@@ -184,6 +184,7 @@ func TestReadDoesNotAllocate(t *testing.T) {
 
 // fakeKernel is a receiver whose segments of five bytes arrive when the test says.
 type fakeKernel struct {
+	receiver
 	state  progress
 	unread int
 	late   int // segments that arrive between a read and the question after it

@@ -41,6 +41,7 @@ type reply struct {
 	resp     *http.Response
 
 	share  *share
+	stalls *stallWatch
 	retry  time.Duration // that the headers ask to wait; Absent without
 	body   *stampedBody
 	frames stream.Reader
@@ -243,6 +244,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 	if d.Finish != "" && r.finish == "" {
 		r.finish = d.Finish
 		r.watchdog.expect(time.Now().Add(finishGrace), errFinished)
+		r.stalls.rest()
 	}
 }
 
@@ -278,12 +280,13 @@ func (r *reply) awaitToken(first bool) {
 		r.watchdog.extend(time.Now().Add(finishGrace))
 		return
 	}
-	stall := time.Duration(r.prober.module.Timeouts.Stall)
+	stall, now := time.Duration(r.prober.module.Timeouts.Stall), time.Now()
+	r.stalls.token(now, stall)
 	if !first {
-		r.watchdog.extend(time.Now().Add(stall))
+		r.watchdog.extend(now.Add(stall))
 		return
 	}
-	r.watchdog.expectNext(time.Now().Add(stall),
+	r.watchdog.expectNext(now.Add(stall),
 		&limitError{result.TimeoutStall, "no token for %s in mid-answer", stall})
 }
 

@@ -104,7 +104,11 @@ func (q *request) exchange(ctx context.Context) error {
 		time.Now().Add(time.Duration(limits.Connect)), noConnection)
 	defer wd.stop()
 
-	a := q.newAttempt(wd, noConnection)
+	var stalls *stallWatch
+	if !q.many {
+		stalls = newStallWatch()
+	}
+	a := q.newAttempt(wd, stalls, noConnection)
 	req, err := q.build(a.context(ctx), body)
 	if err != nil {
 		return err
@@ -126,20 +130,27 @@ func (q *request) exchange(ctx context.Context) error {
 	} else {
 		defer resp.Body.Close()
 		q.answer = q.newContent()
-		rp := &reply{request: q, ctx: ctx, attempt: a, watchdog: wd, line: &line, resp: resp, share: share}
+		rp := &reply{request: q, ctx: ctx, attempt: a, watchdog: wd, line: &line, resp: resp, share: share, stalls: stalls}
 		err = rp.read()
 	}
-	q.settle(a, &line)
+	stall, began := stalls.end(err != nil)
+	q.settle(a, &line, stall, began)
 	return a.censor(err)
 }
 
-// newAttempt returns the attempt, which reports its progress to the watchdog.
-func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
+// newAttempt returns the attempt, which reports its progress to the watchdog and to the watch of its stalls.
+func (q *request) newAttempt(wd *watchdog, stalls *stallWatch, noConnection error) *attempt {
 	limits := q.prober.module.Timeouts
 	a := q.prober.endpoint.newAttempt(q.kept)
 	a.onIssue = func() { wd.expect(time.Now().Add(time.Duration(limits.Connect)), noConnection) }
-	a.slot, a.planned, a.onHold = q.slot, q.planned, wd.pause
+	a.onConnect = func(c *conn) { stalls.begin(c, time.Duration(limits.Connect)) }
+	a.slot, a.planned = q.slot, q.planned
+	a.onHold = func() {
+		wd.pause()
+		stalls.rest()
+	}
 	a.onReady = func() {
+		stalls.begin(a.far().conn, time.Duration(limits.FirstToken))
 		wd.resume()
 		wd.expect(time.Now().Add(time.Duration(limits.Headers)),
 			&limitError{result.TimeoutFirstToken, "no response headers within %s", limits.Headers})
@@ -148,7 +159,7 @@ func (q *request) newAttempt(wd *watchdog, noConnection error) *attempt {
 }
 
 // settle turns the stamps into the result's durations.
-func (q *request) settle(a *attempt, line *timeline) {
+func (q *request) settle(a *attempt, line *timeline, stall *result.Stall, began time.Time) {
 	r := q.result
 	far := a.far()
 	far.fill(line)
@@ -160,7 +171,10 @@ func (q *request) settle(a *attempt, line *timeline) {
 	if r.Answer.Verdict == result.VerdictValid {
 		r.Call = line.call(r.Clock)
 	}
-	r.Imprecise = r.Imprecise || line.imprecise(r.Clock)
+	if r.Imprecise = r.Imprecise || line.imprecise(r.Clock); stall != nil {
+		stall.At = max(0, began.Sub(r.Start))
+		r.Stall = stall
+	}
 	q.used, r.Reused, r.CertNotAfter = far.conn, far.reused, far.notAfter
 	if q.used != nil {
 		r.Address = q.used.address()

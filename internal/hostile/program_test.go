@@ -41,6 +41,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runAsProgram) != "" {
 		os.Exit(app.Main(app.Options{Stdout: os.Stdout, Stderr: os.Stderr}))
 	}
+	if as := os.Getenv(runAsServer); as != "" {
+		runStreamServer(as)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
