@@ -160,6 +160,11 @@ func constructed() []struct {
 	failed := func(o result.Outcome, status int) Probe {
 		return Probe{Result: &result.Result{Outcome: o, Status: status, Timing: result.Timing{TTFT: -1, TPOT: -1, Duration: time.Second}}, Error: "text"}
 	}
+	stalled := func(side result.Side) Probe {
+		p := failed(result.TimeoutStall, 200)
+		p.Stall = &result.Stall{Side: side, Duration: 15 * time.Second, Samples: 14, Evidence: []string{"14 of 14"}}
+		return p
+	}
 	saying := func(p Probe, text string) Probe {
 		p.Error = text
 		return p
@@ -189,6 +194,10 @@ func constructed() []struct {
 		{"special tokens in answers", with(of(health.Up, many(12, answered(200*time.Millisecond))...), corrupted), []Cause{AnswersBroken}},
 		{"special tokens in answers, key refused", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), corrupted), []Cause{Credentials, AnswersBroken}},
 		{"special tokens in answers, some of which are empty", with(of(health.Degraded, append(many(3, failed(result.Empty, 200)), many(5, answered(time.Second))...)...), corrupted), []Cause{AnswersBroken}},
+		{"answers stall, segments are lost", of(health.Down, many(6, stalled(result.SideNetwork))...), []Cause{Network}},
+		{"answers stall, the host is gone", of(health.Down, many(6, stalled(result.SideHost))...), []Cause{Network}},
+		{"answers stall, the server is silent", of(health.Down, many(6, stalled(result.SideServer))...), []Cause{Hung}},
+		{"answers stall, the exporter does not read", of(health.Down, many(6, stalled(result.SideExporter))...), []Cause{ExporterBusy}},
 		{"packets dropped by a firewall", of(health.Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
 		{"no route to the host", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Unreachable})...), []Cause{Network}},
 		{"certificate expired", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.TLSError}, Reason: result.Expired})...), []Cause{Certificate}},

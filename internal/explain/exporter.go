@@ -39,6 +39,11 @@ func matchExporterBusy(f *facts) *match {
 			evidence: []string{plural(n, "skipped run") + " for a lack of descriptors, memory or ports"},
 		}
 	}
+	unread := func(p *Probe) bool { return stalledBy(p, result.SideExporter) }
+	if m := f.failures(unread); m != nil {
+		m.title = "the exporter does not read answers in time"
+		return m.addStall(f, result.SideExporter)
+	}
 	m := &match{share: 1}
 	if len(f.failed) > 0 {
 		m.share = minShare // it makes latencies wrong, and no probe fail
@@ -46,6 +51,9 @@ func matchExporterBusy(f *facts) *match {
 	if late := atLeastHalf(f.Probes, func(p *Probe) bool { return p.StartLag > maxStartLag }); late > 0 {
 		m.runbook, m.title = "InferenceMeasurementSuspect", "the exporter starts probes late"
 		return m.add(fmt.Sprintf("%d of the latest %s started a second late or more", late, plural(len(f.Probes), "probe")))
+	}
+	if n := atLeastHalf(f.good, unread); n > 0 {
+		return m.add(fmt.Sprintf("%d of the latest %s stalled until the exporter read them", n, plural(len(f.good), "answer"))).addStall(f, result.SideExporter)
 	}
 	if imprecise := atLeastHalf(f.good, func(p *Probe) bool { return p.Imprecise }); imprecise > 0 {
 		return m.add(fmt.Sprintf("%d of the latest %s are imprecise", imprecise, plural(len(f.good), "answer")))

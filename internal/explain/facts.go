@@ -217,6 +217,21 @@ func outcomes(of ...result.Outcome) func(*Probe) bool {
 	return func(p *Probe) bool { return slices.Contains(of, p.Outcome) }
 }
 
+// stalledBy reports whether the longest silence of a probe was that of one of these sides.
+func stalledBy(p *Probe, sides ...result.Side) bool {
+	return p.Stall != nil && slices.Contains(sides, p.Stall.Side)
+}
+
+// addStall adds what the latest probe shows whose stall was that of one of these sides.
+func (m *match) addStall(f *facts, sides ...result.Side) *match {
+	for _, p := range slices.Backward(f.Probes) {
+		if stalledBy(p, sides...) {
+			return m.add(fmt.Sprintf("a stall of %s by %s: %s", seconds(p.Stall.Duration.Seconds()), p.Stall.Side.Description(), strings.Join(p.Stall.Evidence, ", ")))
+		}
+	}
+	return m
+}
+
 func status(of ...int) func(*Probe) bool {
 	return func(p *Probe) bool { return p.Outcome == result.HTTPError && slices.Contains(of, p.Status) }
 }

@@ -158,12 +158,21 @@ func matchProcessGone(f *facts) *match {
 }
 
 func matchNetwork(f *facts) *match {
+	lost := func(p *Probe) bool { return stalledBy(p, result.SideNetwork, result.SideHost) }
 	m := f.failures(func(p *Probe) bool {
-		return p.Outcome == result.TimeoutConnect || p.Outcome == result.ConnectError && p.Reason != result.Refused
+		return p.Outcome == result.TimeoutConnect || p.Outcome == result.ConnectError && p.Reason != result.Refused || p.Outcome.IsTimeout() && lost(p)
 	})
+	if n := atLeastHalf(f.good, lost); m == nil && n > 0 {
+		m = &match{share: 1, ofLatency: true}
+		m.add(fmt.Sprintf("%d of the latest %s stalled on the way", n, plural(len(f.good), "answer")))
+	}
 	if m == nil {
 		return f.slowSetup(result.PhaseConnect, "connecting takes long")
 	}
+	if _, n := f.share(lost); n >= minShare || m.ofLatency {
+		m.title = "segments get lost or late on the way"
+	}
+	m.addStall(f, result.SideNetwork, result.SideHost)
 	if f.Servers != nil && f.Servers.Up > 0 {
 		m.against = []string{plural(f.Servers.Up, "server's page") + " still can be read"}
 	}

@@ -51,7 +51,7 @@ func matchKVCacheFull(f *facts) *match {
 
 // byLoad reports whether a probe failed as it may by load.
 func byLoad(p *Probe) bool {
-	return outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal)(p)
+	return atServer(p) && outcomes(result.Overloaded, result.RateLimited, result.TimeoutFirstToken, result.TimeoutStall, result.TimeoutTotal)(p)
 }
 
 // isLoad reports whether the failed probes, if there are any, may be due to load.
@@ -60,8 +60,15 @@ func (f *facts) isLoad() bool {
 	return len(f.failed) == 0 || share >= minShare
 }
 
+// atServer reports whether what a probe waited for may have been the server: no silence shows that it was another side.
+func atServer(p *Probe) bool {
+	return !stalledBy(p, result.SideNetwork, result.SideHost, result.SideExporter)
+}
+
 func matchHung(f *facts) *match {
-	wanted := outcomes(result.TimeoutFirstToken, result.TimeoutStall)
+	wanted := func(p *Probe) bool {
+		return atServer(p) && outcomes(result.TimeoutFirstToken, result.TimeoutStall)(p)
+	}
 	if f.isStuck() {
 		wanted = byLoad // its queue may be full, too
 	}
@@ -88,7 +95,7 @@ func matchHung(f *facts) *match {
 	if stalls >= minShare {
 		m.title = "the engine stops in mid-answer"
 	}
-	return m.withGPUs(f)
+	return m.addStall(f, result.SideServer).withGPUs(f)
 }
 
 // isStuck reports whether a server has requests and makes no progress.
