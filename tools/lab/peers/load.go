@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,39 +23,68 @@ import (
 // loadFile has the figures of load tools on real servers.
 const loadFile = "load.json"
 
-// What each user of a load asks for, and for how long.
+// What each user of a load asks for, and for how long. Answers are of loadOutput tokens, or of loadLeast to loadMost with the same mean.
 const (
-	loadSeconds = 25
-	loadInput   = 256
-	loadOutput  = 16
+	loadSeconds         = 10
+	loadInput           = 256
+	loadOutput          = 16
+	loadLeast, loadMost = 9, 23
+	// What the server counts of a prompt beside what a tool is asked for: of the chat template, which this exporter learns by
+	// itself, and of what guidellm puts before each prompt.
+	templateTokens, guidellmTokens = 3, 10
 )
 
-// loadServer is a server of tools/lab/real that each load tool asks as so many users at once, one number after the other.
+// loadServer is a server of tools/lab/real that each load tool asks, one load after the other.
 type loadServer struct {
 	name, title string
-	users       []int
+	loads       []loadOf
 	page        bool // it shows the requests that wait
+}
+
+// loadOf is so many users at once.
+type loadOf struct {
+	Users int `json:"users"`
+	// Steps is that they start one after the other over the first tenth of the time, as this exporter's always do, and not at
+	// once; vllm bench serve cannot.
+	Steps bool `json:"steps,omitempty"`
+	// Mixed is that their answers are of many lengths.
+	Mixed bool `json:"mixed,omitempty"`
 }
 
 func loadServers() []loadServer {
 	return []loadServer{
-		{"vllm", "vLLM 0.32.0 on CPU, which runs four requests at once", []int{4, 8}, true},
-		{"llama-cpp-python", "llama-cpp-python 0.3.36, which runs one request at once", []int{4}, false},
+		{"vllm", "vLLM 0.32.0 on CPU, which runs four requests at once", []loadOf{{Users: 8, Steps: true}, {Users: 8, Mixed: true}, {Users: 8}}, true},
+		{"llama-cpp-python", "llama-cpp-python 0.3.36, which runs one request at once", []loadOf{{Users: 4}}, false},
 	}
 }
 
-// loadRow is what one tool measured of one server with so many users. Latencies are in seconds.
+// loadRow is what one tool measured of one load of a server, once in each round.
 type loadRow struct {
-	Server          string             `json:"server"`
-	Tool            string             `json:"tool"`
-	Version         string             `json:"version,omitempty"`
-	Users           int                `json:"users"`
+	Server  string `json:"server"`
+	Tool    string `json:"tool"`
+	Version string `json:"version,omitempty"`
+	loadOf
+	Runs  []loadFigures `json:"runs,omitempty"`
+	Error string        `json:"error,omitempty"`
+}
+
+// loadFigures are those of one run. Latencies are in seconds.
+type loadFigures struct {
 	Requests        float64            `json:"requests"`
-	TTFT            map[string]between `json:"ttft,omitempty"`
-	TPOT            map[string]between `json:"tpot,omitempty"`
+	TTFT            map[string]between `json:"ttft"`
+	TPOT            map[string]between `json:"tpot"`
 	TokensPerSecond float64            `json:"output_tokens_per_second"`
 	Cost            cost               `json:"cost"`
-	Error           string             `json:"error,omitempty"`
+	Served          *served            `json:"served,omitempty"`
+}
+
+// served is what the server's own page counted during a run: tokens of a request on average, and how many requests it
+// prefilled in one step where it did any.
+type served struct {
+	Prompt   float64 `json:"prompt_tokens"`
+	Cached   float64 `json:"cached_tokens"`
+	Output   float64 `json:"output_tokens"`
+	Together float64 `json:"prefilled_together"`
 }
 
 // between is a quantile and the bounds that the tool states of it, with 95 % confidence; nil where it states none.
@@ -83,10 +114,26 @@ type loadTool struct {
 
 // loadRun is one run of a load tool.
 type loadRun struct {
-	url     string
-	users   int
+	url string
+	loadOf
 	prompts int // that suffice for the time, for a tool that takes no time
 	page    bool
+}
+
+// rampSeconds returns within what time a tool is asked to start the users.
+func (r *loadRun) rampSeconds() int {
+	if r.Steps {
+		return loadSeconds / 10
+	}
+	return 0
+}
+
+// output returns what a tool is told of the lengths of answers: by one form, or of many by another.
+func (r *loadRun) output(one, many string) string {
+	if r.Mixed {
+		return many
+	}
+	return one
 }
 
 func loadTools() []loadTool {
@@ -97,8 +144,8 @@ func loadTools() []loadTool {
 			ttft: "load_test.levels.0.ttft_seconds.%s.value", tpot: "load_test.levels.0.tpot_seconds.%s.value", lowerOf: "lower", upperOf: "upper",
 			argv: func(l *lab, r *loadRun) []string {
 				argv := []string{
-					l.exporter, "load", r.url, "--api=openai-chat", "--model=first", "--users=" + strconv.Itoa(r.users), fmt.Sprintf("--for=%ds", loadSeconds),
-					"--input-tokens=" + strconv.Itoa(loadInput), "--output-tokens=" + strconv.Itoa(loadOutput), "--output=json",
+					l.exporter, "load", r.url, "--api=openai-chat", "--model=first", "--users=" + strconv.Itoa(r.Users), fmt.Sprintf("--for=%ds", loadSeconds),
+					"--input-tokens=" + strconv.Itoa(loadInput), "--output-tokens=" + r.output(strconv.Itoa(loadOutput), "{"+eachLength("%d: 1", ", ")+"}"), "--output=json",
 				}
 				if !r.page {
 					argv = append(argv, "--without-page")
@@ -110,11 +157,19 @@ func loadTools() []loadTool {
 			name: "AIPerf", file: "out/profile_export_aiperf.json", unit: 1000,
 			requests: "request_count.avg", speed: "output_token_throughput.avg", ttft: "time_to_first_token.%s", tpot: "inter_token_latency.%s",
 			argv: func(_ *lab, r *loadRun) []string {
-				return []string{
-					"aiperf", "profile", "--model", "first", "--url", r.url, "--endpoint-type", "chat", "--streaming", "--concurrency", strconv.Itoa(r.users),
-					"--benchmark-duration", strconv.Itoa(loadSeconds), "--num-dataset-entries", "2000", "--tokenizer", realName, "--synthetic-input-tokens-mean", strconv.Itoa(loadInput),
-					"--output-tokens-mean", strconv.Itoa(loadOutput), "--extra-inputs", "ignore_eos:true", "--use-legacy-max-tokens", "--artifact-dir", "out", "--ui", "none",
+				argv := []string{
+					"aiperf", "profile", "--model", "first", "--url", r.url, "--endpoint-type", "chat", "--streaming", "--concurrency", strconv.Itoa(r.Users),
+					"--benchmark-duration", strconv.Itoa(loadSeconds), "--num-dataset-entries", "2000", "--tokenizer", realName,
+					"--extra-inputs", "ignore_eos:true", "--use-legacy-max-tokens", "--artifact-dir", "out", "--ui", "none",
 				}
+				if r.Steps {
+					argv = append(argv, "--concurrency-ramp-duration", strconv.Itoa(r.rampSeconds()))
+				}
+				if r.Mixed {
+					pair := fmt.Sprintf("%d,%%d:%.6f", loadInput-templateTokens, 100/float64(loadMost-loadLeast+1))
+					return append(argv, "--seq-dist", eachLength(pair, ";"))
+				}
+				return append(argv, "--synthetic-input-tokens-mean", strconv.Itoa(loadInput-templateTokens), "--output-tokens-mean", strconv.Itoa(loadOutput))
 			},
 		},
 		{
@@ -124,8 +179,9 @@ func loadTools() []loadTool {
 			argv: func(_ *lab, r *loadRun) []string {
 				return []string{
 					"guidellm", "run", "--disable-console", "--backend", "kind=openai_http,validate_backend=false,target=" + r.url + ",model=first",
-					"--profile", fmt.Sprintf("kind=concurrent,streams=%d", r.users), "--constraint", fmt.Sprintf("kind=max_duration,seconds=%d", loadSeconds),
-					"--data", fmt.Sprintf("kind=synthetic_text,prompt_tokens=%d,output_tokens=%d", loadInput, loadOutput),
+					"--profile", fmt.Sprintf("kind=concurrent,streams=%d,rampup_duration=%d", r.Users, r.rampSeconds()), "--constraint", fmt.Sprintf("kind=max_duration,seconds=%d", loadSeconds),
+					"--data", fmt.Sprintf("kind=synthetic_text,prompt_tokens=%d,output_tokens=%d", loadInput-templateTokens-guidellmTokens, loadOutput) +
+						r.output("", fmt.Sprintf(",output_tokens_min=%d,output_tokens_max=%d", loadLeast, loadMost)),
 					"--tokenizer", "kind=hf_auto,model=" + realName, "--output", "kind=json,path=out.json",
 				}
 			},
@@ -136,8 +192,8 @@ func loadTools() []loadTool {
 			argv: func(_ *lab, r *loadRun) []string {
 				return []string{
 					"vllm", "bench", "serve", "--backend", "openai-chat", "--base-url", r.url, "--endpoint", "/v1/chat/completions", "--model", "first",
-					"--tokenizer", realName, "--dataset-name", "random", "--random-input-len", strconv.Itoa(loadInput), "--random-output-len", strconv.Itoa(loadOutput),
-					"--ignore-eos", "--seed", strconv.Itoa(r.users), "--num-prompts", strconv.Itoa(r.prompts), "--max-concurrency", strconv.Itoa(r.users), "--percentile-metrics", "ttft,tpot",
+					"--tokenizer", realName, "--dataset-name", "random", "--random-input-len", strconv.Itoa(loadInput - templateTokens), "--random-output-len", strconv.Itoa(loadOutput),
+					"--random-range-ratio", r.output("0", fmt.Sprintf(`{"input": 0, "output": %g}`, float64(loadOutput-loadLeast)/loadOutput)), "--ignore-eos", "--seed", strconv.FormatInt(time.Now().Unix(), 10), "--num-prompts", strconv.Itoa(r.prompts), "--max-concurrency", strconv.Itoa(r.Users), "--percentile-metrics", "ttft,tpot",
 					"--metric-percentiles", "50,90,99", "--save-result", "--result-filename", "out.json", "--disable-tqdm",
 				}
 			},
@@ -145,9 +201,18 @@ func loadTools() []loadTool {
 	}
 }
 
-// load measures the servers of these names with the tools of these names, all if there is none, and keeps what is known
-// of the others. The document is written by run.
-func load(ctx context.Context, names, tools string) error {
+// eachLength lists all lengths of mixed answers by a form.
+func eachLength(form, between string) string {
+	var all []string
+	for n := loadLeast; n <= loadMost; n++ {
+		all = append(all, fmt.Sprintf(form, n))
+	}
+	return strings.Join(all, between)
+}
+
+// load measures the servers of these names with the tools of these names, all if there is none, in so many rounds, and keeps
+// what is known of the others. The document is written by run.
+func load(ctx context.Context, names, tools, at string, rounds int) error {
 	l, err := newLab(ctx)
 	if err != nil {
 		return err
@@ -157,72 +222,99 @@ func load(ctx context.Context, names, tools string) error {
 		return err
 	}
 	for _, s := range loadServers() {
-		if !slices.Contains(strings.Split(names, ","), s.name) {
-			continue
-		}
-		rows, err := l.loadServer(ctx, s, tools)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		e.put(rows)
-		e.Date, e.Machine = time.Now().UTC().Format(time.DateOnly), fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
-		if err := writeJSON(loadFile, e); err != nil {
-			return err
+		if slices.Contains(strings.Split(names, ","), s.name) {
+			if err := l.loadServer(ctx, s, tools, at, rounds, &e); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
 		}
 	}
 	return run(ctx, "", "", false, true)
 }
 
-// put replaces what is known of the same tools, servers and users; rows are in the order of the table.
+// put replaces what is known of the same tools, servers and loads; rows are in the order of the table.
 func (e *loadEvidence) put(rows []loadRow) {
 	for _, r := range rows {
-		e.Rows = append(slices.DeleteFunc(e.Rows, func(o loadRow) bool { return o.Server == r.Server && o.Tool == r.Tool && o.Users == r.Users }), r)
+		e.Rows = append(slices.DeleteFunc(e.Rows, func(o loadRow) bool { return o.Server == r.Server && o.Tool == r.Tool && o.loadOf == r.loadOf }), r)
 	}
 	order := func(r loadRow) int {
 		server := slices.IndexFunc(loadServers(), func(s loadServer) bool { return s.name == r.Server })
+		load := slices.Index(loadServers()[server].loads, r.loadOf)
 		tool := slices.IndexFunc(loadTools(), func(t loadTool) bool { return t.name == r.Tool })
-		return (server*10_000+r.Users)*10 + tool
+		return (server*100+load)*100 + tool
 	}
 	slices.SortFunc(e.Rows, func(a, b loadRow) int { return order(a) - order(b) })
 }
 
-// loadServer runs tools against one server, which is started for them.
-func (l *lab) loadServer(ctx context.Context, s loadServer, tools string) (rows []loadRow, err error) {
+// serveReal starts a server of tools/lab/real, and returns its URL and what stops it.
+func (l *lab) serveReal(ctx context.Context, name string) (url string, stop func(), err error) {
 	directory, real := filepath.Join(l.root, "tools", "lab", "real"), filepath.Join(l.work, "real")
 	if err := l.command(ctx, directory, "go", "build", "-o", real, "."); err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	server := append(onHalf(0), real, "-serve", s.name)
-	p, err := process.Start(context.WithoutCancel(ctx), process.Options{Dir: directory, Log: filepath.Join(l.work, "real.log")}, server[0], server[1:]...)
+	argv := append(onHalf(0), real, "-serve", name)
+	p, err := process.Start(context.WithoutCancel(ctx), process.Options{Dir: directory, Log: filepath.Join(l.work, "real.log")}, argv[0], argv[1:]...)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	defer p.Stop()
-	url, err := p.Find(ctx, regexp.MustCompile(`(?m)^(http://\S+)$`))
-	if err != nil {
-		return nil, err
+	if url, err = p.Find(ctx, regexp.MustCompile(`(?m)^(http://\S+)$`)); err != nil {
+		p.Stop()
+	}
+	return url, p.Stop, err
+}
+
+// loadServer measures each load of a server, which is started for it unless it runs.
+func (l *lab) loadServer(ctx context.Context, s loadServer, tools, url string, rounds int, e *loadEvidence) error {
+	if url == "" {
+		var stop func()
+		var err error
+		if url, stop, err = l.serveReal(ctx, s.name); err != nil {
+			return err
+		}
+		defer stop()
 	}
 	if err := l.cacheReal(); err != nil {
-		return nil, err
+		return err
 	}
-	for _, users := range s.users {
-		run := &loadRun{url: url, users: users, page: s.page, prompts: 100 * users}
-		for _, t := range loadTools() {
-			if tools != "" && !slices.Contains(strings.Split(tools, ","), t.name) {
-				continue
-			}
-			r := loadRow{Server: s.name, Tool: t.name, Users: users}
-			if err := l.loadOnce(ctx, &t, run, &r); err != nil {
-				r.Error = err.Error()
-			}
-			if t.name == "inference_exporter" && r.Requests > 0 {
-				run.prompts = int(r.Requests)
-			}
-			fmt.Printf("%+v\n", r)
-			rows = append(rows, r)
+	for _, load := range s.loads {
+		e.put(l.loadRounds(ctx, &loadRun{url: url, loadOf: load, page: s.page, prompts: 100 * load.Users}, s.name, tools, rounds))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		e.Date, e.Machine = time.Now().UTC().Format(time.DateOnly), fmt.Sprintf("%s/%s, %d processors", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+		if err := writeJSON(loadFile, e); err != nil {
+			return err
 		}
 	}
-	return rows, ctx.Err()
+	return nil
+}
+
+// loadRounds runs all tools one after the other in each round, so that what changes on the machine meets each alike.
+func (l *lab) loadRounds(ctx context.Context, run *loadRun, server, only string, rounds int) (rows []loadRow) {
+	for _, t := range loadTools() {
+		if only == "" || slices.Contains(strings.Split(only, ","), t.name) {
+			rows = append(rows, loadRow{Server: server, Tool: t.name, loadOf: run.loadOf})
+		}
+	}
+	for range rounds {
+		for i := range rows {
+			r := &rows[i]
+			tools := loadTools()
+			t := tools[slices.IndexFunc(tools, func(t loadTool) bool { return t.name == r.Tool })]
+			f, err := l.loadOnce(ctx, &t, run, r)
+			if err != nil {
+				r.Error = err.Error()
+				fmt.Println(run.loadOf, r.Tool, err)
+				continue
+			}
+			if t.name == "inference_exporter" {
+				run.prompts = int(f.Requests)
+			}
+			fmt.Printf("%+v %s: %.0f requests, %.0f tokens/s, TTFT %.4f, TPOT %.4f, served %+v, CPU %s\n",
+				run.loadOf, t.name, f.Requests, f.TokensPerSecond, f.TTFT["p50"].Value, f.TPOT["p50"].Value, f.Served, f.Cost.CPU)
+			r.Runs = append(r.Runs, f)
+		}
+	}
+	return rows
 }
 
 // onHalf starts what runs a command on the first or on the second half of the processors: a server that computes on all of
@@ -249,47 +341,87 @@ func (l *lab) cacheReal() error {
 }
 
 // loadOnce runs one tool, and reads its report.
-func (l *lab) loadOnce(ctx context.Context, t *loadTool, run *loadRun, r *loadRow) error {
+func (l *lab) loadOnce(ctx context.Context, t *loadTool, run *loadRun, r *loadRow) (f loadFigures, err error) {
 	tools := toolList()
 	of := tools[slices.IndexFunc(tools, func(o tool) bool { return o.name == t.name })]
 	r.Version = of.version
 	bin, err := l.install(ctx, of)
 	if err != nil {
-		return err
+		return f, err
 	}
 	dir, err := os.MkdirTemp(l.work, "load")
 	if err != nil {
-		return err
+		return f, err
 	}
 	defer os.RemoveAll(dir)
 	argv := t.argv(l, run)
 	if t.name == "inference_exporter" { // its report is its output
-		argv = append([]string{"sh", "-c", `"$@" >` + t.file, "sh"}, argv...)
+		argv = append([]string{"sh", "-c", `"$@" >` + t.file + ` || test -s ` + t.file, "sh"}, argv...)
 	} else {
 		argv[0] = filepath.Join(bin, argv[0])
 	}
 	argv = append(onHalf(1), argv...)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
+	before := counters(run)
 	p, err := start(ctx, dir, append(l.env(), "VLLM_NO_USAGE_STATS=1"), argv)
 	if err != nil {
-		return err
+		return f, err
 	}
-	if r.Cost, err = p.wait(); err != nil {
-		return err
+	cost, err := p.wait()
+	if err != nil {
+		return f, err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, t.file))
 	if err != nil {
-		return err
+		return f, err
 	}
-	return t.read(text, r)
+	f, err = t.read(text)
+	f.Cost, f.Served = cost, servedBetween(before, counters(run))
+	return f, err
+}
+
+// counters returns the sums of the series of the server's page over all their labels, and those of buckets by their bound; nil
+// where there is no page.
+func counters(run *loadRun) map[string]float64 {
+	if !run.page {
+		return nil
+	}
+	response, err := http.Get(run.url + "/metrics")
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	all := map[string]float64{}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if m := sampleLine.FindStringSubmatch(lines.Text()); m != nil {
+			v, _ := strconv.ParseFloat(m[3], 64)
+			all[m[1]+m[2]] += v
+		}
+	}
+	return all
+}
+
+// sampleLine is a line of the text format: a name, the bound of a bucket, and a value.
+var sampleLine = regexp.MustCompile(`^(\w+:\w+)(?:\{(?:[^}]*(le="[^"]+"))?[^}]*\})? (\S+)$`)
+
+// servedBetween returns what a page of vLLM counted between two readings; nil where nothing.
+func servedBetween(before, after map[string]float64) *served {
+	of := func(name string) float64 { return after["vllm:"+name] - before["vllm:"+name] }
+	n := of("request_success_total")
+	if n == 0 {
+		return nil
+	}
+	// A step with more tokens than requests can run decodes and prefills.
+	prefills := of("iteration_tokens_total_count") - of(`iteration_tokens_total_bucketle="8.0"`)
+	return &served{of("prompt_tokens_total") / n, of("prefix_cache_hits_total") / n, of("generation_tokens_total") / n, n / prefills}
 }
 
 // read takes the figures from a report.
-func (t *loadTool) read(text []byte, r *loadRow) (err error) {
+func (t *loadTool) read(text []byte) (f loadFigures, err error) {
 	var report any
 	if err := json.Unmarshal(text, &report); err != nil {
-		return fmt.Errorf("read the report: %w", err)
+		return f, fmt.Errorf("read the report: %w", err)
 	}
 	number := func(path string) float64 {
 		v, ok := lookup(report, path)
@@ -298,10 +430,9 @@ func (t *loadTool) read(text []byte, r *loadRow) (err error) {
 		}
 		return v
 	}
-	r.Requests, r.TokensPerSecond = number(t.requests), number(t.speed)
-	r.TTFT, r.TPOT = map[string]between{}, map[string]between{}
+	f = loadFigures{Requests: number(t.requests), TokensPerSecond: number(t.speed), TTFT: map[string]between{}, TPOT: map[string]between{}}
 	for _, q := range []string{"p50", "p90", "p99"} {
-		for path, into := range map[string]map[string]between{t.ttft: r.TTFT, t.tpot: r.TPOT} {
+		for path, into := range map[string]map[string]between{t.ttft: f.TTFT, t.tpot: f.TPOT} {
 			path = strings.Replace(path, "%s", q, 1)
 			var b between
 			base := path[:strings.LastIndexByte(path, '.')+1]
@@ -317,10 +448,10 @@ func (t *loadTool) read(text []byte, r *loadRow) (err error) {
 			into[q] = b
 		}
 	}
-	if r.Requests == 0 {
+	if f.Requests == 0 {
 		err = errors.Join(err, errors.New("no request succeeded"))
 	}
-	return err
+	return f, err
 }
 
 // lookup returns the number at a path of keys and indices, with dots between them.
@@ -339,48 +470,4 @@ func lookup(v any, path string) (float64, bool) {
 	}
 	n, ok := v.(float64)
 	return n, ok && !math.IsNaN(n)
-}
-
-// The tables of loads are between these lines of the document.
-const (
-	beginLoad = "<!-- tables of tools/lab/peers: go run . -load -->\n"
-	endLoad   = "<!-- end of the tables of loads -->\n"
-)
-
-// loadTables are the tables of loads of the document.
-func loadTables(e loadEvidence) string {
-	if len(e.Rows) == 0 {
-		return "Not measured yet.\n"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "Measured on %s on %s, %d s each, prompts of %d and answers of %d tokens. Times are in ms, in brackets the bounds that a tool\nstates with 95 %% confidence.\n",
-		e.Date, e.Machine, loadSeconds, loadInput, loadOutput)
-	for _, s := range loadServers() {
-		fmt.Fprintf(&b, "\n%s:\n\n| users | tool | requests | TTFT p50 | TTFT p90 | TTFT p99 | TPOT p50 | TPOT p99 | tokens/s | CPU | memory |\n", s.title)
-		b.WriteString("| ---: | --- | ---: | --- | --- | --- | --- | --- | ---: | ---: | ---: |\n")
-		for _, r := range e.Rows {
-			switch {
-			case r.Server != s.name:
-			case r.Error != "":
-				fmt.Fprintf(&b, "| %d | %s | not measured: %s | | | | | | | | |\n", r.Users, strings.TrimSpace(r.Tool+" "+r.Version), r.Error)
-			default:
-				fmt.Fprintf(&b, "| %d | %s | %.0f | %s | %s | %s | %s | %s | %.0f | %.1f s | %s MB |\n", r.Users, strings.TrimSpace(r.Tool+" "+r.Version), r.Requests,
-					r.TTFT["p50"], r.TTFT["p90"], r.TTFT["p99"], r.TPOT["p50"], r.TPOT["p99"], r.TokensPerSecond, r.Cost.CPU.Seconds(), megabytes(r.Cost.Memory))
-			}
-		}
-	}
-	return b.String()
-}
-
-// String is in milliseconds, with the bounds where there are any.
-func (b between) String() string {
-	ms := func(v float64) string { return strconv.FormatFloat(1000*v, 'g', 3, 64) }
-	text := ms(b.Value)
-	if b.Value == 0 {
-		text = none
-	}
-	if b.Lower != nil && b.Upper != nil {
-		text += fmt.Sprintf(" (%s to %s)", ms(*b.Lower), ms(*b.Upper))
-	}
-	return text
 }

@@ -25,12 +25,14 @@ func main() {
 	quick := flag.Bool("quick", false, "few requests: tries that every tool works, and writes no evidence")
 	table := flag.Bool("table", false, "write only the tables of the document, from the evidence")
 	loads := flag.String("load", "", "run the load tools against these real servers instead, separated by commas")
+	rounds := flag.Int("rounds", 3, "how often each load tool runs, in turn with the others")
+	at := flag.String("at", "", "URL of that real server, where it runs already")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	peers := func() error { return run(ctx, *serveOf, *only, *quick, *table) }
 	if *loads != "" {
-		peers = func() error { return load(ctx, *loads, *only) }
+		peers = func() error { return load(ctx, *loads, *only, *at, *rounds) }
 	}
 	if err := peers(); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
