@@ -52,7 +52,7 @@ func bounded() map[string]string {
 		"internal/web/api.go gzip.NewReader":       "a page that the exporter has compressed",
 		"internal/web/metrics.go gzip.NewReader":   "a page that the exporter has compressed",
 		"internal/web/mcp.go io.ReadAll":           "a request to the listener, through http.MaxBytesReader",
-		"internal/web/web.go json.NewDecoder":     "a request to the listener, through http.MaxBytesReader",
+		"internal/web/web.go json.NewDecoder":      "a request to the listener, through http.MaxBytesReader",
 		"internal/store/file.go zstd.NewReader":    "a file of the state, with limits of what it reads and of memory",
 		"internal/simulator/ *":                    "the simulated server, which has no part in monitoring",
 		"internal/testlab/ *":                      "for tests only",

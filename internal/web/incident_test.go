@@ -43,8 +43,11 @@ func recorded(t *testing.T) *recorder.Recording {
 	return &recorder.Recording{
 		Version: recorder.Version, Exporter: "1.0.0", Endpoint: "llama/" + hostile, Incident: recorder.Incident{Kind: health.KindDown, Scope: hostile, Start: start, End: start.Add(time.Hour)},
 		From: start.Add(-10 * time.Minute), Config: hostile, Entries: []recorder.Entry{
-			{At: start, Report: report}, {At: start, Evidence: text}, {At: start, State: &recorder.State{State: health.Down, Title: hostile}},
-			{At: start.Add(time.Minute), Report: report}, {At: start.Add(time.Hour), Evidence: again},
+			{At: start, Report: report},
+			{At: start, Evidence: text},
+			{At: start, State: &recorder.State{State: health.Down, Title: hostile}},
+			{At: start.Add(time.Minute), Report: report},
+			{At: start.Add(time.Hour), Evidence: again},
 		},
 	}
 }
