@@ -294,6 +294,8 @@ func TestNoSurfaceShowsSecrets(t *testing.T) {
 	for _, name := range names {
 		_, body := p.get("/api/v1/endpoints/" + url.PathEscape(name))
 		wantNoSecret(t, "the page of "+name, string(body))
+		_, page := p.get("/api/v1/endpoints/" + url.PathEscape(name) + "/incidents/latest?format=html")
+		wantNoSecret(t, "the page of the incident of "+name, string(page))
 		_, body = p.get("/api/v1/endpoints/" + url.PathEscape(name) + "/incidents/latest")
 		wantNoSecret(t, "the incident of "+name, string(body))
 		if strings.Contains(string(body), `"probe":{`) && strings.Contains(string(body), `"evidence":{`) {
