@@ -39,6 +39,7 @@ type probeDocument struct {
 	Server    api.ServerTimes `json:"server"`
 	Buffered  bool            `json:"buffered,omitempty"`
 	Imprecise bool            `json:"imprecise,omitempty"`
+	Stall     *result.Stall   `json:"stall,omitempty"`
 }
 
 type stepDocument struct {
@@ -73,7 +74,7 @@ func Encode(e *Evidence) ([]byte, error) {
 	d := &document{Evidence: e, Facts: encodeFacts(e.Facts)}
 	for _, p := range e.Probes {
 		d.Probes = append(d.Probes, &probeDocument{
-			p.Start, p.Module, p.Outcome, p.Status, p.Reason, p.Error, p.StartLag, p.Timing, p.Server, p.Buffered, p.Imprecise,
+			p.Start, p.Module, p.Outcome, p.Status, p.Reason, p.Error, p.StartLag, p.Timing, p.Server, p.Buffered, p.Imprecise, p.Stall,
 		})
 	}
 	for _, s := range e.Steps {
@@ -129,7 +130,7 @@ func Decode(text []byte) (*Evidence, error) {
 			return nil, fmt.Errorf("not evidence: probes[%d] has no time or an unknown outcome", i)
 		}
 		e.Probes = append(e.Probes, &Probe{Module: p.Module, Reason: p.Reason, Error: p.Error, Result: &result.Result{
-			Start: p.Start, Outcome: p.Outcome, Status: p.Status, StartLag: p.StartLag, Timing: p.Timing, Server: p.Server, Buffered: p.Buffered, Imprecise: p.Imprecise,
+			Start: p.Start, Outcome: p.Outcome, Status: p.Status, StartLag: p.StartLag, Timing: p.Timing, Server: p.Server, Buffered: p.Buffered, Imprecise: p.Imprecise, Stall: p.Stall,
 		}})
 	}
 	for _, s := range d.Steps {
