@@ -9,10 +9,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
-// Explain returns why the endpoint was as it was, by the rules of this program and the latest evidence by which something is wrong. It
-// returns an error where there is no evidence, or some cannot be read.
+// Explain returns why the endpoint was as it was, by the rules of this program and the latest evidence that names a cause; without such,
+// by the latest by which something is wrong. It returns an error where there is no evidence, or some cannot be read.
 func (r *Recording) Explain() (*explain.Report, error) {
-	var latest *explain.Report
+	var best *explain.Report
 	for i, entry := range slices.Backward(r.Entries) {
 		if len(entry.Evidence) == 0 {
 			continue
@@ -24,15 +24,15 @@ func (r *Recording) Explain() (*explain.Report, error) {
 		found := &explain.Report{
 			At: stats.UnixSeconds(e.At), Endpoint: r.Endpoint, State: string(e.State), Since: stats.UnixSeconds(e.Since), Findings: explain.Explain(e),
 		}
-		if found.Findings[0].Cause != explain.Healthy {
+		switch cause := found.Findings[0].Cause; {
+		case cause != explain.Healthy && cause != explain.Unknown:
 			return found, nil
-		}
-		if latest == nil {
-			latest = found
+		case best == nil || best.Findings[0].Cause == explain.Healthy:
+			best = found
 		}
 	}
-	if latest == nil {
+	if best == nil {
 		return nil, errors.New("the recording has no evidence")
 	}
-	return latest, nil
+	return best, nil
 }

@@ -220,6 +220,9 @@ func (t *Track) sample(now time.Time, of Source) {
 		return
 	}
 	t.samples = slices.DeleteFunc(append(t.samples, of.Samples()...), func(e Entry) bool { return e.At.Before(from) })
+	if len(t.samples) == 0 { // no page was read yet
+		t.sampled = now.Add(busyEvery - every)
+	}
 	if t.busy.Load() {
 		t.samples = shorten(t.samples, t.limit())
 	}

@@ -44,6 +44,7 @@ var staticOfIncidents = sync.OnceValue(func() *incidentStatic {
 		template: template.Must(template.New("incident").Funcs(template.FuncMap{
 			"time":  func(t time.Time) string { return t.UTC().Format(time.DateTime + " UTC") },
 			"clock": func(t time.Time) string { return t.UTC().Format(time.TimeOnly + " UTC") },
+			"words": func(d time.Duration) string { return d.Round(time.Second).String() },
 		}).Parse(incidentHTML)),
 		Policy: fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src '%s'; script-src '%s'",
 			sourceOf(style.String()), sourceOf(script.String())),

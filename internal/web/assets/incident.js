@@ -46,16 +46,16 @@ const difference = (a, b) => (b === undefined || a === b ? 0 : Math.abs(a - b) /
 // changes returns what changed of one source, whose samples are in the order of time.
 function changes(source, samples) {
   const i = samples.findIndex((one) => one.at >= start);
-  if (i < 1) return []; // nothing to compare with
+  if (i < 0) return [];
   const of = (n) => rates(samples[n], samples[n - 1]);
-  const [was, then] = [of(i - 1), of(samples.length - 1)];
+  const [was, then] = [i > 0 ? of(i - 1) : {}, of(samples.length - 1)]; // without what was before, the state alone is compared
   const first = { ...of(Math.min(i + 1, samples.length - 1)), ...rates(samples[i]) }; // rates of the incident alone
-  const states = [samples[i - 1], samples[i], samples.at(-1)].map((one) => one.state);
+  const states = [samples[i - 1], samples[i], samples.at(-1)].map((one) => one?.state);
   const found = Object.keys(was).map((name) => ({
     source, what: name.replaceAll('_', ' '), shown: [was, first, then].map((values) => write(name, values[name])),
     early: difference(was[name], first[name]), late: difference(was[name], then[name]),
   })).filter((c) => Math.max(c.early, c.late) >= leastChange);
-  if (new Set(states).size > 1) found.unshift({ source, what: 'state', shown: states, early: states[0] === states[1] ? 0 : 2, late: 2 });
+  if (new Set(states.filter(Boolean)).size > 1) found.unshift({ source, what: 'state', shown: states.map((text) => text ?? unknown), early: states[0] === states[1] ? 0 : 2, late: 2 });
   return found;
 }
 
