@@ -147,8 +147,8 @@ endpoints:
 		t.Errorf("fluidity %v of tokens that have slack", got)
 	}
 	// Each token is late by 6 of 4 ms: it misses two deadlines and meets none, but for what a busy
-	// machine sent together.
-	if got, want := fluidity("e", "late"), trueFluidity(t, w.Records(), 31, time.Millisecond, 4*time.Millisecond); math.Abs(got-want) > 0.05 {
+	// machine sent together; a stream that could not be timed is part of the truth alone.
+	if got, want := fluidity("e", "late"), trueFluidity(t, w.Records(), 31, time.Millisecond, 4*time.Millisecond); math.Abs(got-want) > 0.1 {
 		t.Errorf("fluidity %v of tokens that are all late, true is %v", got, want)
 	}
 	// The third token is due at 1.04 s and comes at 1.53 s: some 25 deadlines are missed, and 32 of
