@@ -45,7 +45,7 @@ test: ## every test, with the race detector; minutes
 		./internal/app ./internal/fleet $$($(GO) list ./... | grep -v -e /internal/app$$ -e /internal/fleet$$)
 
 simulations: ## what has a number of repetitions, in full and without the race detector
-	$(GO) test -vet=off ./config ./internal/compare ./internal/health ./internal/series ./internal/workload/answers ./internal/workload/drift ./internal/workload/loadtest
+	$(GO) test -vet=off ./config ./internal/compare ./internal/health ./internal/recorder ./internal/series ./internal/workload/answers ./internal/workload/drift ./internal/workload/loadtest
 	cd tools/lab && $(GO) test ./alertsim
 	$(GO) test -vet=off -run TestConversationsAgainstTheSimulator ./internal/fleet
 

@@ -329,6 +329,9 @@ func (r *Recorder) checkTotal(t *testing.T, each bool) {
 
 // Of more recordings than there is room for, the oldest go, unless their incidents go on.
 func TestTheOldestRecordingsGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills all 64 MB, which make simulations does without the race detector")
+	}
 	l := newLab(t)
 	const each = MaxTotal/MaxBytes + 8
 	for i := range each {
@@ -350,6 +353,9 @@ func TestTheOldestRecordingsGo(t *testing.T) {
 
 // While more incidents go on than there is room for, those that came first are recorded, and the others cost nothing.
 func TestTooManyIncidents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it fills all 64 MB, which make simulations does without the race detector")
+	}
 	l := newLab(t)
 	tracks := make([]*Track, 2*MaxTotal/MaxBytes)
 	for i := range tracks {
