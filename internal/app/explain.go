@@ -33,7 +33,7 @@ func newExplainCommand(c *kingpin.CmdClause) *explainCommand {
 	e := new(explainCommand)
 	e.target = c.Arg("target", "Name of an endpoint of a running exporter, or what to probe now: a URL, or with --config.file a name in it.").HintAction(e.endpointNames).String()
 	e.exporter = newExporter(c, &e.request.access)
-	e.recording = c.Flag("file", "Instead of TARGET a page of the command incident, or its JSON, by whose evidence to explain; - is standard input.").PlaceHolder("FILE").String()
+	e.recording = c.Flag("file", "Explain by the evidence of a recording, which the command incident writes as a page or as JSON, instead of a TARGET; - is standard input.").PlaceHolder("FILE").String()
 	e.output = c.Flag("output", "Format of the output: text, or json as the API has it.").Short('o').Default("text").Enum("text", "json")
 	c.Flag("count", "Number of probes where the target is probed.").Short('n').Default("5").SetValue(cli.AtLeast(&e.count, 1))
 	e.request.addTo(c)

@@ -222,7 +222,7 @@ func stalledBy(p *Probe, sides ...result.Side) bool {
 	return p.Stall != nil && slices.Contains(sides, p.Stall.Side)
 }
 
-// addStall adds what the latest probe shows whose stall was that of one of these sides.
+// addStall adds the evidence of the latest probe whose stall was on one of these sides.
 func (m *match) addStall(f *facts, sides ...result.Side) *match {
 	for _, p := range slices.Backward(f.Probes) {
 		if stalledBy(p, sides...) {

@@ -194,11 +194,11 @@ func TestStallSides(t *testing.T) {
 	client, server, n := newHost(t, "10.77.0.1"), newHost(t, "10.77.0.2"), &network{paths: map[uint16]*[2]path{}}
 	n.join(client, server)
 	var (
-		mu    sync.Mutex
-		told         = map[string]map[string]int{}
-		port  uint16 = 20000
-		slots        = make(chan struct{}, 12)
-		all   sync.WaitGroup
+		mu     sync.Mutex
+		judged        = map[string]map[string]int{}
+		port   uint16 = 20000
+		slots         = make(chan struct{}, 12)
+		all    sync.WaitGroup
 	)
 	for range trials {
 		for _, c := range stallCases() {
@@ -213,10 +213,10 @@ func TestStallSides(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if told[c.name] == nil {
-					told[c.name] = map[string]int{}
+				if judged[c.name] == nil {
+					judged[c.name] = map[string]int{}
 				}
-				told[c.name][side]++
+				judged[c.name][side]++
 				if s != nil && s.Side != c.truth {
 					t.Logf("%s: %+v", c.name, *s)
 				}
@@ -230,7 +230,7 @@ func TestStallSides(t *testing.T) {
 	for _, c := range stallCases() {
 		fmt.Fprintf(&table, "| %s | %s |", c.name, c.truth)
 		for _, side := range names {
-			count := told[c.name][string(side)]
+			count := judged[c.name][string(side)]
 			fmt.Fprintf(&table, " %d |", count)
 			switch side {
 			case c.truth:

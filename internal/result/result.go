@@ -223,7 +223,7 @@ type Result struct {
 	// MoreEvents means that there were more token events than tokens, so that the first ones may be text of a gateway.
 	// Unless all that may be came at one moment, or at the pace of the rest, TTFT, TPOT and MaxGap are Absent.
 	MoreEvents bool
-	// Stall is the longest silence that was long enough for a judgement of whose it was; nil is none, or not on Linux.
+	// Stall is the longest silence, if it was long enough to judge which side it was on; nil without one, and on systems other than Linux.
 	Stall *Stall
 	// MaxTokensIgnored means that the answer had more tokens than the server was allowed
 	// to generate, by more than what counts differ by.

@@ -128,7 +128,7 @@ func (r *loadRun) rampSeconds() int {
 	return 0
 }
 
-// output returns what a tool is told of the lengths of answers: by one form, or of many by another.
+// output returns what a tool is given for the lengths of answers: by one form, or of many by another.
 func (r *loadRun) output(one, many string) string {
 	if r.Mixed {
 		return many
