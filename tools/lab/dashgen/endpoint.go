@@ -368,14 +368,21 @@ func endpointGaps() []Panel {
 func endpointFailures() []Panel {
 	return []Panel{
 		{
-			Title: "Failures by outcome", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8, Stacked: true,
+			Title: "Failures by outcome", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
 			What: "Failed probes a minute, by how they ended. The table of outcomes is in docs/metrics.md.", By: ByProbe,
 			Worry: "any outcome lasts.", Alerts: []string{"InferenceEndpointFailing", "InferenceEndpointDown"},
 			Queries: []Query{{Expr: "60 * " + sumRate("outcome", "$__rate_interval", "inference_probe_results_total", ofProbes, `outcome!~"success|canceled"`) + " > 0", Legend: "{{outcome}}"}},
 			Named:   outcomeColors, Min: ptr(0.0), NoValue: noneOfProbes,
 		},
 		{
-			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 12, Height: 8, Stacked: true,
+			Title: "Stalls by side", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
+			What: "Replies a minute that stalled, by the side that the longest silence was on: segments were lost or late on the way (network), the host acknowledged and sent nothing (server), the host or the way to it did not acknowledge (host), data waited to be read (exporter), or too little was seen (unknown).", By: ByExporter,
+			Worry: "any side lasts: network and host are for those who run the network, server for those who run the engine.", Alerts: []string{"InferenceEndpointFailing", "InferenceEndpointDown"},
+			Queries: []Query{{Expr: "60 * " + sumRate("side", "$__rate_interval", "inference_probe_stalls_total", ofProbes) + " > 0", Legend: "{{side}}"}},
+			Min:     ptr(0.0), NoValue: "none, if probes ran on Linux",
+		},
+		{
+			Title: "Probes that did not run", Viz: TimeSeries, Unit: "cpm", Width: 8, Height: 8, Stacked: true,
 			What: "Probes a minute that were due and did not run: the one before still ran (overrun), the server asked to wait or let two probes in a row time out (backoff), too many were in flight (limit), a budget was spent (budget), the prompt has no room in the context (context_length), the server has several models and the configuration names none (model_not_set), the server truncates the prompt (prompt_truncated), a secret, file or credential that the requests need is missing or cannot be used (secret_missing), or the exporter lacks descriptors, memory or ports (resources).", By: ByExporter,
 			Worry: "it lasts: what is not probed is not watched.", Alerts: []string{"InferenceExporterLacksResources", "InferenceProbeStale", "InferenceProbeBudgetExhausted"},
 			Queries: []Query{{Expr: "60 * " + sumRate("reason", "$__rate_interval", "inference_probe_skipped_total", ofEndpoint) + " > 0", Legend: "{{reason}}"}},
