@@ -233,7 +233,7 @@ func (e *Endpoint) handshake(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	u := e.cfg.URL.URL
-	c, err := e.options.Dialer.net.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")))
+	c, err := foreign.Dial(ctx, e.options.Dialer.net, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")))
 	if err != nil {
 		return false
 	}

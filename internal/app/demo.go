@@ -42,7 +42,7 @@ func (c *demoCommand) run(ctx context.Context, env environment) error {
 	servers := demoServers()
 	var urls []string
 	for _, s := range servers {
-		r, err := simulator.NewReplica(s.options)
+		r, err := simulator.NewReplica(s.options, net.Listen)
 		if err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (c *simulateCommand) serveGateway(ctx context.Context, env environment, o s
 	o.Replicas, o.Routing = 1, ""
 	for i := range count {
 		o.Seed = c.o.Seed + uint64(i)
-		r, err := simulator.NewReplica(o)
+		r, err := simulator.NewReplica(o, net.Listen)
 		if err != nil {
 			_ = l.Close()
 			return err

@@ -45,7 +45,7 @@ func TestDrill(t *testing.T) {
 	var replicas []*simulator.Replica
 	var pages []string
 	for range 3 {
-		r, err := simulator.NewReplica(simulator.Options{Slots: 2, PrefillTokensPerSecond: 1e5, DecodeStep: 4 * time.Millisecond})
+		r, err := simulator.NewReplica(simulator.Options{Slots: 2, PrefillTokensPerSecond: 1e5, DecodeStep: 4 * time.Millisecond}, testlab.Listener(t))
 		if err != nil {
 			t.Fatal(err)
 		}

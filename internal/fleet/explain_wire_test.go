@@ -130,7 +130,7 @@ func newStage(t *testing.T, sc scenario) *stage {
 func (s *stage) putBehindGateway(o simulator.Options) {
 	var pages []string
 	for range 2 {
-		r, err := simulator.NewReplica(o)
+		r, err := simulator.NewReplica(o, testlab.Listener(s.t))
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -57,6 +57,9 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
+// ctx is the context of the test, with its network.
+func (l *lab) ctx() context.Context { return testlab.Context(l.t) }
+
 // planOf is a plan of all endpoints of a configuration.
 func planOf(cfg *config.Config) Plan {
 	return Plan{Config: cfg, Endpoints: cfg.Endpoints, All: cfg.Endpoints}
@@ -92,7 +95,7 @@ func (l *lab) probe() {
 	l.t.Helper()
 	for _, m := range l.active.Load().endpoints {
 		for _, t := range m.tasks {
-			if report := t.probe(l.t.Context(), schedule.Run{Scheduled: time.Now()}); report.Failed {
+			if report := t.probe(l.ctx(), schedule.Run{Scheduled: time.Now()}); report.Failed {
 				l.t.Fatalf("the probe of %s failed", m.cfg.Name)
 			}
 		}

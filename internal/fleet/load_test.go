@@ -89,7 +89,7 @@ func calmly(t *testing.T, run func() *loadtest.Finding) (f *loadtest.Finding) {
 func (l *lab) tick() {
 	l.t.Helper()
 	calmly(l.t, func() *loadtest.Finding {
-		l.dueLoad().tick(l.t.Context(), schedule.Run{})
+		l.dueLoad().tick(l.ctx(), schedule.Run{})
 		return l.loadFinding()
 	})
 }

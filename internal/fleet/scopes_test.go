@@ -49,7 +49,7 @@ func newCourse(l *lab, addresses ...string) *course {
 	if err := l.Apply(planOf(parse(l.t, "modules: {interactive: {slo: {objective: 0.99, ttft: 1s}}}\nendpoints: ["+strings.Join(text, ", ")+"]"))); err != nil {
 		l.t.Fatal(err)
 	}
-	go func() { _ = l.WatchCauses(l.t.Context()) }()
+	go func() { _ = l.WatchCauses(l.ctx()) }()
 	time.Sleep(time.Second / 2) // probes and looks are never at once
 	return c
 }

@@ -170,7 +170,7 @@ endpoints:
 // run probes an endpoint with all its modules.
 func (l *lab) run(name string, r schedule.Run) {
 	for _, t := range l.active.Load().endpoints[name].tasks {
-		t.probe(l.t.Context(), r)
+		t.probe(l.ctx(), r)
 	}
 }
 

@@ -18,9 +18,20 @@ func IsShortage(err error) bool {
 	return slices.ContainsFunc(lacks, func(lack syscall.Errno) bool { return errors.Is(err, lack) })
 }
 
+type dialKey struct{}
+
+// Through returns a context under which Dial, and so all that this program connects to, is reached by dial instead of the
+// machine's network: one in memory.
+func Through(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error)) context.Context {
+	return context.WithValue(ctx, dialKey{}, dial)
+}
+
 // Dial connects as d.DialContext does. Unlike those of a net.Dialer, its errors show a shortage that kept the name from
 // being resolved: net.DNSError has only its text. d must have no Resolver.
 func Dial(ctx context.Context, d net.Dialer, network, addr string) (net.Conn, error) {
+	if dial, ok := ctx.Value(dialKey{}).(func(context.Context, string, string) (net.Conn, error)); ok {
+		return dial(ctx, network, addr)
+	}
 	var short atomic.Pointer[error] // several servers are asked at once
 	d.Resolver = &net.Resolver{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, network, addr)

@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // GatewayOptions say what gateway to simulate in front of engines.
@@ -71,7 +73,7 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	g := &Gateway{
-		o: o, replicas: replicas, client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
+		o: o, replicas: replicas, client: &http.Transport{DialContext: foreign.Limits{}.Dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
 		rng: newRand(o.Seed, 1), slots: make(chan struct{}, cmp.Or(o.Limit, 1<<30)),
 	}
 	served := &Options{}
@@ -260,6 +262,7 @@ func (g *Gateway) Request(traceID string) (GatewayRecord, bool) {
 // Replica is a simulated server on an address of its own that can be dropped, as with its machine, and started again.
 type Replica struct {
 	o       Options
+	listen  func(network, address string) (net.Listener, error)
 	address string
 
 	mu      sync.Mutex
@@ -268,9 +271,9 @@ type Replica struct {
 	changed time.Time // when it went up or down
 }
 
-// NewReplica starts a server on a free port of the loopback. It must be dropped in the end.
-func NewReplica(o Options) (*Replica, error) {
-	r := &Replica{o: o, address: "127.0.0.1:0"}
+// NewReplica starts a server on a free port of the loopback, which listen opens. It must be dropped in the end.
+func NewReplica(o Options, listen func(network, address string) (net.Listener, error)) (*Replica, error) {
+	r := &Replica{o: o, listen: listen, address: "127.0.0.1:0"}
 	if err := r.Start(); err != nil {
 		return nil, err
 	}
@@ -301,7 +304,7 @@ func (r *Replica) Start() error {
 	if r.stop != nil {
 		return errors.New("the replica is up")
 	}
-	l, err := net.Listen("tcp", r.address)
+	l, err := r.listen("tcp", r.address)
 	if err != nil {
 		return fmt.Errorf("start a replica: %w", err)
 	}

@@ -28,7 +28,7 @@ func serveGateway(t *testing.T, o GatewayOptions, replicas int, engine Options) 
 	t.Helper()
 	var all []*Replica
 	for range replicas {
-		r, err := NewReplica(engine)
+		r, err := NewReplica(engine, net.Listen)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,23 +7,30 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
 )
 
@@ -82,6 +89,93 @@ func WantSum(t *testing.T, p Page, family string, want float64) {
 	}
 }
 
+// memories has the network in memory of each test that Virtual runs.
+var memories sync.Map
+
+// Virtual runs f with testing/synctest: no time passes while anything runs, and when all wait it is later at once. The
+// network of the test is one in memory, as waiting for a real one is no waiting there; Context leads to it.
+func Virtual(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		memories.Store(t, &memory{listeners: map[string]*bufconn.Listener{}})
+		t.Cleanup(func() { memories.Delete(t) })
+		f(t)
+	})
+}
+
+// Context returns the context of a test, under which the program connects through the network of the test.
+func Context(t testing.TB) context.Context {
+	if m, ok := memories.Load(t); ok {
+		return foreign.Through(t.Context(), m.(*memory).dial)
+	}
+	return t.Context()
+}
+
+// Listener returns what listens, as net.Listen does, on the network of a test.
+func Listener(t testing.TB) func(network, address string) (net.Listener, error) {
+	if m, ok := memories.Load(t); ok {
+		return m.(*memory).listen
+	}
+	return net.Listen
+}
+
+// memory is a network of one host.
+type memory struct {
+	mu        sync.Mutex
+	listeners map[string]*bufconn.Listener // by address
+}
+
+func (m *memory) listen(_, address string) (net.Listener, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if strings.HasSuffix(address, ":0") {
+		address = fmt.Sprintf("192.0.2.1:%d", 1024+len(m.listeners)) // an address for documentation
+	}
+	l := bufconn.Listen(64 << 10)
+	m.listeners[address] = l
+	return memoryListener{l, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}, nil
+}
+
+func (m *memory) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	m.mu.Lock()
+	l := m.listeners[address]
+	m.mu.Unlock()
+	if l != nil {
+		if c, err := l.DialContext(ctx); err == nil {
+			return memoryConn{c}, nil
+		} else if ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+}
+
+type memoryListener struct {
+	net.Listener
+	address net.Addr
+}
+
+func (l memoryListener) Addr() net.Addr { return l.address }
+
+// memoryConn has the errors of TCP.
+type memoryConn struct{ net.Conn }
+
+func (c memoryConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = net.ErrClosed
+	}
+	return n, err
+}
+
+func (c memoryConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = syscall.EPIPE
+	}
+	return n, err
+}
+
 // patience is how long a witness waits for requests to end before it gives up.
 const patience = 30 * time.Second
 
@@ -100,10 +194,16 @@ func Swift() simulator.Options {
 	return simulator.Options{PrefillTokensPerSecond: 1e6, DecodeStep: time.Millisecond, DecodeStepPerSequence: -1, Seed: 1}
 }
 
-// Serve serves h until the test ends.
+// Serve serves h until the test ends, on the network of the test.
 func Serve(t *testing.T, h http.Handler) (url string) {
 	t.Helper()
-	s := httptest.NewServer(h)
+	l, err := Listener(t)("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithoutCancel(Context(t))
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context { return ctx }}}
+	s.Start()
 	t.Cleanup(s.Close)
 	return s.URL
 }
@@ -111,11 +211,11 @@ func Serve(t *testing.T, h http.Handler) (url string) {
 // ServeSimulator serves s on a port of its own until the test ends.
 func ServeSimulator(t *testing.T, s *simulator.Server) (base string, stop func()) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := Listener(t)("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(Context(t)))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
 	stop = sync.OnceFunc(func() {
