@@ -18,24 +18,26 @@ import (
 // A reload that changes an endpoint keeps what is known of the modules that stay, and
 // nothing where it is another target.
 func TestMemoryOutlastsAReload(t *testing.T) {
-	l := newLab(t)
-	url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
-	probes := func(want int, succeeded bool, settings string) {
-		t.Helper()
-		l.mustApply(fmt.Sprintf("{name: e, url: %s%s, model: simulated-8b}", url, settings))
-		m := l.endpoint("e")
-		well := m.memory.LastWell()
-		if n := len(m.evidence(explain.Condition{}, time.Now(), nil).Probes); n != want || well.IsZero() == succeeded {
-			t.Errorf("with %q: %d probes are known, want %d; the latest success was at %s", settings, n, want, well)
+	testlab.Virtual(t, func(t *testing.T) {
+		l := newLab(t)
+		url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+		probes := func(want int, succeeded bool, settings string) {
+			t.Helper()
+			l.mustApply(fmt.Sprintf("{name: e, url: %s%s, model: simulated-8b}", url, settings))
+			m := l.endpoint("e")
+			well := m.memory.LastWell()
+			if n := len(m.evidence(explain.Condition{}, time.Now(), nil).Probes); n != want || well.IsZero() == succeeded {
+				t.Errorf("with %q: %d probes are known, want %d; the latest success was at %s", settings, n, want, well)
+			}
 		}
-	}
-	probes(0, false, "")
-	l.probe()
-	probes(1, true, "")
-	probes(1, true, ", labels: {team: search}")
-	probes(0, false, "/v1")
-	l.probe()
-	probes(0, true, "/v1, modules: [rag]")
+		probes(0, false, "")
+		l.probe()
+		probes(1, true, "")
+		probes(1, true, ", labels: {team: search}")
+		probes(0, false, "/v1")
+		l.probe()
+		probes(0, true, "/v1, modules: [rag]")
+	})
 }
 
 // Endpoints have their gateway in common by its name, and those without one the port.

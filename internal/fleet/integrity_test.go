@@ -73,33 +73,35 @@ func TestCorruptionIsReported(t *testing.T) {
 // first answers of all, and while it is still learned what is usual. The endpoint then is not healthy.
 func TestGarbageIsFoundAndNeverUsual(t *testing.T) {
 	t.Parallel()
-	s := simulator.New(testlab.Swift()).Handler()
-	for _, c := range []struct {
-		token         string
-		before, after int
-	}{{"!", 0, 5}, {" the", 20, 320}} {
-		var garbage atomic.Bool
-		url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if garbage.Load() && r.Method == http.MethodPost {
-				r.URL.Path = "/fault/repeated_token" + r.URL.Path
-				w = instead{w, c.token}
+	testlab.Virtual(t, func(t *testing.T) {
+		s := simulator.New(testlab.Swift()).Handler()
+		for _, c := range []struct {
+			token         string
+			before, after int
+		}{{"!", 0, 5}, {" the", 20, 320}} {
+			var garbage atomic.Bool
+			url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if garbage.Load() && r.Method == http.MethodPost {
+					r.URL.Path = "/fault/repeated_token" + r.URL.Path
+					w = instead{w, c.token}
+				}
+				s.ServeHTTP(w, r)
+			}))
+			l := workLab(t, fmt.Sprintf("modules: {m: {input_tokens: 16, output_tokens: 64}}\nendpoints: [{name: e, url: %q, api: openai-chat, modules: [m], servers: {find: false}}]", url))
+			l.times(c.before, "e")
+			garbage.Store(true)
+			const raised, usual = "inference_probe_integrity_raised", "inference_probe_integrity_usual_ratio"
+			l.until(5, "e", "finding", func(p metricsPage) bool { return p.Sum(raised, "finding", "repeated_token") == 1 })
+			p := l.times(c.after, "e")
+			if p.Sum(raised, "finding", "repeated_token") != 1 || p.Sum(usual) != 0 {
+				t.Errorf("%q after %d good ones: raised %v, usual %v", c.token, c.before, p.Sum(raised, "finding", "repeated_token"), p.Sum(usual))
 			}
-			s.ServeHTTP(w, r)
-		}))
-		l := workLab(t, fmt.Sprintf("modules: {m: {input_tokens: 16, output_tokens: 64}}\nendpoints: [{name: e, url: %q, api: openai-chat, modules: [m], servers: {find: false}}]", url))
-		l.times(c.before, "e")
-		garbage.Store(true)
-		const raised, usual = "inference_probe_integrity_raised", "inference_probe_integrity_usual_ratio"
-		l.until(5, "e", "finding", func(p metricsPage) bool { return p.Sum(raised, "finding", "repeated_token") == 1 })
-		p := l.times(c.after, "e")
-		if p.Sum(raised, "finding", "repeated_token") != 1 || p.Sum(usual) != 0 {
-			t.Errorf("%q after %d good ones: raised %v, usual %v", c.token, c.before, p.Sum(raised, "finding", "repeated_token"), p.Sum(usual))
+			// On a busy machine another finding is that the exporter measures badly.
+			if r, _ := l.Explain("e"); r.State != string(health.Up) || !slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Cause == explain.AnswersBroken }) {
+				t.Errorf("%q after %d good ones: explained by %+v", c.token, c.before, r)
+			}
 		}
-		// On a busy machine another finding is that the exporter measures badly.
-		if r, _ := l.Explain("e"); r.State != string(health.Up) || !slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Cause == explain.AnswersBroken }) {
-			t.Errorf("%q after %d good ones: explained by %+v", c.token, c.before, r)
-		}
-	}
+	})
 }
 
 // instead writes another token where the simulator writes an exclamation mark.

@@ -9,17 +9,17 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/common/model"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
@@ -29,8 +29,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
-// loadServer takes so long for each token that even a busy machine reads it before the next one: what is read together
-// with others may be late by our own doing.
+// loadServer is a server of 25 tokens/s.
 func loadServer() simulator.Options {
 	o := testlab.Swift()
 	o.DecodeStep = 40 * time.Millisecond
@@ -73,26 +72,8 @@ func (l *lab) loadFinding() *loadtest.Finding {
 	return f
 }
 
-// calmly runs a load test until it does not end for the lateness of a busy machine, at most five times.
-func calmly(t *testing.T, run func() *loadtest.Finding) (f *loadtest.Finding) {
-	t.Helper()
-	for range 5 {
-		if f = run(); f == nil || f.End != loadtest.PageLost && f.End != loadtest.OwnLimit {
-			break
-		}
-		t.Logf("the machine is too busy: %s %s", f.End, f.Text)
-	}
-	return f
-}
-
-// tick runs the load test, which is made due, as calmly does.
-func (l *lab) tick() {
-	l.t.Helper()
-	calmly(l.t, func() *loadtest.Finding {
-		l.dueLoad().tick(l.ctx(), schedule.Run{})
-		return l.loadFinding()
-	})
-}
+// tick runs the load test, which is made due.
+func (l *lab) tick() { l.dueLoad().tick(l.ctx(), schedule.Run{}) }
 
 func (l *lab) wantEnd(want ...loadtest.End) {
 	l.t.Helper()
@@ -113,47 +94,49 @@ func (l *lab) ourTokens() float64 {
 
 // A run that completes gives a curve, and is no probe: but for what it spends there is no series of it.
 func TestLoadCompletes(t *testing.T) {
-	w := testlab.NewWitness(t, loadServer())
-	l, task := loadLab(t, w.URL, "users: [1, 4]", ", budget: {tokens_per_hour: 10000000}, hardware: {gpus: 2, weights: 16GB}", 600*time.Millisecond)
-	var log bytes.Buffer
-	l.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	before := w.Tokens()
-	l.tick()
-	l.wantEnd(loadtest.Completed)
-	f := l.loadFinding()
-	if len(f.Levels) != 2 || f.Levels[0].Level != 1 || f.Levels[1].Level != 4 || f.Levels[0].Requests == 0 || f.Levels[1].InFlight < 2 {
-		t.Errorf("the levels are %+v", f.Levels)
-	}
-	if got := f.Levels[1]; got.OutputTokensPerSecond == 0 || 2*got.OutputTokensPerSecondPerGPU != got.OutputTokensPerSecond {
-		t.Errorf("%v tokens per second, and %v of each of two GPUs", got.OutputTokensPerSecond, got.OutputTokensPerSecondPerGPU)
-	}
-	p := l.page()
-	if got, want := l.ourTokens(), float64(w.Tokens()-before); got != want || want == 0 {
-		t.Errorf("%v tokens are counted, the server had %v", got, want)
-	}
-	if got, want := p.Sum("inference_endpoint_budget_used_ratio", "resource", "tokens")*1e7, float64(w.Tokens()); got < want-1 || got > want+1 {
-		t.Errorf("%v tokens of the budget are used, the server had %v", got, want)
-	}
-	for _, family := range []string{"inference_probe_results_total", "inference_probe_slo_eligible_total", "inference_slo_threshold_seconds", "inference_probe_skipped_total"} {
-		if p.Has(family, "module", "busy") {
-			t.Errorf("%s of a load test", family)
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, loadServer())
+		l, task := loadLab(t, w.URL, "users: [1, 4]", ", budget: {tokens_per_hour: 10000000}, hardware: {gpus: 2, weights: 16GB}", 600*time.Millisecond)
+		var log bytes.Buffer
+		l.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		before := w.Tokens()
+		l.tick()
+		l.wantEnd(loadtest.Completed)
+		f := l.loadFinding()
+		if len(f.Levels) != 2 || f.Levels[0].Level != 1 || f.Levels[1].Level != 4 || f.Levels[0].Requests == 0 || f.Levels[1].InFlight < 2 {
+			t.Errorf("the levels are %+v", f.Levels)
 		}
-	}
-	if !p.Has("inference_probe_load_requests", "module", "busy", "level", "4") {
-		t.Error("the curve is not on the page of metrics")
-	}
-	if begins, ends := strings.Count(log.String(), `msg="load test begins"`), strings.Count(log.String(), `msg="load test ended"`); begins != ends || begins == 0 {
-		t.Errorf("%d lines of the begin and %d of the end:\n%s", begins, ends, &log)
-	}
-	requests := w.Requests()
-	if task.tick(t.Context(), schedule.Run{}); w.Requests() != requests {
-		t.Error("it ran again within its interval")
-	}
+		if got := f.Levels[1]; got.OutputTokensPerSecond == 0 || 2*got.OutputTokensPerSecondPerGPU != got.OutputTokensPerSecond {
+			t.Errorf("%v tokens per second, and %v of each of two GPUs", got.OutputTokensPerSecond, got.OutputTokensPerSecondPerGPU)
+		}
+		p := l.page()
+		if got, want := l.ourTokens(), float64(w.Tokens()-before); got != want || want == 0 {
+			t.Errorf("%v tokens are counted, the server had %v", got, want)
+		}
+		if got, want := p.Sum("inference_endpoint_budget_used_ratio", "resource", "tokens")*1e7, float64(w.Tokens()); got < want-1 || got > want+1 {
+			t.Errorf("%v tokens of the budget are used, the server had %v", got, want)
+		}
+		for _, family := range []string{"inference_probe_results_total", "inference_probe_slo_eligible_total", "inference_slo_threshold_seconds", "inference_probe_skipped_total"} {
+			if p.Has(family, "module", "busy") {
+				t.Errorf("%s of a load test", family)
+			}
+		}
+		if !p.Has("inference_probe_load_requests", "module", "busy", "level", "4") {
+			t.Error("the curve is not on the page of metrics")
+		}
+		if begins, ends := strings.Count(log.String(), `msg="load test begins"`), strings.Count(log.String(), `msg="load test ended"`); begins != ends || begins == 0 {
+			t.Errorf("%d lines of the begin and %d of the end:\n%s", begins, ends, &log)
+		}
+		requests := w.Requests()
+		if task.tick(testlab.Context(t), schedule.Run{}); w.Requests() != requests {
+			t.Error("it ran again within its interval")
+		}
+	})
 }
 
 // crowd asks a server as n users do who do not stop, until the test or what it returns ends them.
 func crowd(t *testing.T, url string, n, tokens int) (end func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(testlab.Context(t)))
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
@@ -161,14 +144,14 @@ func crowd(t *testing.T, url string, n, tokens int) (end func()) {
 				body := fmt.Sprintf(`{"model":"simulated-8b","stream":true,"max_tokens":%d,"messages":[{"role":"user","content":"tell me more"}]}`, tokens)
 				req, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
 				req.Header.Set("Content-Type", "application/json")
-				if resp, err := http.DefaultClient.Do(req); err == nil {
+				if resp, err := foreign.NewClient(foreign.Limits{}).Do(req); err == nil {
 					_, _ = io.Copy(io.Discard, resp.Body)
 					_ = resp.Body.Close()
 				}
 			}
 		})
 	}
-	end = sync.OnceFunc(func() { cancel(); all.Wait(); http.DefaultClient.CloseIdleConnections() })
+	end = sync.OnceFunc(func() { cancel(); all.Wait() })
 	t.Cleanup(end)
 	return end
 }
@@ -179,7 +162,7 @@ func running(t *testing.T, w *testlab.Witness, task *loadTask) (ended <-chan tim
 	before := w.Requests()
 	done := make(chan time.Time, 1)
 	go func() {
-		task.tick(context.Background(), schedule.Run{})
+		task.tick(context.WithoutCancel(testlab.Context(t)), schedule.Run{})
 		done <- time.Now()
 	}()
 	for deadline := time.Now().Add(10 * time.Second); w.Requests() < before+2; time.Sleep(time.Millisecond) {
@@ -205,35 +188,29 @@ func within(t *testing.T, ended <-chan time.Time, since time.Time) {
 }
 
 func TestLoadEndsForUsers(t *testing.T) {
-	o := loadServer()
-	o.Slots = 4
-	var w *testlab.Witness
-	var l *lab
-	stop := func() {}
-	calmly(t, func() *loadtest.Finding {
-		stop()
-		w = testlab.NewWitness(t, o)
-		var task *loadTask
-		l, task = loadLab(t, w.URL, "users: [3]", "", time.Minute)
+	testlab.Virtual(t, func(t *testing.T) {
+		o := loadServer()
+		o.Slots = 4
+		w := testlab.NewWitness(t, o)
+		l, task := loadLab(t, w.URL, "users: [3]", "", time.Minute)
 		ended := running(t, w, task)
 		came := time.Now()
-		stop = crowd(t, w.URL, 8, 64)
+		crowd(t, w.URL, 8, 64)
 		within(t, ended, came)
-		return l.loadFinding()
-	})
-	l.wantEnd(loadtest.UsersWaiting)
+		l.wantEnd(loadtest.UsersWaiting)
 
-	// While they are there, there is no room, which is an end only when it is known to stay so.
-	task := l.dueLoad()
-	last := l.loadFinding()
-	before := w.Requests()
-	task.tick(t.Context(), schedule.Run{})
-	if l.loadFinding() != last || w.Requests() != before || task.refused == nil {
-		t.Errorf("a run without room is one: %+v", l.loadFinding())
-	}
-	task.until = time.Now()
-	task.tick(t.Context(), schedule.Run{})
-	l.wantEnd(loadtest.NoRoom)
+		// While they are there, there is no room, which is an end only when it is known to stay so.
+		task = l.dueLoad()
+		last := l.loadFinding()
+		before := w.Requests()
+		task.tick(testlab.Context(t), schedule.Run{})
+		if l.loadFinding() != last || w.Requests() != before || task.refused == nil {
+			t.Errorf("a run without room is one: %+v", l.loadFinding())
+		}
+		task.until = time.Now()
+		task.tick(testlab.Context(t), schedule.Run{})
+		l.wantEnd(loadtest.NoRoom)
+	})
 }
 
 // A server that dies under load, a reload and a shutdown end the run at once, and leave nothing behind.
@@ -248,54 +225,53 @@ func TestLoadIsInterrupted(t *testing.T) {
 		"shutdown":    {func(l *lab, _ *atomic.Bool) { l.endpoint("e").end() }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, dead := testlab.NewWitness(t, loadServer()), new(atomic.Bool)
-			url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if dead.Load() {
-					panic(http.ErrAbortHandler)
+			testlab.Virtual(t, func(t *testing.T) {
+				w, dead := testlab.NewWitness(t, loadServer()), new(atomic.Bool)
+				url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if dead.Load() {
+						panic(http.ErrAbortHandler)
+					}
+					w.ServeHTTP(rw, r)
+				}))
+				l, task := loadLab(t, url, "users: [2, 4]", "", time.Minute)
+				ended := running(t, w, task)
+				at := time.Now()
+				tc.interrupt(l, dead)
+				within(t, ended, at)
+				if tc.want != nil {
+					l.wantEnd(tc.want...)
 				}
-				w.ServeHTTP(rw, r)
-			}))
-			l, task := loadLab(t, url, "users: [2, 4]", "", time.Minute)
-			ended := running(t, w, task)
-			at := time.Now()
-			tc.interrupt(l, dead)
-			within(t, ended, at)
-			if tc.want != nil {
-				l.wantEnd(tc.want...)
-			}
-			if task.endpoint.loaded.Load() || task.endpoint.bursts.since(time.Now()) || !l.loading.TryLock() {
-				t.Error("the load test is said to go on")
-			} else {
-				l.loading.Unlock()
-			}
+				if task.endpoint.loaded.Load() || task.endpoint.bursts.since(time.Now()) || !l.loading.TryLock() {
+					t.Error("the load test is said to go on")
+				} else {
+					l.loading.Unlock()
+				}
+			})
 		})
 	}
 }
 
 // A reload that leaves the endpoint as it is does not touch the run.
 func TestLoadSurvivesAnotherReload(t *testing.T) {
-	w := testlab.NewWitness(t, loadServer())
-	l, _ := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
-	calmly(t, func() *loadtest.Finding {
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, loadServer())
+		l, _ := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
 		ended := running(t, w, l.dueLoad())
 		if err := l.Apply(loadPlanOf(t, w.URL, "users: [1]", "", 500*time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
 		<-ended
-		return l.loadFinding()
+		l.wantEnd(loadtest.Completed)
 	})
-	l.wantEnd(loadtest.Completed)
 }
 
 // What there is no reason for does not begin.
 func TestLoadDoesNotBegin(t *testing.T) {
-	w := testlab.NewWitness(t, loadServer())
-	closed := fmt.Sprintf("%s-%s", time.Now().UTC().Add(2*time.Hour).Format("15:04"), time.Now().UTC().Add(4*time.Hour).Format("15:04"))
 	for name, tc := range map[string]struct {
 		load   string
 		before func(l *lab, task *loadTask)
 	}{
-		"window":       {"users: [1], window: {hours: '" + closed + "'}", func(*lab, *loadTask) {}},
+		"window":       {"users: [1], window: {hours: '02:00-04:00'}", func(*lab, *loadTask) {}},
 		"just started": {"users: [1]", func(_ *lab, task *loadTask) { task.since = time.Now() }},
 		"ran":          {"users: [1]", func(_ *lab, task *loadTask) { task.last = time.Now() }},
 		"another runs": {"users: [1]", func(l *lab, _ *loadTask) { l.loading.Lock() }},
@@ -310,13 +286,16 @@ func TestLoadDoesNotBegin(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, task := loadLab(t, w.URL, tc.load, "", 300*time.Millisecond)
-			tc.before(l, task)
-			requests := w.Requests()
-			task.tick(t.Context(), schedule.Run{})
-			if w.Requests() != requests || l.loadFinding() != nil {
-				t.Errorf("it ran: %+v", l.loadFinding())
-			}
+			testlab.Virtual(t, func(t *testing.T) {
+				w := testlab.NewWitness(t, loadServer())
+				l, task := loadLab(t, w.URL, tc.load, "", 300*time.Millisecond)
+				tc.before(l, task)
+				requests := w.Requests()
+				task.tick(testlab.Context(t), schedule.Run{})
+				if w.Requests() != requests || l.loadFinding() != nil {
+					t.Errorf("it ran: %+v", l.loadFinding())
+				}
+			})
 		})
 	}
 }
@@ -347,71 +326,70 @@ func TestLoadIsPlaced(t *testing.T) {
 // A run that the end of the process cut short counts as one, however the process ended: what is killed again and again
 // must not put load on an endpoint each time.
 func TestLoadIsNotRepeatedByTheNextProcess(t *testing.T) {
-	w := testlab.NewWitness(t, loadServer())
-	l, task := loadLab(t, w.URL, "users: [1]", "", time.Minute)
-	next := func() *lab {
-		t.Helper()
-		next := newLab(t)
-		if err := l.saveLearned(restoring(next)); err != nil {
-			t.Fatal(err)
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, loadServer())
+		l, task := loadLab(t, w.URL, "users: [1]", "", time.Minute)
+		next := func() *lab {
+			t.Helper()
+			next := newLab(t)
+			if err := l.saveLearned(restoring(next)); err != nil {
+				t.Fatal(err)
+			}
+			if err := next.Apply(loadPlanOf(t, w.URL, "users: [1]", "", time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			next.wantEnd(loadtest.Canceled)
+			if got := next.page().Sum("inference_probe_load_running"); got != 0 {
+				t.Errorf("load_running is %v in the next process", got)
+			}
+			if task := next.endpoint("e").loads[0]; time.Since(task.last) > time.Minute {
+				t.Errorf("the latest run was at %s", task.last)
+			}
+			return next
 		}
-		if err := next.Apply(loadPlanOf(t, w.URL, "users: [1]", "", time.Minute)); err != nil {
-			t.Fatal(err)
+		ctx, stop := context.WithCancel(testlab.Context(t))
+		ended := make(chan struct{})
+		go func() {
+			task.tick(ctx, schedule.Run{})
+			close(ended)
+		}()
+		if synctest.Wait(); l.page().Sum("inference_probe_load_running") != 1 {
+			t.Fatalf("it does not run: %+v", l.loadFinding())
 		}
-		next.wantEnd(loadtest.Canceled, loadtest.PageLost, loadtest.OwnLimit)
-		if got := next.page().Sum("inference_probe_load_running"); got != 0 {
-			t.Errorf("load_running is %v in the next process", got)
+		next() // as if it were killed now
+		stop()
+		<-ended
+		l.wantEnd(loadtest.Canceled)
+		if got := l.page().Sum("inference_probe_load_running"); got != 0 {
+			t.Errorf("load_running is %v after the end", got)
 		}
-		if task := next.endpoint("e").loads[0]; time.Since(task.last) > time.Minute {
-			t.Errorf("the latest run was at %s", task.last)
-		}
-		return next
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		task.tick(ctx, schedule.Run{})
-		close(ended)
-	}()
-	for l.page().Sum("inference_probe_load_running") != 1 {
-		select {
-		case <-ended:
-			t.Fatalf("ended: %+v", l.loadFinding())
-		default:
-			runtime.Gosched()
-		}
-	}
-	next() // as if it were killed now
-	stop()
-	<-ended
-	l.wantEnd(loadtest.Canceled, loadtest.PageLost, loadtest.OwnLimit)
-	if got := l.page().Sum("inference_probe_load_running"); got != 0 {
-		t.Errorf("load_running is %v after the end", got)
-	}
-	next()
+		next()
+	})
 }
 
 // The curve and when it was measured survive a restart.
 func TestLoadSurvivesARestart(t *testing.T) {
-	w := testlab.NewWitness(t, loadServer())
-	l, _ := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
-	l.tick()
-	l.wantEnd(loadtest.Completed)
-	next := newLab(t)
-	err := l.saveLearned(restoring(next))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := next.Apply(loadPlanOf(t, w.URL, "users: [1]", "", 500*time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	next.wantEnd(loadtest.Completed)
-	if got, want := next.endpoint("e").loads[0].last, l.loadFinding().At; got.Sub(want).Abs() > time.Second {
-		t.Errorf("the latest run was at %s, want %s", got, want)
-	}
-	if !next.page().Has("inference_probe_load_requests", "level", "1") {
-		t.Error("the curve is not on the page of metrics")
-	}
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, loadServer())
+		l, _ := loadLab(t, w.URL, "users: [1]", "", 500*time.Millisecond)
+		l.tick()
+		l.wantEnd(loadtest.Completed)
+		next := newLab(t)
+		err := l.saveLearned(restoring(next))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := next.Apply(loadPlanOf(t, w.URL, "users: [1]", "", 500*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		next.wantEnd(loadtest.Completed)
+		if got, want := next.endpoint("e").loads[0].last, l.loadFinding().At; got.Sub(want).Abs() > time.Second {
+			t.Errorf("the latest run was at %s, want %s", got, want)
+		}
+		if !next.page().Has("inference_probe_load_requests", "level", "1") {
+			t.Error("the curve is not on the page of metrics")
+		}
+	})
 }
 
 // The endpoint's budget, and that of the run, are never exceeded.
@@ -425,184 +403,177 @@ func TestLoadKeepsItsBudget(t *testing.T) {
 		"in dollars":      {"users: [8], max_usd: 0.002", ", price: {input_usd: 1, output_usd: 1}", 2000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var l *lab
-			spent := 0
-			calmly(t, func() *loadtest.Finding {
+			testlab.Virtual(t, func(t *testing.T) {
 				w := testlab.NewWitness(t, loadServer())
-				var task *loadTask
-				l, task = loadLab(t, w.URL, tc.load, tc.more, 20*time.Second)
+				l, task := loadLab(t, w.URL, tc.load, tc.more, 20*time.Second)
 				before := w.Tokens()
 				if strings.Contains(tc.more, "budget") {
 					before = 0
 				}
-				task.tick(t.Context(), schedule.Run{})
-				spent = w.Tokens() - before
-				return l.loadFinding()
+				task.tick(testlab.Context(t), schedule.Run{})
+				spent := w.Tokens() - before
+				l.wantEnd(loadtest.Budget)
+				if spent > tc.most || spent < tc.most/2 {
+					t.Errorf("%d tokens were spent of %d", spent, tc.most)
+				}
 			})
-			l.wantEnd(loadtest.Budget)
-			if spent > tc.most || spent < tc.most/2 {
-				t.Errorf("%d tokens were spent of %d", spent, tc.most)
-			}
 		})
 	}
 }
 
 // A key without quota is a clear end, in the command too, and so is a page that is not there.
 func TestRunLoad(t *testing.T) {
-	w := testlab.NewWitness(t, loadServer())
-	var status atomic.Int32
-	url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if code := int(status.Load()); code > 0 && r.Method == http.MethodPost {
-			rw.WriteHeader(code)
-			return
-		}
-		if status.Load() < 0 && r.Method == http.MethodGet {
-			http.NotFound(rw, r)
-			return
-		}
-		w.ServeHTTP(rw, r)
-	}))
-	run := func(load string) *loadtest.Finding {
-		t.Helper()
-		p := loadPlanOf(t, url, load, "", 500*time.Millisecond)
-		target, err := NewTarget(p.Endpoints[0], p.Config.Modules, "busy", "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return calmly(t, func() *loadtest.Finding {
-			f, err := RunLoad(t.Context(), target, nil, nil)
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, loadServer())
+		var status atomic.Int32
+		url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if code := int(status.Load()); code > 0 && r.Method == http.MethodPost {
+				rw.WriteHeader(code)
+				return
+			}
+			if status.Load() < 0 && r.Method == http.MethodGet {
+				http.NotFound(rw, r)
+				return
+			}
+			w.ServeHTTP(rw, r)
+		}))
+		run := func(load string) *loadtest.Finding {
+			t.Helper()
+			p := loadPlanOf(t, url, load, "", 500*time.Millisecond)
+			target, err := NewTarget(p.Endpoints[0], p.Config.Modules, "busy", "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := RunLoad(testlab.Context(t), target, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return f
-		})
-	}
-	if f := run("users: [1, 2]"); f.End != loadtest.Completed || len(f.Levels) != 2 {
-		t.Errorf("got %+v", f)
-	}
-	for _, code := range []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden} {
-		status.Store(int32(code))
-		if f := run("users: [2]"); f.End != loadtest.Refused {
-			t.Errorf("status %d: %+v", code, f)
 		}
-	}
-	for _, cfg := range []string{"{name: e, url: %s}", "{name: e, url: %s, api: openai-chat}"} { // where the endpoint is to be identified first
-		c := parse(t, "modules: {busy: {load: {users: [1]}}}\nendpoints: ["+fmt.Sprintf(cfg, testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.Path, "metrics") {
-				w.ServeHTTP(rw, r)
-				return
+		if f := run("users: [1, 2]"); f.End != loadtest.Completed || len(f.Levels) != 2 {
+			t.Errorf("got %+v", f)
+		}
+		for _, code := range []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden} {
+			status.Store(int32(code))
+			if f := run("users: [2]"); f.End != loadtest.Refused {
+				t.Errorf("status %d: %+v", code, f)
 			}
-			rw.WriteHeader(http.StatusUnauthorized)
-		})))+"]")
-		f, err := RunLoad(t.Context(), newTarget(c.Endpoints[0], "busy", c.Modules["busy"]), nil, nil)
-		if err != nil || f.End != loadtest.Refused {
-			t.Errorf("%s: %+v, %v", cfg, f, err)
 		}
-	}
-	nobody := httptest.NewServer(nil)
-	nobody.Close()
-	for _, more := range []string{"", ", api: openai-chat, model: m"} { // with something to identify, and without
-		c := parse(t, "modules: {busy: {load: {users: [1]}}}\nendpoints: [{name: e, url: '"+nobody.URL+"'"+more+"}]")
-		f, err := RunLoad(t.Context(), newTarget(c.Endpoints[0], "busy", c.Modules["busy"]), nil, nil)
-		if err != nil || f.End != loadtest.NotPossible || !strings.Contains(f.Text, "connection refused") {
-			t.Errorf("where nothing listens%s: %+v, %v", more, f, err)
+		for _, cfg := range []string{"{name: e, url: %s}", "{name: e, url: %s, api: openai-chat}"} { // where the endpoint is to be identified first
+			c := parse(t, "modules: {busy: {load: {users: [1]}}}\nendpoints: ["+fmt.Sprintf(cfg, testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if strings.Contains(r.URL.Path, "metrics") {
+					w.ServeHTTP(rw, r)
+					return
+				}
+				rw.WriteHeader(http.StatusUnauthorized)
+			})))+"]")
+			f, err := RunLoad(testlab.Context(t), newTarget(c.Endpoints[0], "busy", c.Modules["busy"]), nil, nil)
+			if err != nil || f.End != loadtest.Refused {
+				t.Errorf("%s: %+v, %v", cfg, f, err)
+			}
 		}
-	}
-	status.Store(-1)
-	if f := run("users: [2]"); f.End != loadtest.NotPossible || !strings.Contains(f.Text, "without_page") {
-		t.Errorf("without a page: %+v", f)
-	}
-	if f := run("users: [2], without_page: true"); f.End != loadtest.Completed {
-		t.Errorf("without a page, which is allowed: %+v", f)
-	}
+		for _, more := range []string{"", ", api: openai-chat, model: m"} { // with something to identify, and without
+			c := parse(t, "modules: {busy: {load: {users: [1]}}}\nendpoints: [{name: e, url: http://192.0.2.1:1"+more+"}]")
+			f, err := RunLoad(testlab.Context(t), newTarget(c.Endpoints[0], "busy", c.Modules["busy"]), nil, nil)
+			if err != nil || f.End != loadtest.NotPossible || !strings.Contains(f.Text, "connection refused") {
+				t.Errorf("where nothing listens%s: %+v, %v", more, f, err)
+			}
+		}
+		status.Store(-1)
+		if f := run("users: [2]"); f.End != loadtest.NotPossible || !strings.Contains(f.Text, "without_page") {
+			t.Errorf("without a page: %+v", f)
+		}
+		if f := run("users: [2], without_page: true"); f.End != loadtest.Completed {
+			t.Errorf("without a page, which is allowed: %+v", f)
+		}
+	})
 }
 
 // TestRunLoadByOwnMapping reads a page that only an engine of the configuration describes.
 func TestRunLoadByOwnMapping(t *testing.T) {
-	server := simulator.New(loadServer()).Handler()
-	url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "metrics") {
-			fmt.Fprint(rw, "lab_running 0\nlab_waiting 0\n")
-			return
-		}
-		server.ServeHTTP(rw, r)
-	}))
-	c := parse(t, `
+	testlab.Virtual(t, func(t *testing.T) {
+		server := simulator.New(loadServer()).Handler()
+		url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "metrics") {
+				fmt.Fprint(rw, "lab_running 0\nlab_waiting 0\n")
+				return
+			}
+			server.ServeHTTP(rw, r)
+		}))
+		c := parse(t, `
 engines: {lab: {sentinels: [lab_running], values: {requests_running: [{series: lab_running}], requests_waiting: [{series: lab_waiting}]}}}
 modules: {busy: {input_tokens: 32, output_tokens: 2, load: {users: [1]}}}
 endpoints: [{name: e, url: '`+url+`'}]`)
-	c.Modules["busy"].Load.Duration = model.Duration(500 * time.Millisecond)
-	target := newTarget(c.Endpoints[0], "busy", c.Modules["busy"])
-	if f, err := RunLoad(t.Context(), target, nil, nil); err != nil || f.End != loadtest.NotPossible {
-		t.Errorf("without it: %+v, %v", f, err)
-	}
-	f := calmly(t, func() *loadtest.Finding {
-		f, err := RunLoad(t.Context(), target, c.Engines, nil)
-		if err != nil {
-			t.Fatal(err)
+		c.Modules["busy"].Load.Duration = model.Duration(500 * time.Millisecond)
+		target := newTarget(c.Endpoints[0], "busy", c.Modules["busy"])
+		if f, err := RunLoad(testlab.Context(t), target, nil, nil); err != nil || f.End != loadtest.NotPossible {
+			t.Errorf("without it: %+v, %v", f, err)
 		}
-		return f
+		if f, err := RunLoad(testlab.Context(t), target, c.Engines, nil); err != nil || f.End != loadtest.Completed {
+			t.Errorf("got %+v, %v", f, err)
+		}
 	})
-	if f.End != loadtest.Completed {
-		t.Errorf("got %+v", f)
-	}
 }
 
 // A load test is no probe on request.
 func TestLoadIsNoProbe(t *testing.T) {
-	l, _ := loadLab(t, testlab.Serve(t, simulator.New(testlab.Quick()).Handler()), "users: [1]", "", time.Minute)
-	_, err := l.Probe(t.Context(), ProbeRequest{Target: "e", Module: "busy"})
-	if refusal, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(refusal.Reason, "load test") {
-		t.Errorf("got %v", err)
-	}
-	cfg := l.active.Load().onRequest
-	target, err := NewTarget(cfg.endpoints[0], cfg.modules, "busy", "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := target.NewProber(l.dialer); err == nil || !strings.Contains(err.Error(), "load test") {
-		t.Errorf("got %v", err)
-	}
+	testlab.Virtual(t, func(t *testing.T) {
+		l, _ := loadLab(t, testlab.Serve(t, simulator.New(testlab.Quick()).Handler()), "users: [1]", "", time.Minute)
+		_, err := l.Probe(testlab.Context(t), ProbeRequest{Target: "e", Module: "busy"})
+		if refusal, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(refusal.Reason, "load test") {
+			t.Errorf("got %v", err)
+		}
+		cfg := l.active.Load().onRequest
+		target, err := NewTarget(cfg.endpoints[0], cfg.modules, "busy", "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := target.NewProber(l.dialer); err == nil || !strings.Contains(err.Error(), "load test") {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 // There is one load of our own at a time: no burst beside a load test, while probes go on, which the page counts and which
 // are no users.
 func TestProbesBesideALoadTest(t *testing.T) {
-	w := testlab.NewWitness(t, testlab.Swift())
-	l := workLab(t, fmt.Sprintf(`
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, testlab.Swift())
+		l := workLab(t, fmt.Sprintf(`
 modules: {light: {input_tokens: 16, output_tokens: 2}, burst: {input_tokens: 16, output_tokens: 2, concurrency: [2]}, busy: {load: {users: [1]}}}
 endpoints: [{name: e, url: %s, modules: [light, burst, busy]}]`, w.URL))
-	e := l.endpoint("e")
-	end := e.beginLoad()
-	p := l.times(1, "e")
-	if got := w.Requests(); got != 1 || p.Sum(skippedFamily, "module", "burst", "reason", "overrun") != 1 {
-		t.Errorf("%d requests beside a load test, want those of the probe", got)
-	}
-	if p.Sum("inference_probe_ttft_window_samples") != 0 {
-		t.Error("what a probe met beside a load test counts")
-	}
-	end()
-	if l.times(1, "e"); w.Requests() != 4 {
-		t.Errorf("%d requests in all, want the probe's, and then the probe's and the burst's", w.Requests())
-	}
+		e := l.endpoint("e")
+		end := e.beginLoad()
+		p := l.times(1, "e")
+		if got := w.Requests(); got != 1 || p.Sum(skippedFamily, "module", "burst", "reason", "overrun") != 1 {
+			t.Errorf("%d requests beside a load test, want those of the probe", got)
+		}
+		if p.Sum("inference_probe_ttft_window_samples") != 0 {
+			t.Error("what a probe met beside a load test counts")
+		}
+		end()
+		if l.times(1, "e"); w.Requests() != 4 {
+			t.Errorf("%d requests in all, want the probe's, and then the probe's and the burst's", w.Requests())
+		}
 
-	e.probing.Store(2)
-	reader, err := l.Network.Reader(e.cfg, e.mappings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	crowd(t, w.URL, 3, 1000)
-	r := newLoadRun(e.loads[0].Target, reader, l.Logger)
-	r.task = e.loads[0]
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if p, err := r.Pressure(t.Context()); err == nil && p.Running == 1 { // of three
-			break
+		e.probing.Store(2)
+		reader, err := l.Network.Reader(e.cfg, e.mappings)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("probes in flight are taken for users")
+		defer reader.Close()
+		crowd(t, w.URL, 3, 1000)
+		r := newLoadRun(e.loads[0].Target, reader, l.Logger)
+		r.task = e.loads[0]
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			if p, err := r.Pressure(testlab.Context(t)); err == nil && p.Running == 1 { // of three
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("probes in flight are taken for users")
+			}
 		}
-	}
+	})
 }
 
 // The pages of all servers together, in numbers of a page of vLLM's.
@@ -638,39 +609,43 @@ func TestPressureOf(t *testing.T) {
 
 // Behind a balancer each reading is of another server, and users of the others are not seen.
 func TestLoadBehindABalancer(t *testing.T) {
-	servers := []*testlab.Witness{testlab.NewWitness(t, loadServer()), testlab.NewWitness(t, loadServer())}
-	var readings atomic.Int32
-	url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			servers[readings.Add(1)%2].ServeHTTP(rw, r)
-			return
+	testlab.Virtual(t, func(t *testing.T) {
+		servers := []*testlab.Witness{testlab.NewWitness(t, loadServer()), testlab.NewWitness(t, loadServer())}
+		var readings atomic.Int32
+		url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				servers[readings.Add(1)%2].ServeHTTP(rw, r)
+				return
+			}
+			servers[0].ServeHTTP(rw, r)
+		}))
+		p := loadPlanOf(t, url, "users: [2]", "", 10*time.Second)
+		f, err := RunLoad(testlab.Context(t), newTarget(p.Endpoints[0], "busy", p.Config.Modules["busy"]), nil, nil)
+		if err != nil || f.End != loadtest.PageLost || !strings.Contains(f.Text, "a balancer has several servers there") {
+			t.Errorf("got %+v, %v", f, err)
 		}
-		servers[0].ServeHTTP(rw, r)
-	}))
-	p := loadPlanOf(t, url, "users: [2]", "", 10*time.Second)
-	f, err := RunLoad(t.Context(), newTarget(p.Endpoints[0], "busy", p.Config.Modules["busy"]), nil, nil)
-	if err != nil || f.End != loadtest.PageLost || !strings.Contains(f.Text, "a balancer has several servers there") {
-		t.Errorf("got %+v, %v", f, err)
-	}
+	})
 }
 
 // Why a load test of the exporter cannot begin is in its log.
 func TestLoadCannotBegin(t *testing.T) {
-	w := testlab.NewWitness(t, loadServer())
-	url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			http.NotFound(rw, r)
-			return
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, loadServer())
+		url := testlab.Serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				http.NotFound(rw, r)
+				return
+			}
+			w.ServeHTTP(rw, r)
+		}))
+		l, task := loadLab(t, url, "users: [1]", "", time.Second)
+		var log bytes.Buffer
+		l.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		task.tick(testlab.Context(t), schedule.Run{})
+		if l.wantEnd(loadtest.NotPossible); !strings.Contains(log.String(), "load test cannot begin") || !strings.Contains(log.String(), "no metrics page") {
+			t.Errorf("log %s", log.String())
 		}
-		w.ServeHTTP(rw, r)
-	}))
-	l, task := loadLab(t, url, "users: [1]", "", time.Second)
-	var log bytes.Buffer
-	l.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	task.tick(t.Context(), schedule.Run{})
-	if l.wantEnd(loadtest.NotPossible); !strings.Contains(log.String(), "load test cannot begin") || !strings.Contains(log.String(), "no metrics page") {
-		t.Errorf("log %s", log.String())
-	}
+	})
 }
 
 // restoring has another process take up what one saves.

@@ -149,33 +149,35 @@ func TestAnotherModelInRepliesIsReported(t *testing.T) {
 // Other weights under the same name are reported until the score of the reference passage is back, over a restart.
 func TestOtherWeightsAreReportedUntilTheyAreBack(t *testing.T) {
 	t.Parallel()
-	o := testlab.Swift()
-	o.LogprobNoise = 0.002
-	w := testlab.NewWitness(t, o)
-	config := fmt.Sprintf(`
+	testlab.Virtual(t, func(t *testing.T) {
+		o := testlab.Swift()
+		o.LogprobNoise = 0.002
+		w := testlab.NewWitness(t, o)
+		config := fmt.Sprintf(`
 modules: {reference: {reference_logprob: true}}
 endpoints: [{name: e, url: %s, modules: [reference]}]`, w.URL)
-	l := workLab(t, config)
-	l.times(80, "e")
-	l.wantUsualModel("before")
-	w.SetWeights("", -0.02, 1)
-	began := time.Now()
-	l.until(20, "e", "change", func(p metricsPage) bool { return p.Has(modelChangedFamily, "source", "logprob") })
-	if since := l.page().Sum(modelChangedFamily); since < float64(began.Unix()) || since > float64(time.Now().Unix()+1) {
-		t.Errorf("since %v, want %v", since, began.Unix())
-	}
-	before := l.page().Sum(modelChangedFamily)
-	l, _ = l.nextProcess(config, asItWas)
-	if got := l.page().Sum(modelChangedFamily); got != before {
-		t.Errorf("after a restart since %v, want %v", got, before)
-	}
-	if p := l.times(100, "e"); p.Sum(modelChangedFamily) != before {
-		t.Errorf("a hundred probes later since %v, want %v", p.Sum(modelChangedFamily), before)
-	}
-	w.SetWeights("", 0, 1)
-	l.until(60, "e", "end of the change", func(p metricsPage) bool { return !p.Has(modelChangedFamily) })
-	l.times(60, "e")
-	if l.page().Has(modelChangedFamily) {
-		t.Error("it is there again")
-	}
+		l := workLab(t, config)
+		l.times(80, "e")
+		l.wantUsualModel("before")
+		w.SetWeights("", -0.02, 1)
+		began := time.Now()
+		l.until(20, "e", "change", func(p metricsPage) bool { return p.Has(modelChangedFamily, "source", "logprob") })
+		if since := l.page().Sum(modelChangedFamily); since < float64(began.Unix()) || since > float64(time.Now().Unix()+1) {
+			t.Errorf("since %v, want %v", since, began.Unix())
+		}
+		before := l.page().Sum(modelChangedFamily)
+		l, _ = l.nextProcess(config, asItWas)
+		if got := l.page().Sum(modelChangedFamily); got != before {
+			t.Errorf("after a restart since %v, want %v", got, before)
+		}
+		if p := l.times(100, "e"); p.Sum(modelChangedFamily) != before {
+			t.Errorf("a hundred probes later since %v, want %v", p.Sum(modelChangedFamily), before)
+		}
+		w.SetWeights("", 0, 1)
+		l.until(60, "e", "end of the change", func(p metricsPage) bool { return !p.Has(modelChangedFamily) })
+		l.times(60, "e")
+		if l.page().Has(modelChangedFamily) {
+			t.Error("it is there again")
+		}
+	})
 }

@@ -231,13 +231,15 @@ func TestStateAndHistoryWait(t *testing.T) {
 
 // A run of a task is something new to save.
 func TestRevisionOfEndpoints(t *testing.T) {
-	w := testlab.NewWitness(t, testlab.Swift())
-	l := workLab(t, `
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, testlab.Swift())
+		l := workLab(t, `
 modules: {m: {interval: 30s, input_tokens: 16, output_tokens: 4}}
 endpoints: [{name: e, url: "`+w.URL+`", api: openai-chat, modules: [m]}]`)
-	before := l.Board.Revision()
-	l.times(1, "e")
-	if l.Board.Revision() == before {
-		t.Error("nothing new after a run")
-	}
+		before := l.Board.Revision()
+		l.times(1, "e")
+		if l.Board.Revision() == before {
+			t.Error("nothing new after a run")
+		}
+	})
 }

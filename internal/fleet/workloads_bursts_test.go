@@ -95,21 +95,23 @@ func TestBurstKneeAgainstTheSimulator(t *testing.T) {
 		"slots": {slots, 64, 12, 30 * time.Millisecond, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := testlab.NewWitness(t, tc.options)
-			l := burstLab(t, w.URL, "[1, 2, 4, 8, 16]", tc.input, tc.output, tc.objective)
-			l.times(1, "e") // finds the length
-			for range 20 {
-				p := l.times(1, "e")
-				split := splitLevels(t, w.Records(), levels...)
-				knee := kneeOf(split, levels, tc.objective)
-				checkKnee(t, p, levels, knee)
-				checkBursts(t, p, split)
-				if isNear(levels, knee, tc.want) {
-					return
+			testlab.Virtual(t, func(t *testing.T) {
+				w := testlab.NewWitness(t, tc.options)
+				l := burstLab(t, w.URL, "[1, 2, 4, 8, 16]", tc.input, tc.output, tc.objective)
+				l.times(1, "e") // finds the length
+				for range 20 {
+					p := l.times(1, "e")
+					split := splitLevels(t, w.Records(), levels...)
+					knee := kneeOf(split, levels, tc.objective)
+					checkKnee(t, p, levels, knee)
+					checkBursts(t, p, split)
+					if isNear(levels, knee, tc.want) {
+						return
+					}
+					t.Logf("the server had its knee at %d, want %d: the machine was busy", knee, tc.want)
 				}
-				t.Logf("the server had its knee at %d, want %d: the machine was busy", knee, tc.want)
-			}
-			t.Errorf("the server never had its knee at %d", tc.want)
+				t.Errorf("the server never had its knee at %d", tc.want)
+			})
 		})
 	}
 }

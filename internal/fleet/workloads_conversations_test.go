@@ -85,62 +85,66 @@ func TestConversationsAgainstTheSimulator(t *testing.T) {
 	} {
 		t.Run(routing, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && (routing == simulator.RoundRobin || routing == simulator.PrefixAware) {
-				t.Skip("make simulations has every routing")
-			}
-			p, all := talkPage(t, routing)
-			whole, weight := 0.0, 0.0
-			for from, affinity := range []string{"session", "none"} {
-				hits, same := trueTurns(t, all, from)
-				for turn := range talkTurns {
-					labels := []string{"affinity", affinity, "turn", strconv.Itoa(turn + 1)}
-					got := p.Sum(turnHitFamily, labels...)
-					if !p.Has(turnHitFamily, labels...) || math.Abs(got-hits[turn]) > 0.05 {
-						t.Errorf("%s: hit ratio %v, true %v", labels, got, hits[turn])
-					}
-					if p.Has(turnSameFamily, labels...) != (turn > 0) || math.Abs(p.Sum(turnSameFamily, labels...)-same[turn]) > 1e-9 {
-						t.Errorf("%s: same replica in %v, true %v", labels, p.Sum(turnSameFamily, labels...), same[turn])
-					}
-					if turn == 0 && got > 0.02 {
-						t.Errorf("%s: %v of a first turn was cached", labels, got)
-					}
-					if b := expected[affinity]; turn > 0 && turn < talkTurns-1 && routing != simulator.Random && (got < b[0] || got > b[1]) {
-						t.Errorf("%s: hit ratio %v, want %v", labels, got, b)
-					}
-					if turn > 0 {
-						whole, weight = whole+got, weight+1
-					}
+			testlab.Virtual(t, func(t *testing.T) {
+				if testing.Short() && (routing == simulator.RoundRobin || routing == simulator.PrefixAware) {
+					t.Skip("make simulations has every routing")
 				}
-				t.Logf("%s, %s: hit ratio by turn %.3f", routing, affinity, hits)
-			}
-			if want := expectedHits(all); routing == simulator.Random && math.Abs(whole/weight-want) > 0.05 {
-				t.Errorf("hit ratio of all turns %v, expected %v", whole/weight, want)
-			}
+				p, all := talkPage(t, routing)
+				whole, weight := 0.0, 0.0
+				for from, affinity := range []string{"session", "none"} {
+					hits, same := trueTurns(t, all, from)
+					for turn := range talkTurns {
+						labels := []string{"affinity", affinity, "turn", strconv.Itoa(turn + 1)}
+						got := p.Sum(turnHitFamily, labels...)
+						if !p.Has(turnHitFamily, labels...) || math.Abs(got-hits[turn]) > 0.05 {
+							t.Errorf("%s: hit ratio %v, true %v", labels, got, hits[turn])
+						}
+						if p.Has(turnSameFamily, labels...) != (turn > 0) || math.Abs(p.Sum(turnSameFamily, labels...)-same[turn]) > 1e-9 {
+							t.Errorf("%s: same replica in %v, true %v", labels, p.Sum(turnSameFamily, labels...), same[turn])
+						}
+						if turn == 0 && got > 0.02 {
+							t.Errorf("%s: %v of a first turn was cached", labels, got)
+						}
+						if b := expected[affinity]; turn > 0 && turn < talkTurns-1 && routing != simulator.Random && (got < b[0] || got > b[1]) {
+							t.Errorf("%s: hit ratio %v, want %v", labels, got, b)
+						}
+						if turn > 0 {
+							whole, weight = whole+got, weight+1
+						}
+					}
+					t.Logf("%s, %s: hit ratio by turn %.3f", routing, affinity, hits)
+				}
+				if want := expectedHits(all); routing == simulator.Random && math.Abs(whole/weight-want) > 0.05 {
+					t.Errorf("hit ratio of all turns %v, expected %v", whole/weight, want)
+				}
+			})
 		})
 	}
 }
 
 // Without a session header and a header that names replicas, TTFT is known still.
 func TestConversationTTFT(t *testing.T) {
-	w := testlab.NewWitness(t, testlab.Brisk())
-	l := workLab(t, fmt.Sprintf(`
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, testlab.Brisk())
+		l := workLab(t, fmt.Sprintf(`
 modules: {talk: {input_tokens: 2000, output_tokens: 2, prefix: conversation, turns: 2}}
 endpoints: [{name: e, url: %s, modules: [talk]}]`, w.URL))
-	l.times(5, "e")
-	p := l.until(40, "e", "TTFT of a second turn", func(got metricsPage) bool { return got.Has(turnTTFTFamily, "turn", "2") })
-	all := w.Records()
-	for turn := range 2 {
-		var truth []float64
-		for i := turn; i < len(all); i += 2 {
-			truth = append(truth, firstToken(&all[i]))
+		l.times(5, "e")
+		p := l.until(40, "e", "TTFT of a second turn", func(got metricsPage) bool { return got.Has(turnTTFTFamily, "turn", "2") })
+		all := w.Records()
+		for turn := range 2 {
+			var truth []float64
+			for i := turn; i < len(all); i += 2 {
+				truth = append(truth, firstToken(&all[i]))
+			}
+			got, want := p.Sum(turnTTFTFamily, "affinity", "none", "turn", strconv.Itoa(turn+1)), medianOf(truth)
+			logRelative(t, fmt.Sprintf("TTFT of turn %d", turn+1), got, want)
+			if math.Abs(got-want) > 0.25*want {
+				t.Errorf("TTFT of turn %d is %v s, true %v s", turn+1, got, want)
+			}
 		}
-		got, want := p.Sum(turnTTFTFamily, "affinity", "none", "turn", strconv.Itoa(turn+1)), medianOf(truth)
-		logRelative(t, fmt.Sprintf("TTFT of turn %d", turn+1), got, want)
-		if math.Abs(got-want) > 0.25*want {
-			t.Errorf("TTFT of turn %d is %v s, true %v s", turn+1, got, want)
+		if p.Has(turnSameFamily) || p.Has(turnTTFTFamily, "affinity", "session") {
+			t.Error("a replica or a session that nothing names")
 		}
-	}
-	if p.Has(turnSameFamily) || p.Has(turnTTFTFamily, "affinity", "session") {
-		t.Error("a replica or a session that nothing names")
-	}
+	})
 }

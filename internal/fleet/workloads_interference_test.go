@@ -25,38 +25,40 @@ func TestInterferenceAgainstTheSimulator(t *testing.T) {
 		"in small parts":      {128, 16.2 / 11.4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := testlab.Brisk()
-			o.LongPrefill = tc.part
-			w := testlab.NewWitness(t, o)
-			l := workLab(t, fmt.Sprintf(`
+			testlab.Virtual(t, func(t *testing.T) {
+				o := testlab.Brisk()
+				o.LongPrefill = tc.part
+				w := testlab.NewWitness(t, o)
+				l := workLab(t, fmt.Sprintf(`
 modules: {beside: {input_tokens: 256, output_tokens: 2, interference: 6144, timeout: 10s}}
 endpoints: [{name: e, url: %s, modules: [beside]}]`, w.URL))
-			l.times(2, "e") // finds the lengths
-			const family = "inference_probe_interference_ttft_ratio"
-			p := l.until(40, "e", "ratio", func(p metricsPage) bool { return p.Has(family) })
-			var alone, beside, long []float64
-			records := w.Records()
-			for i := 0; i+2 < len(records); i += 3 {
-				run := records[i : i+3]
-				alone, long, beside = append(alone, firstToken(&run[0])), append(long, firstToken(&run[1])), append(beside, firstToken(&run[2]))
-				if apart := run[2].Arrival.Sub(run[1].Arrival); apart < 25*time.Millisecond || run[1].PromptTokens < 5500 || run[2].PromptTokens > 400 {
-					t.Errorf("prompts of %d and %d tokens, %s apart", run[1].PromptTokens, run[2].PromptTokens, apart)
+				l.times(2, "e") // finds the lengths
+				const family = "inference_probe_interference_ttft_ratio"
+				p := l.until(40, "e", "ratio", func(p metricsPage) bool { return p.Has(family) })
+				var alone, beside, long []float64
+				records := w.Records()
+				for i := 0; i+2 < len(records); i += 3 {
+					run := records[i : i+3]
+					alone, long, beside = append(alone, firstToken(&run[0])), append(long, firstToken(&run[1])), append(beside, firstToken(&run[2]))
+					if apart := run[2].Arrival.Sub(run[1].Arrival); apart < 25*time.Millisecond || run[1].PromptTokens < 5500 || run[2].PromptTokens > 400 {
+						t.Errorf("prompts of %d and %d tokens, %s apart", run[1].PromptTokens, run[2].PromptTokens, apart)
+					}
 				}
-			}
-			got := intervalOf(t, p, family)
-			t.Logf("ratio %+v; at the server alone %.4f s, beside %.4f, long %.4f", got, medianOf(alone), medianOf(beside), medianOf(long))
-			for what, want := range map[string]float64{"by the records": medianOf(beside) / medianOf(alone), "by the options": tc.ratio} {
-				logRelative(t, "ratio "+what, got.value, want)
-				if got.value < want/1.5 || got.value > want*1.5 {
-					t.Errorf("ratio %v, %s %v", got.value, what, want)
+				got := intervalOf(t, p, family)
+				t.Logf("ratio %+v; at the server alone %.4f s, beside %.4f, long %.4f", got, medianOf(alone), medianOf(beside), medianOf(long))
+				for what, want := range map[string]float64{"by the records": medianOf(beside) / medianOf(alone), "by the options": tc.ratio} {
+					logRelative(t, "ratio "+what, got.value, want)
+					if got.value < want/1.5 || got.value > want*1.5 {
+						t.Errorf("ratio %v, %s %v", got.value, what, want)
+					}
 				}
-			}
-			for family, want := range map[string][]float64{"alone_seconds": alone, "beside_seconds": beside} {
-				if got := p.Sum("inference_probe_interference_ttft_" + family); got < medianOf(want) || got > medianOf(want)+0.02 {
-					t.Errorf("%s %v, at the server %v", family, got, medianOf(want))
+				for family, want := range map[string][]float64{"alone_seconds": alone, "beside_seconds": beside} {
+					if got := p.Sum("inference_probe_interference_ttft_" + family); got < medianOf(want) || got > medianOf(want)+0.02 {
+						t.Errorf("%s %v, at the server %v", family, got, medianOf(want))
+					}
 				}
-			}
-			checkBeside(t, p, w, records)
+				checkBeside(t, p, w, records)
+			})
 		})
 	}
 }

@@ -45,17 +45,19 @@ func TestTokensPerEventAgainstTheSimulator(t *testing.T) {
 	for _, accepted := range []float64{1.3, 1.8, 2.6} {
 		t.Run(fmt.Sprint(accepted), func(t *testing.T) {
 			t.Parallel()
-			w := testlab.NewWitness(t, speculating(accepted))
-			l := workLab(t, fmt.Sprintf(`
+			testlab.Virtual(t, func(t *testing.T) {
+				w := testlab.NewWitness(t, speculating(accepted))
+				l := workLab(t, fmt.Sprintf(`
 modules: {m: {input_tokens: 64, output_tokens: 64}}
 endpoints: [{name: e, url: %s, modules: [m]}]`, w.URL))
-			l.times(19, "e")
-			p := l.until(60, "e", "15 streams that are not merged", func(p metricsPage) bool { return p.Sum(streamedTokens) >= 15*63 })
-			got := p.Sum(streamedTokens) / p.Sum(streamedEvents)
-			logRelative(t, "tokens per event", got, truePerEvent(w.Records()))
-			if math.Abs(got/accepted-1) > 0.05 {
-				t.Errorf("%v tokens per event, want %v", got, accepted)
-			}
+				l.times(19, "e")
+				p := l.until(60, "e", "15 streams that are not merged", func(p metricsPage) bool { return p.Sum(streamedTokens) >= 15*63 })
+				got := p.Sum(streamedTokens) / p.Sum(streamedEvents)
+				logRelative(t, "tokens per event", got, truePerEvent(w.Records()))
+				if math.Abs(got/accepted-1) > 0.05 {
+					t.Errorf("%v tokens per event, want %v", got, accepted)
+				}
+			})
 		})
 	}
 }
@@ -65,16 +67,18 @@ func TestNoTokensPerEvent(t *testing.T) {
 	t.Parallel()
 	f := func(name string, o simulator.Options, path string) {
 		t.Run(name, func(t *testing.T) {
-			w := testlab.NewWitness(t, o)
-			p := workLab(t, fmt.Sprintf(`
+			testlab.Virtual(t, func(t *testing.T) {
+				w := testlab.NewWitness(t, o)
+				p := workLab(t, fmt.Sprintf(`
 modules: {m: {input_tokens: 64, output_tokens: 48}}
 endpoints: [{name: e, url: "%s%s", api: openai-chat, model: simulated-8b, modules: [m]}]`, w.URL, path)).times(5, "e")
-			if p.Sum("inference_probe_results_total", "outcome", "success") != 5 {
-				t.Error("the probes failed")
-			}
-			if p.Has(streamedTokens) || p.Has(streamedEvents) {
-				t.Errorf("%v tokens in %v events", p.Sum(streamedTokens), p.Sum(streamedEvents))
-			}
+				if p.Sum("inference_probe_results_total", "outcome", "success") != 5 {
+					t.Error("the probes failed")
+				}
+				if p.Has(streamedTokens) || p.Has(streamedEvents) {
+					t.Errorf("%v tokens in %v events", p.Sum(streamedTokens), p.Sum(streamedEvents))
+				}
+			})
 		})
 	}
 	f("one by one", speculating(1), "")
@@ -114,10 +118,11 @@ func trueFluidity(t *testing.T, all []simulator.Record, tokens int, ttft, tpot t
 // unknown.
 func TestFluidityAgainstTheSimulator(t *testing.T) {
 	t.Parallel()
-	o := testlab.Swift()
-	o.DecodeStep = 10 * time.Millisecond
-	w := testlab.NewWitness(t, o)
-	l := workLab(t, fmt.Sprintf(`
+	testlab.Virtual(t, func(t *testing.T) {
+		o := testlab.Swift()
+		o.DecodeStep = 10 * time.Millisecond
+		w := testlab.NewWitness(t, o)
+		l := workLab(t, fmt.Sprintf(`
 modules:
   lenient: {input_tokens: 64, output_tokens: 32, slo: {ttft: 10s, tpot: 1s, fluidity: 0.9}}
   strict: {input_tokens: 64, output_tokens: 32, slo: {ttft: 10s, tpot: 4ms, fluidity: 0.9}}
@@ -127,45 +132,46 @@ endpoints:
   - {name: e, url: %[1]s, modules: [lenient, strict, late]}
   - {name: paused, url: "%[1]s/fault/pause_midstream/v1", api: openai-chat, model: simulated-8b, modules: [paused]}
   - {name: buffered, url: "%[1]s/fault/buffered/v1", api: openai-chat, model: simulated-8b, modules: [lenient]}`, w.URL))
-	p := l.until(200, "e", "three streams with every module", func(p metricsPage) bool {
-		for _, module := range []string{"lenient", "strict", "late"} {
-			if p.Sum("inference_probe_slo_eligible_total", "endpoint", "e", "module", module, "slo", "fluidity") < 3 {
-				return false
+		p := l.until(200, "e", "three streams with every module", func(p metricsPage) bool {
+			for _, module := range []string{"lenient", "strict", "late"} {
+				if p.Sum("inference_probe_slo_eligible_total", "endpoint", "e", "module", module, "slo", "fluidity") < 3 {
+					return false
+				}
 			}
+			return true
+		})
+		fluidity := func(endpoint, module string) float64 {
+			of := []string{"endpoint", endpoint, "module", module}
+			return 1 - p.Sum("inference_probe_token_deadlines_missed_total", of...)/p.Sum("inference_probe_token_deadlines_total", of...)
 		}
-		return true
+		if got := fluidity("e", "lenient"); got != 1 {
+			t.Errorf("fluidity %v of tokens that are in time", got)
+		}
+		// With 10 s of slack none of 32 tokens is late either.
+		if got := fluidity("e", "strict"); got != 1 {
+			t.Errorf("fluidity %v of tokens that have slack", got)
+		}
+		// Each token is late by 6 of 4 ms: it misses two deadlines and meets none, but for what a busy
+		// machine sent together; a stream that could not be timed is part of the truth alone.
+		if got, want := fluidity("e", "late"), trueFluidity(t, w.Records(), 31, time.Millisecond, 4*time.Millisecond); math.Abs(got-want) > 0.1 {
+			t.Errorf("fluidity %v of tokens that are all late, true is %v", got, want)
+		}
+		// The third token is due at 1.04 s and comes at 1.53 s: some 25 deadlines are missed, and 32 of
+		// the 57 met, as the rest has come meanwhile.
+		p = l.until(5, "paused", "stream that pauses", func(p metricsPage) bool {
+			return p.Sum("inference_probe_slo_bad_total", "endpoint", "paused", "slo", "fluidity") > 0
+		})
+		if got, want := fluidity("paused", "paused"), trueFluidity(t, w.Records(), 33, time.Second, 20*time.Millisecond); math.Abs(got-want) > 0.08 {
+			t.Errorf("fluidity %v of a stream that pauses, true is %v", got, want)
+		}
+		l.times(3, "buffered")
+		p = l.page()
+		if got := p.Sum("inference_probe_slo_eligible_total", "endpoint", "buffered", "slo", "fluidity"); got != 0 {
+			t.Errorf("%v buffered streams count", got)
+		}
+		d, _ := l.Board.Detail("e")
+		if s := d.Series[0]; s.SLO == nil || s.SLO.Fluidity != 0.9 {
+			t.Errorf("objectives on the status page: %+v", s.SLO)
+		}
 	})
-	fluidity := func(endpoint, module string) float64 {
-		of := []string{"endpoint", endpoint, "module", module}
-		return 1 - p.Sum("inference_probe_token_deadlines_missed_total", of...)/p.Sum("inference_probe_token_deadlines_total", of...)
-	}
-	if got := fluidity("e", "lenient"); got != 1 {
-		t.Errorf("fluidity %v of tokens that are in time", got)
-	}
-	// With 10 s of slack none of 32 tokens is late either.
-	if got := fluidity("e", "strict"); got != 1 {
-		t.Errorf("fluidity %v of tokens that have slack", got)
-	}
-	// Each token is late by 6 of 4 ms: it misses two deadlines and meets none, but for what a busy
-	// machine sent together; a stream that could not be timed is part of the truth alone.
-	if got, want := fluidity("e", "late"), trueFluidity(t, w.Records(), 31, time.Millisecond, 4*time.Millisecond); math.Abs(got-want) > 0.1 {
-		t.Errorf("fluidity %v of tokens that are all late, true is %v", got, want)
-	}
-	// The third token is due at 1.04 s and comes at 1.53 s: some 25 deadlines are missed, and 32 of
-	// the 57 met, as the rest has come meanwhile.
-	p = l.until(5, "paused", "stream that pauses", func(p metricsPage) bool {
-		return p.Sum("inference_probe_slo_bad_total", "endpoint", "paused", "slo", "fluidity") > 0
-	})
-	if got, want := fluidity("paused", "paused"), trueFluidity(t, w.Records(), 33, time.Second, 20*time.Millisecond); math.Abs(got-want) > 0.08 {
-		t.Errorf("fluidity %v of a stream that pauses, true is %v", got, want)
-	}
-	l.times(3, "buffered")
-	p = l.page()
-	if got := p.Sum("inference_probe_slo_eligible_total", "endpoint", "buffered", "slo", "fluidity"); got != 0 {
-		t.Errorf("%v buffered streams count", got)
-	}
-	d, _ := l.Board.Detail("e")
-	if s := d.Series[0]; s.SLO == nil || s.SLO.Fluidity != 0.9 {
-		t.Errorf("objectives on the status page: %+v", s.SLO)
-	}
 }

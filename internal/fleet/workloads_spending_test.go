@@ -20,8 +20,9 @@ const (
 // What probes cost is the server's tokens at the configured prices.
 func TestCostAgainstTheSimulator(t *testing.T) {
 	t.Parallel()
-	w := testlab.NewWitness(t, testlab.Swift())
-	l := workLab(t, fmt.Sprintf(`
+	testlab.Virtual(t, func(t *testing.T) {
+		w := testlab.NewWitness(t, testlab.Swift())
+		l := workLab(t, fmt.Sprintf(`
 modules:
   pairs: {input_tokens: 600, output_tokens: 4, prefix: paired}
   ladder: {input_tokens: [100, 300], output_tokens: 6}
@@ -33,51 +34,54 @@ endpoints:
     url: %s
     modules: [pairs, ladder, talk, burst, questions]
     price: {input_usd: 3, cached_input_usd: 0.3, output_usd: 15, gpu_hour_usd: 2.5, gpus: 4}`, w.URL))
-	p := l.times(4, "e")
-	cached, uncached, output := 0, 0, 0
-	for _, r := range w.Records() {
-		cached += r.CachedTokens
-		uncached += r.UncachedTokens()
-		output += r.OutputTokens
-	}
-	if cached == 0 {
-		t.Error("the load has no hits")
-	}
-	for kind, want := range map[string]float64{
-		"input": float64(uncached) * 3 / 1e6, "cached_input": float64(cached) * 0.3 / 1e6, "output": float64(output) * 15 / 1e6,
-	} {
-		if got := p.Sum(costFamily, "kind", kind); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%s has cost %v, want %v", kind, got, want)
+		p := l.times(4, "e")
+		cached, uncached, output := 0, 0, 0
+		for _, r := range w.Records() {
+			cached += r.CachedTokens
+			uncached += r.UncachedTokens()
+			output += r.OutputTokens
 		}
-	}
-	for kind, want := range map[string]float64{"input": 3e-6, "cached_input": 0.3e-6, "output": 15e-6} {
-		if got := p.Sum("inference_endpoint_price_usd_per_token", "kind", kind); math.Abs(got-want) > 1e-12 {
-			t.Errorf("a token of %s costs %v, want %v", kind, got, want)
+		if cached == 0 {
+			t.Error("the load has no hits")
 		}
-	}
-	if got := p.Sum("inference_endpoint_price_usd_per_hour"); got != 10 {
-		t.Errorf("an hour costs %v, want 10", got)
-	}
+		for kind, want := range map[string]float64{
+			"input": float64(uncached) * 3 / 1e6, "cached_input": float64(cached) * 0.3 / 1e6, "output": float64(output) * 15 / 1e6,
+		} {
+			if got := p.Sum(costFamily, "kind", kind); math.Abs(got-want) > 1e-9 {
+				t.Errorf("%s has cost %v, want %v", kind, got, want)
+			}
+		}
+		for kind, want := range map[string]float64{"input": 3e-6, "cached_input": 0.3e-6, "output": 15e-6} {
+			if got := p.Sum("inference_endpoint_price_usd_per_token", "kind", kind); math.Abs(got-want) > 1e-12 {
+				t.Errorf("a token of %s costs %v, want %v", kind, got, want)
+			}
+		}
+		if got := p.Sum("inference_endpoint_price_usd_per_hour"); got != 10 {
+			t.Errorf("an hour costs %v, want 10", got)
+		}
+	})
 }
 
 // A budget is kept although the first prompts, whose length in tokens nobody
 // knows yet, are longer than they should be.
 func TestBudgetHoldsForTheFirstPrompts(t *testing.T) {
 	t.Parallel()
-	for budget := 2100; budget <= 3500; budget += 100 {
-		w := testlab.NewWitness(t, testlab.Swift())
-		l := workLab(t, fmt.Sprintf(`
+	testlab.Virtual(t, func(t *testing.T) {
+		for budget := 2100; budget <= 3500; budget += 100 {
+			w := testlab.NewWitness(t, testlab.Swift())
+			l := workLab(t, fmt.Sprintf(`
 modules: {long: {input_tokens: 2000, output_tokens: 4}}
 endpoints: [{name: e, url: %s, api: openai-chat, modules: [long], budget: {tokens_per_hour: %d}}]`, w.URL, budget))
-		p := l.times(2, "e")
-		if spent := w.Tokens(); spent > budget {
-			t.Errorf("%d tokens of a budget of %d", spent, budget)
+			p := l.times(2, "e")
+			if spent := w.Tokens(); spent > budget {
+				t.Errorf("%d tokens of a budget of %d", spent, budget)
+			}
+			const used = "inference_endpoint_budget_used_ratio"
+			if got, want := p.Sum(used, "resource", "tokens"), float64(w.Tokens())/float64(budget); math.Abs(got-want) > 1e-9 {
+				t.Errorf("%v of the budget is used, want %v", got, want)
+			}
 		}
-		const used = "inference_endpoint_budget_used_ratio"
-		if got, want := p.Sum(used, "resource", "tokens"), float64(w.Tokens())/float64(budget); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%v of the budget is used, want %v", got, want)
-		}
-	}
+	})
 }
 
 // What a server counts is worth no more than what was sent to it: neither the counters
@@ -85,36 +89,38 @@ endpoints: [{name: e, url: %s, api: openai-chat, modules: [long], budget: {token
 // endpoint misses no run, whatever the other one spends.
 func TestHostileCounts(t *testing.T) {
 	t.Parallel()
-	const runs, sent = 25, 1280 + 250 // bytes of 213 words with the body around them
-	const believed = 2400             // prompt tokens: it may be a service's own preamble
-	for _, reported := range []int{0, 1, believed, 99_999_999, 100_000_001, math.MaxInt} {
-		w := testlab.NewWitness(t, testlab.Swift())
-		l := workLab(t, fmt.Sprintf(`
+	testlab.Virtual(t, func(t *testing.T) {
+		const runs, sent = 25, 1280 + 250 // bytes of 213 words with the body around them
+		const believed = 2400             // prompt tokens: it may be a service's own preamble
+		for _, reported := range []int{0, 1, believed, 99_999_999, 100_000_001, math.MaxInt} {
+			w := testlab.NewWitness(t, testlab.Swift())
+			l := workLab(t, fmt.Sprintf(`
 global: {budget: {tokens_per_hour: 40000, usd_per_day: 0.04}}
 modules: {chat: {input_tokens: 256, output_tokens: 4, interval: 1m}}
 endpoints:
   - {name: hostile, url: %q, api: openai-chat, model: m, modules: [chat], price: {input_usd: 1, output_usd: 1}}
   - {name: healthy, url: %q, api: openai-chat, modules: [chat], price: {input_usd: 1, output_usd: 1}}`,
-			testlab.Counts(t, func(int) int { return reported }), w.URL))
-		l.times(3*runs, "hostile")
-		p := l.times(runs, "healthy")
-		if got := p.Sum(skippedFamily, "endpoint", "healthy"); got != 0 || w.Requests() != runs {
-			t.Errorf("%d reported: %v runs of the healthy endpoint were left out, %d made", reported, got, w.Requests())
-		}
-		results := p.Sum("inference_probe_results_total", "endpoint", "hostile")
-		for family, per := range map[string]float64{"inference_probe_prompt_tokens_total": 1, costFamily: 1e6} {
-			if got := p.Sum(family, "endpoint", "hostile") * per; got < 0 || got > results*(sent+8192+4) {
-				t.Errorf("%d reported: %s is %v after %v probes", reported, family, got, results)
+				testlab.Counts(t, func(int) int { return reported }), w.URL))
+			l.times(3*runs, "hostile")
+			p := l.times(runs, "healthy")
+			if got := p.Sum(skippedFamily, "endpoint", "healthy"); got != 0 || w.Requests() != runs {
+				t.Errorf("%d reported: %v runs of the healthy endpoint were left out, %d made", reported, got, w.Requests())
+			}
+			results := p.Sum("inference_probe_results_total", "endpoint", "hostile")
+			for family, per := range map[string]float64{"inference_probe_prompt_tokens_total": 1, costFamily: 1e6} {
+				if got := p.Sum(family, "endpoint", "hostile") * per; got < 0 || got > results*(sent+8192+4) {
+					t.Errorf("%d reported: %s is %v after %v probes", reported, family, got, results)
+				}
+			}
+			least := 10.0
+			if reported == believed { // it spends its half of the budget
+				least = 20_000 / believed
+			}
+			if results < least {
+				t.Errorf("%d reported: %v probes of the hostile endpoint, want at least %v", reported, results, least)
 			}
 		}
-		least := 10.0
-		if reported == believed { // it spends its half of the budget
-			least = 20_000 / believed
-		}
-		if results < least {
-			t.Errorf("%d reported: %v probes of the hostile endpoint, want at least %v", reported, results, least)
-		}
-	}
+	})
 }
 
 // A server that counts one token of each prompt spends a budget all the same: a token of

@@ -116,29 +116,31 @@ func TestPresetsAgainstTheSimulator(t *testing.T) {
 	}
 	for _, preset := range config.Presets() {
 		t.Run(preset.Name, func(t *testing.T) {
-			want, ok := shapes[preset.Name]
-			if !ok {
-				t.Fatal("a built-in module that no test knows")
-			}
-			o := testlab.Swift()
-			o.ContextLength = want.context
-			w := testlab.NewWitness(t, o)
-			p := workLab(t, fmt.Sprintf("endpoints: [{name: e, url: %s, modules: [%s]%s}]", w.URL, preset.Name, want.endpoint)).times(1, "e")
-			if good, all := p.Sum("inference_probe_results_total", "outcome", "success"), p.Probes("e"); good != float64(want.requests) || all != good {
-				t.Errorf("%v of %v requests succeeded, want %d", good, all, want.requests)
-			}
-			if skipped := p.Sum(skippedFamily); skipped != float64(want.skipped) || p.Sum(skippedFamily, "reason", "context_length") != skipped {
-				t.Errorf("%v lengths were left out, want %d", skipped, want.skipped)
-			}
-			all := w.Records()
-			if len(all) != want.requests {
-				t.Errorf("%d requests, want %d", len(all), want.requests)
-			}
-			for i := range all {
-				if all[i].OutputTokens != want.output || want.output > 0 && all[i].PromptTokens == 0 {
-					t.Errorf("request %d: %d tokens answered with %d, want %d", i, all[i].PromptTokens, all[i].OutputTokens, want.output)
+			testlab.Virtual(t, func(t *testing.T) {
+				want, ok := shapes[preset.Name]
+				if !ok {
+					t.Fatal("a built-in module that no test knows")
 				}
-			}
+				o := testlab.Swift()
+				o.ContextLength = want.context
+				w := testlab.NewWitness(t, o)
+				p := workLab(t, fmt.Sprintf("endpoints: [{name: e, url: %s, modules: [%s]%s}]", w.URL, preset.Name, want.endpoint)).times(1, "e")
+				if good, all := p.Sum("inference_probe_results_total", "outcome", "success"), p.Probes("e"); good != float64(want.requests) || all != good {
+					t.Errorf("%v of %v requests succeeded, want %d", good, all, want.requests)
+				}
+				if skipped := p.Sum(skippedFamily); skipped != float64(want.skipped) || p.Sum(skippedFamily, "reason", "context_length") != skipped {
+					t.Errorf("%v lengths were left out, want %d", skipped, want.skipped)
+				}
+				all := w.Records()
+				if len(all) != want.requests {
+					t.Errorf("%d requests, want %d", len(all), want.requests)
+				}
+				for i := range all {
+					if all[i].OutputTokens != want.output || want.output > 0 && all[i].PromptTokens == 0 {
+						t.Errorf("request %d: %d tokens answered with %d, want %d", i, all[i].PromptTokens, all[i].OutputTokens, want.output)
+					}
+				}
+			})
 		})
 	}
 }

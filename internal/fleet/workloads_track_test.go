@@ -24,17 +24,19 @@ func TestModelChangeIsFound(t *testing.T) {
 	f := func(api, source, family string, days int, shift float64) {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
-			o := testlab.Swift()
-			o.WeightsVersion, o.LogprobNoise = "v1", 0.02
-			w := testlab.NewWitness(t, o)
-			l := trackLab(t, api, w.URL)
-			p := l.times(days*day, "e")
-			wantChanges(t, p, "track", map[string]float64{source: 0})
-			if v := p.Sum(family, "module", "track"); v > 0.02 || !p.Has(family, "module", "track") {
-				t.Errorf("%s is %v of the same model", family, v)
-			}
-			w.SetWeights("v1", shift, 1)
-			wantChanges(t, l.times(day, "e"), "track", map[string]float64{source: 1})
+			testlab.Virtual(t, func(t *testing.T) {
+				o := testlab.Swift()
+				o.WeightsVersion, o.LogprobNoise = "v1", 0.02
+				w := testlab.NewWitness(t, o)
+				l := trackLab(t, api, w.URL)
+				p := l.times(days*day, "e")
+				wantChanges(t, p, "track", map[string]float64{source: 0})
+				if v := p.Sum(family, "module", "track"); v > 0.02 || !p.Has(family, "module", "track") {
+					t.Errorf("%s is %v of the same model", family, v)
+				}
+				w.SetWeights("v1", shift, 1)
+				wantChanges(t, l.times(day, "e"), "track", map[string]float64{source: 1})
+			})
 		})
 	}
 	f("openai-chat", "first_token_logprob", "inference_probe_first_token_logprob_shift", 3, 0.1)

@@ -28,7 +28,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
@@ -97,7 +96,7 @@ var memories sync.Map
 func Virtual(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		memories.Store(t, &memory{listeners: map[string]*bufconn.Listener{}})
+		memories.Store(t, &memory{listeners: map[string]*memoryListener{}})
 		t.Cleanup(func() { memories.Delete(t) })
 		f(t)
 	})
@@ -119,10 +118,10 @@ func Listener(t testing.TB) func(network, address string) (net.Listener, error) 
 	return net.Listen
 }
 
-// memory is a network of one host.
+// memory is a network of one host. What one write sends is read by itself, as with a packet.
 type memory struct {
 	mu        sync.Mutex
-	listeners map[string]*bufconn.Listener // by address
+	listeners map[string]*memoryListener // by address
 }
 
 func (m *memory) listen(_, address string) (net.Listener, error) {
@@ -131,9 +130,10 @@ func (m *memory) listen(_, address string) (net.Listener, error) {
 	if strings.HasSuffix(address, ":0") {
 		address = fmt.Sprintf("192.0.2.1:%d", 1024+len(m.listeners)) // an address for documentation
 	}
-	l := bufconn.Listen(64 << 10)
+	l := &memoryListener{address: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address)), conns: make(chan net.Conn)}
+	l.open, l.end = context.WithCancel(context.Background())
 	m.listeners[address] = l
-	return memoryListener{l, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}, nil
+	return l, nil
 }
 
 func (m *memory) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -141,21 +141,40 @@ func (m *memory) dial(ctx context.Context, network, address string) (net.Conn, e
 	l := m.listeners[address]
 	m.mu.Unlock()
 	if l != nil {
-		if c, err := l.DialContext(ctx); err == nil {
-			return memoryConn{c}, nil
-		} else if ctx.Err() != nil {
-			return nil, err
+		ours, theirs := net.Pipe()
+		select {
+		case l.conns <- memoryConn{theirs}:
+			return memoryConn{ours}, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-l.open.Done():
 		}
 	}
 	return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 }
 
 type memoryListener struct {
-	net.Listener
 	address net.Addr
+	conns   chan net.Conn
+	open    context.Context //nolint:containedctx // lives as long as the listener
+	end     func()
 }
 
-func (l memoryListener) Addr() net.Addr { return l.address }
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.open.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memoryListener) Addr() net.Addr { return l.address }
+
+func (l *memoryListener) Close() error {
+	l.end()
+	return nil
+}
 
 // memoryConn has the errors of TCP.
 type memoryConn struct{ net.Conn }
