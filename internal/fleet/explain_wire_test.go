@@ -15,19 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
-
-	"github.com/inference-exporter/inference_exporter/collector"
-	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/health"
-	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
-	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
-	"github.com/inference-exporter/inference_exporter/prober"
 )
 
 // scenario is a fault that is injected over the wire, or none.
@@ -39,6 +32,7 @@ type scenario struct {
 	// endpoint is what the configuration says of the endpoint beside its name and URL.
 	endpoint string
 	url      string // instead of that of the server
+	tls      bool   // with a certificate that nobody trusts
 	options  simulator.Options
 	before   int                       // probes before the fault; 0 is 12
 	inject   func(s *stage)            // the fault
@@ -85,8 +79,14 @@ func newStage(t *testing.T, sc scenario) *stage {
 	}
 	s.sim = simulator.New(o)
 	s.serve(s.sim.Handler())
-	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }))
-	s.load, s.done = context.WithCancel(t.Context())
+	s.server = testlab.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }))
+	s.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	if sc.tls {
+		s.server.StartTLS()
+	} else {
+		s.server.Start()
+	}
+	s.load, s.done = context.WithCancel(testlab.Context(t))
 	t.Cleanup(func() {
 		s.done()
 		s.sim.Hang(false)
@@ -96,16 +96,8 @@ func newStage(t *testing.T, sc scenario) *stage {
 			server.Close()
 		}
 	})
-	registry := prometheus.NewRegistry()
-	dialer := prober.NewDialer()
-	t.Cleanup(func() { _ = dialer.Close() })
-	s.lab = &lab{t: t, Fleet: New(Options{
-		Network: vouching{network{dialer: dialer}},
-		Probing: schedule.New(schedule.Options{}), Scraping: schedule.New(schedule.Options{}),
-		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(registry),
-		Board: status.NewBoard(time.Now), Health: health.NewShared(time.Now, slog.New(slog.DiscardHandler)), Logger: slog.New(slog.DiscardHandler),
-	})}
-	t.Cleanup(s.Close)
+	s.lab = newLab(t)
+	s.Scraping = schedule.New(schedule.Options{})
 	url := s.server.URL
 	if sc.url != "" {
 		url = sc.url
@@ -146,30 +138,6 @@ func (s *stage) putBehindGateway(o simulator.Options) {
 	s.endpoint += ", gateway: g"
 }
 
-// vouching is the network with a prober that vouches for what it measures on a machine
-// that is too busy: the faults here are much slower than that.
-type vouching struct{ network }
-
-// Runners implements Network.
-func (v vouching) Runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error) {
-	newRunner, err := v.network.Runners(e)
-	return func(m *config.Module) (Runner, error) {
-		r, err := newRunner(m)
-		return vouchingRunner{r}, err
-	}, err
-}
-
-type vouchingRunner struct{ Runner }
-
-// Run implements Runner.
-func (v vouchingRunner) Run(ctx context.Context, due time.Time) ([]*result.Result, *result.Skip) {
-	results, skip := v.Runner.Run(ctx, due)
-	for _, r := range results {
-		r.Imprecise, r.StartLag = false, result.Absent
-	}
-	return results, skip
-}
-
 // filled puts the address of the server into a text.
 func (s *stage) filled(text string) string {
 	if !strings.Contains(text, "servers:") {
@@ -177,9 +145,7 @@ func (s *stage) filled(text string) string {
 	}
 	text = strings.Replace(text, "SELF", s.server.URL+"/metrics", 1)
 	for strings.Contains(text, "PAGE") {
-		page := httptest.NewServer(simulator.New(testlab.Swift()).Handler())
-		s.extra = append(s.extra, page)
-		text = strings.Replace(text, "PAGE", page.URL+"/metrics", 1)
+		text = strings.Replace(text, "PAGE", s.another(simulator.New(testlab.Swift()).Handler())+"/metrics", 1)
 	}
 	return ", " + strings.TrimPrefix(text, ", ")
 }
@@ -187,10 +153,19 @@ func (s *stage) filled(text string) string {
 // serve makes h the server from now on.
 func (s *stage) serve(h http.Handler) { s.now.Store(&h) }
 
-// runs probes all modules n times, one after the other, and reads the pages meanwhile and
-// after each probe.
+// another starts one more server.
+func (s *stage) another(h http.Handler) (url string) {
+	server := testlab.NewServer(s.t, h)
+	server.Start()
+	s.extra = append(s.extra, server)
+	return server.URL
+}
+
+// runs probes all modules n times, one after the other and a second apart, and reads the pages meanwhile and after each
+// probe.
 func (s *stage) runs(n int) {
 	for range n {
+		time.Sleep(time.Second)
 		for _, g := range s.active.Load().gateways.byName {
 			g.read(s.load, schedule.Run{})
 		}
@@ -308,7 +283,7 @@ func (s *stage) ask(body string) {
 		return
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	resp, err := foreign.NewClient(foreign.Limits{}).Do(req)
 	if err != nil {
 		return
 	}
@@ -338,10 +313,9 @@ func forget(s *stage) { s.serve(simulator.NewGateway(*s.gateway, nil).Handler())
 
 // otherFront adds an endpoint at another address of the same gateway, and one elsewhere.
 func otherFront(s *stage) string {
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }))
-	other := httptest.NewServer(simulator.New(testlab.Swift()).Handler())
-	s.extra = append(s.extra, front, other)
-	return fmt.Sprintf("  - {name: f, url: %q, gateway: g, servers: {find: false}}\n  - {name: h, url: %q}\n", front.URL, other.URL)
+	front := s.another(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.now.Load()).ServeHTTP(w, r) }))
+	other := s.another(simulator.New(testlab.Swift()).Handler())
+	return fmt.Sprintf("  - {name: f, url: %q, gateway: g, servers: {find: false}}\n  - {name: h, url: %q}\n", front, other)
 }
 
 // loading answers as llama.cpp does while it loads its model.
@@ -363,8 +337,7 @@ func hang(s *stage) {
 	s.sim.Hang(true)
 }
 
-// steady is a healthy server whose tokens are so far apart that a busy machine does not
-// read several at once.
+// steady is a healthy server of 50 tokens/s.
 func steady() simulator.Options {
 	o := testlab.Swift()
 	o.DecodeStep = 20 * time.Millisecond
@@ -379,7 +352,7 @@ func like(change func(*simulator.Options)) simulator.Options {
 }
 
 // scenarios lists the faults, single and in pairs, and what is none.
-func scenarios(tlsURL string) []scenario {
+func scenarios() []scenario {
 	const noPage = "servers: {find: false}"
 	const withKey = "http: {authorization: {credentials: sk-test}}"
 	slowPrefill := like(func(o *simulator.Options) { o.PrefillTokensPerSecond = 55 })
@@ -394,7 +367,7 @@ func scenarios(tlsURL string) []scenario {
 	prompt := &simulator.GatewayOptions{NoticeAfter: time.Millisecond}
 	return []scenario{
 		{name: "host name that does not resolve", want: explain.DNS, url: "http://endpoint.invalid:8000", before: 1},
-		{name: "certificate of an unknown authority", want: explain.Certificate, url: tlsURL, before: 1},
+		{name: "certificate of an unknown authority", want: explain.Certificate, tls: true, before: 1},
 		{name: "process stopped", want: explain.ProcessGone, inject: stopped},
 		{name: "status 401", want: explain.Credentials, endpoint: withKey, inject: fault("status_401")},
 		{name: "status 403", want: explain.Credentials, endpoint: withKey, inject: fault("status_403")},
@@ -478,9 +451,8 @@ func scenarios(tlsURL string) []scenario {
 
 // behindTheSame adds an endpoint at the same address, and one at another.
 func behindTheSame(s *stage) string {
-	other := httptest.NewServer(simulator.New(testlab.Swift()).Handler())
-	s.extra = append(s.extra, other)
-	return fmt.Sprintf("  - {name: f, url: %q}\n  - {name: g, url: %q}\n", s.server.URL+"/v1", other.URL)
+	other := s.another(simulator.New(testlab.Swift()).Handler())
+	return fmt.Sprintf("  - {name: f, url: %q}\n  - {name: g, url: %q}\n", s.server.URL+"/v1", other)
 }
 
 // untilStale waits until the last result is too old.
@@ -504,40 +476,23 @@ func recovered(s *stage) {
 
 var update = flag.Bool("update", false, "rewrite the table in docs/explain.md")
 
-// TestFaultsAreExplained injects each fault into a server of its own, all at the same
-// time.
+// TestFaultsAreExplained injects each fault into a server of its own.
 func TestFaultsAreExplained(t *testing.T) {
-	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
-	secure.StartTLS()
-	t.Cleanup(secure.Close)
-	all := scenarios(secure.URL)
-	stages := make([]*stage, len(all))
-	reports := make([]*explain.Report, len(all))
-	for i, sc := range all {
-		stages[i] = newStage(t, sc)
-	}
-	var group errgroup.Group
-	group.SetLimit(16)
-	for i, s := range stages {
-		group.Go(func() error {
-			began := time.Now()
-			reports[i] = s.play()
-			t.Logf("%s: %s after %s", s.name, causesOf(reports[i]), time.Since(began).Round(10*time.Millisecond))
-			return nil
+	for _, sc := range scenarios() {
+		t.Run(sc.name, func(t *testing.T) {
+			testlab.Virtual(t, func(t *testing.T) {
+				report := newStage(t, sc).play()
+				got := causesOf(report)
+				if got[0] != sc.want {
+					t.Errorf("got %+v, want %s", report, sc.want)
+				}
+				for _, also := range sc.also {
+					if !slices.Contains(got, also) {
+						t.Errorf("%s is missing: %+v", also, report)
+					}
+				}
+			})
 		})
-	}
-	_ = group.Wait()
-	for i, s := range stages {
-		got := causesOf(reports[i])
-		if got[0] != s.want {
-			t.Errorf("%s: got %+v, want %s", s.name, reports[i], s.want)
-		}
-		for _, also := range s.also {
-			if !slices.Contains(got, also) {
-				t.Errorf("%s: %s is missing: %+v", s.name, also, reports[i])
-			}
-		}
 	}
 }
 
@@ -545,7 +500,7 @@ func TestFaultsAreExplained(t *testing.T) {
 func TestFaultsAreDocumented(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| over the wire | first | also |\n| --- | --- | --- |\n")
-	for _, sc := range scenarios("") {
+	for _, sc := range scenarios() {
 		var also []string
 		for _, cause := range sc.also {
 			also = append(also, "`"+string(cause)+"`")

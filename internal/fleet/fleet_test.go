@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,24 +144,25 @@ func (l *lab) expect(want map[string]float64) {
 }
 
 func TestApplyKeepsWhatStays(t *testing.T) {
-	s := httptest.NewServer(simulator.New(testlab.Quick()).Handler())
-	defer s.Close()
-	l := newLab(t)
-	url := "url: " + s.URL + ", "
-	l.mustApply(`
+	testlab.Virtual(t, func(t *testing.T) {
+		url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+		l := newLab(t)
+		url = "url: " + url + ", "
+		l.mustApply(`
   {` + url + `name: stays, labels: {a: b}, http: {authorization: {credentials: secret}}},
   {` + url + `name: changes},
   {` + url + `name: goes}`)
-	l.expect(map[string]float64{"stays": 0, "changes": 0, "goes": 0})
-	l.probe()
-	l.expect(map[string]float64{"stays": 1, "changes": 1, "goes": 1})
-	l.mustApply(`
+		l.expect(map[string]float64{"stays": 0, "changes": 0, "goes": 0})
+		l.probe()
+		l.expect(map[string]float64{"stays": 1, "changes": 1, "goes": 1})
+		l.mustApply(`
   {` + url + `name: comes},
   {` + url + `name: changes, http: {authorization: {credentials: new}}},
   {` + url + `name: stays, labels: {a: b}, http: {authorization: {credentials: secret}}}`)
-	l.expect(map[string]float64{"stays": 1, "changes": 0, "comes": 0})
-	l.probe()
-	l.expect(map[string]float64{"stays": 2, "changes": 1, "comes": 1})
+		l.expect(map[string]float64{"stays": 1, "changes": 0, "comes": 0})
+		l.probe()
+		l.expect(map[string]float64{"stays": 2, "changes": 1, "comes": 1})
+	})
 }
 
 // A module whose file with recorded arrivals changed is another one, so that its endpoints
@@ -192,79 +192,83 @@ func TestApplyReadsArrivalsAgain(t *testing.T) {
 }
 
 func TestApplyTakesAllOrNothing(t *testing.T) {
-	s := httptest.NewServer(simulator.New(testlab.Quick()).Handler())
-	defer s.Close()
-	l := newLab(t)
-	l.mustApply("{url: " + s.URL + ", name: a}, {url: " + s.URL + ", name: b}")
-	l.probe()
+	testlab.Virtual(t, func(t *testing.T) {
+		url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+		l := newLab(t)
+		l.mustApply("{url: " + url + ", name: a}, {url: " + url + ", name: b}")
+		l.probe()
 
-	next := l.plan("{url: " + s.URL + ", name: a}, {url: " + s.URL + ", name: c}, {url: " + s.URL + ", name: d}")
-	next.Endpoints[2].API = "smoke-signals"
-	if err := l.Apply(next); err == nil {
-		t.Fatal("an endpoint with an unknown api was accepted")
-	}
-	l.expect(map[string]float64{"a": 1, "b": 1})
-	l.probe()
-	l.expect(map[string]float64{"a": 2, "b": 2})
+		next := l.plan("{url: " + url + ", name: a}, {url: " + url + ", name: c}, {url: " + url + ", name: d}")
+		next.Endpoints[2].API = "smoke-signals"
+		if err := l.Apply(next); err == nil {
+			t.Fatal("an endpoint with an unknown api was accepted")
+		}
+		l.expect(map[string]float64{"a": 1, "b": 1})
+		l.probe()
+		l.expect(map[string]float64{"a": 2, "b": 2})
+	})
 }
 
 // A probe that is running when its endpoint changes says nothing of the new
 // one, although its job goes on under the same key.
 func TestApplyWhileAProbeRuns(t *testing.T) {
-	asked := make(chan struct{}, 1)
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the end of the client stays unseen
-		asked <- struct{}{}
-		<-r.Context().Done()
-	}))
-	defer s.Close()
-	f := func(then string, want map[string]float64) {
-		t.Helper()
-		l := newLab(t)
-		l.mustApply("{url: " + s.URL + ", name: a, model: old}")
-		running := l.endpoint("a").tasks[0]
-		ended := make(chan schedule.Report)
-		go func() { ended <- running.probe(context.Background(), schedule.Run{}) }()
-		<-asked
-		l.mustApply(then)
-		if report := <-ended; report.Failed {
-			t.Error("the end of a task counts as a failure")
+	testlab.Virtual(t, func(t *testing.T) {
+		asked := make(chan struct{}, 1)
+		url := testlab.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // else the end of the client stays unseen
+			asked <- struct{}{}
+			<-r.Context().Done()
+		}))
+		f := func(then string, want map[string]float64) {
+			t.Helper()
+			l := newLab(t)
+			l.mustApply("{url: " + url + ", name: a, model: old}")
+			running := l.endpoint("a").tasks[0]
+			ended := make(chan schedule.Report)
+			go func() { ended <- running.probe(context.WithoutCancel(l.ctx()), schedule.Run{}) }()
+			<-asked
+			l.mustApply(then)
+			if report := <-ended; report.Failed {
+				t.Error("the end of a task counts as a failure")
+			}
+			l.expect(want)
+			if l.page().Has("inference_endpoint_info", "endpoint", "a", "model", "old") {
+				t.Error("the old model is back")
+			}
+			if got := l.page().Sum("inference_exporter_probes_in_flight"); got != 0 {
+				t.Errorf("%v probes in flight", got)
+			}
+			ctx, cancel := context.WithTimeout(testlab.Context(t), time.Second)
+			defer cancel()
+			running.probe(ctx, schedule.Run{})
+			if len(asked) > 0 {
+				t.Error("a task that is closed goes on asking")
+			}
+			l.expect(want)
 		}
-		l.expect(want)
-		if l.page().Has("inference_endpoint_info", "endpoint", "a", "model", "old") {
-			t.Error("the old model is back")
-		}
-		if got := l.page().Sum("inference_exporter_probes_in_flight"); got != 0 {
-			t.Errorf("%v probes in flight", got)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		running.probe(ctx, schedule.Run{})
-		if len(asked) > 0 {
-			t.Error("a task that is closed goes on asking")
-		}
-		l.expect(want)
-	}
-	f("{url: "+s.URL+", name: a, model: new}", map[string]float64{"a": 0})
-	f("{url: "+s.URL+", name: b, model: old}", map[string]float64{"b": 0})
+		f("{url: "+url+", name: a, model: new}", map[string]float64{"a": 0})
+		f("{url: "+url+", name: b, model: old}", map[string]float64{"b": 0})
+	})
 }
 
 // The scheduler may know a task that was replaced for a while: its series are gone by then.
 func TestReplacedTaskLetsGoOfItsSeries(t *testing.T) {
-	l := newLab(t)
-	url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
-	l.mustApply("{url: " + url + ", name: a}")
-	l.probe()
-	before := l.endpoint("a").tasks[0]
-	l.mustApply("{url: " + url + ", name: a, slo: {ttft: 5s}}")
-	if l.endpoint("a").tasks[0] == before || before.series != nil {
-		t.Fatal("the task of other settings still has its series")
-	}
-	before.skip(result.SkipOverrun)
-	if report := before.probe(t.Context(), schedule.Run{}); !report.Skipped {
-		t.Error("a task that is closed probes")
-	}
-	l.probe()
+	testlab.Virtual(t, func(t *testing.T) {
+		l := newLab(t)
+		url := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+		l.mustApply("{url: " + url + ", name: a}")
+		l.probe()
+		before := l.endpoint("a").tasks[0]
+		l.mustApply("{url: " + url + ", name: a, slo: {ttft: 5s}}")
+		if l.endpoint("a").tasks[0] == before || before.series != nil {
+			t.Fatal("the task of other settings still has its series")
+		}
+		before.skip(result.SkipOverrun)
+		if report := before.probe(testlab.Context(t), schedule.Run{}); !report.Skipped {
+			t.Error("a task that is closed probes")
+		}
+		l.probe()
+	})
 }
 
 // A panic is a mistake of ours: its stack is needed, but not every time.

@@ -132,49 +132,51 @@ endpoints: [{name: e, url: %s, modules: [questions]}]`, w.URL))
 // long one.
 func TestLogOfAnswers(t *testing.T) {
 	t.Parallel()
-	w := testlab.NewWitness(t, testlab.Swift())
 	for _, logged := range []bool{false, true} {
 		t.Run(fmt.Sprint(logged), func(t *testing.T) {
-			var log bytes.Buffer
-			l, cfg := newLab(t), parse(t, fmt.Sprintf(`
+			testlab.Virtual(t, func(t *testing.T) {
+				w := testlab.NewWitness(t, testlab.Swift())
+				var log bytes.Buffer
+				l, cfg := newLab(t), parse(t, fmt.Sprintf(`
 modules: {long: {prompt: Count., output_tokens: 100, expect: {equals: nothing}, log_answers: %t}}
 endpoints: [{name: e, url: %s, modules: [long]}]`, logged, w.URL))
-			l.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			l.Health = health.NewShared(time.Now, l.Logger)
-			if err := l.Apply(planOf(cfg)); err != nil {
-				t.Fatal(err)
-			}
-			l.times(2, "e")
-			with := func(text string) (lines []string) {
-				for line := range strings.Lines(log.String()) {
-					if strings.Contains(line, text) {
-						lines = append(lines, line)
+				l.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				l.Health = health.NewShared(time.Now, l.Logger)
+				if err := l.Apply(planOf(cfg)); err != nil {
+					t.Fatal(err)
+				}
+				l.times(2, "e")
+				with := func(text string) (lines []string) {
+					for line := range strings.Lines(log.String()) {
+						if strings.Contains(line, text) {
+							lines = append(lines, line)
+						}
 					}
+					return lines
 				}
-				return lines
-			}
-			if len(with("check_failed")) != 1 {
-				t.Errorf("want one line of the failure:\n%s", &log)
-			}
-			lines := with("answer not as expected")
-			if !logged {
-				for _, word := range []string{"three four", "thirty-one", "Count."} {
-					if strings.Contains(log.String(), word) {
-						t.Errorf("%q is in the log:\n%s", word, &log)
+				if len(with("check_failed")) != 1 {
+					t.Errorf("want one line of the failure:\n%s", &log)
+				}
+				lines := with("answer not as expected")
+				if !logged {
+					for _, word := range []string{"three four", "thirty-one", "Count."} {
+						if strings.Contains(log.String(), word) {
+							t.Errorf("%q is in the log:\n%s", word, &log)
+						}
 					}
+					if len(lines) != 0 {
+						t.Errorf("%q", lines)
+					}
+					return
 				}
-				if len(lines) != 0 {
-					t.Errorf("%q", lines)
+				if len(lines) != 2 {
+					t.Fatalf("%d lines of answers, want 2:\n%s", len(lines), &log)
 				}
-				return
-			}
-			if len(lines) != 2 {
-				t.Fatalf("%d lines of answers, want 2:\n%s", len(lines), &log)
-			}
-			answer := regexp.MustCompile(`answer="([^"]*)"`).FindStringSubmatch(lines[0])
-			if answer == nil || !strings.HasPrefix(answer[1], "zero one two three") || len(answer[1]) > 200 || len(answer[1]) < 150 {
-				t.Errorf("the answer in the log is %q", answer)
-			}
+				answer := regexp.MustCompile(`answer="([^"]*)"`).FindStringSubmatch(lines[0])
+				if answer == nil || !strings.HasPrefix(answer[1], "zero one two three") || len(answer[1]) > 200 || len(answer[1]) < 150 {
+					t.Errorf("the answer in the log is %q", answer)
+				}
+			})
 		})
 	}
 }

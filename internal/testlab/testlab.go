@@ -137,6 +137,9 @@ func (m *memory) listen(_, address string) (net.Listener, error) {
 }
 
 func (m *memory) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if host, _, _ := net.SplitHostPort(address); net.ParseIP(host) == nil {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
 	m.mu.Lock()
 	l := m.listeners[address]
 	m.mu.Unlock()
@@ -213,8 +216,8 @@ func Swift() simulator.Options {
 	return simulator.Options{PrefillTokensPerSecond: 1e6, DecodeStep: time.Millisecond, DecodeStepPerSequence: -1, Seed: 1}
 }
 
-// Serve serves h until the test ends, on the network of the test.
-func Serve(t *testing.T, h http.Handler) (url string) {
+// NewServer returns a server on the network of the test. It is to be started, and is closed when the test ends.
+func NewServer(t *testing.T, h http.Handler) *httptest.Server {
 	t.Helper()
 	l, err := Listener(t)("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -222,8 +225,15 @@ func Serve(t *testing.T, h http.Handler) (url string) {
 	}
 	ctx := context.WithoutCancel(Context(t))
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, BaseContext: func(net.Listener) context.Context { return ctx }}}
-	s.Start()
 	t.Cleanup(s.Close)
+	return s
+}
+
+// Serve serves h until the test ends, on the network of the test.
+func Serve(t *testing.T, h http.Handler) (url string) {
+	t.Helper()
+	s := NewServer(t, h)
+	s.Start()
 	return s.URL
 }
 
