@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -54,21 +55,15 @@ func NewSide(endpoint, url string, price *config.Price) Side {
 }
 
 func quantityTitle(q compare.Quantity) string {
-	switch q {
-	case compare.TTFT:
-		return "TTFT"
-	case compare.TPOT:
-		return "TPOT"
-	case compare.WrongAnswers:
-		return "wrong answers"
-	}
-	return string(q)
+	titles := map[compare.Quantity]string{compare.TTFT: "TTFT", compare.TPOT: "TPOT", compare.WrongAnswers: "wrong answers"}
+	return cmp.Or(titles[q], string(q))
 }
 
 // Text writes the comparison as a table. Errors are those of w.
 func (c *Comparison) Text(w io.Writer, o Options) error {
 	p := newPage(o)
-	p.line("%s after %s, module %s", p.paint(verdictColor(c.Verdict), string(c.Verdict)), Count(c.Pairs, "pair", "pairs"), clean(c.Module))
+	paint := cmp.Or(map[compare.Verdict]color{compare.Pass: green, compare.Regression: red}[c.Verdict], yellow)
+	p.line("%s after %s, module %s", p.paint(paint, string(c.Verdict)), Count(c.Pairs, "pair", "pairs"), clean(c.Module))
 	p.row("candidate", c.Candidate.Endpoint+" ("+c.Candidate.URL+")")
 	p.row("baseline", c.Baseline.Endpoint+" ("+c.Baseline.URL+")")
 	rows := [][]string{{"", "baseline", "candidate", "change", "at least", "at most", "margin", "verdict"}}
@@ -108,16 +103,6 @@ func (c *Comparison) fairly(p *page) {
 	if a > 0 && b > 0 && max(a/b, b/a) > unlike {
 		p.note("The tokens of the two are not alike: compare characters/s, and not TPOT.")
 	}
-}
-
-func verdictColor(v compare.Verdict) color {
-	switch v {
-	case compare.Pass:
-		return green
-	case compare.Regression:
-		return red
-	}
-	return yellow
 }
 
 func amount(q compare.Quantity, v compare.Amount) string {
@@ -197,15 +182,11 @@ func (c *Comparison) JUnit(w io.Writer) error {
 		}
 		s.Cases = append(s.Cases, test)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
+	text, err := xml.MarshalIndent(s, "", "  ")
+	if err != nil {
 		return err
 	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(s); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, text)
 	return err
 }
 

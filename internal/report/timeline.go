@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func findStalls(events []result.Event) (median time.Duration, stalls []stall) {
 	return median, stalls
 }
 
-// medianGap is the lower median of the gaps between events that were both
+// medianGap is the lower median of the gaps between events, at least two, that were both
 // measured; of all gaps where there is none of these.
 func medianGap(events []result.Event) time.Duration {
 	var measured, all []time.Duration
@@ -58,9 +59,6 @@ func medianGap(events []result.Event) time.Duration {
 	}
 	if len(measured) == 0 {
 		measured = all
-	}
-	if len(measured) == 0 {
-		return 0
 	}
 	slices.Sort(measured)
 	return measured[(len(measured)-1)/2]
@@ -171,11 +169,8 @@ func (p *page) paintGlyphs(line []rune) string {
 		for n < len(line) && line[n] == line[0] {
 			n++
 		}
-		for _, g := range glyphs() {
-			if g.char == line[0] {
-				b.WriteString(p.paint(g.color, string(line[:n])))
-			}
-		}
+		i := slices.IndexFunc(glyphs(), func(g glyph) bool { return g.char == line[0] })
+		b.WriteString(p.paint(glyphs()[i].color, string(line[:n])))
 		line = line[n:]
 	}
 	return b.String()
@@ -232,15 +227,11 @@ func (p *page) waterfall(title string, r *result.Result) {
 const unfinished = "then failed"
 
 func phaseColor(ph result.Phase) color {
-	switch ph {
-	case result.PhaseDNS, result.PhaseConnect, result.PhaseTLS:
-		return blue
-	case result.PhaseDecode:
-		return green
-	case result.PhaseWrite, result.PhaseClose:
-		return faint
+	colors := map[result.Phase]color{
+		result.PhaseDNS: blue, result.PhaseConnect: blue, result.PhaseTLS: blue,
+		result.PhaseWrite: faint, result.PhaseDecode: green, result.PhaseClose: faint,
 	}
-	return yellow
+	return cmp.Or(colors[ph], yellow)
 }
 
 const durationWidth = 9
