@@ -57,12 +57,6 @@ func (p *page) levels(f *loadtest.Finding) {
 	amounts := [][]string{{unit, "requests", "failed", "late", "in flight", "goodput", "tokens/s", "per GPU", "$ / 1M"}}
 	ttft := [][]string{{unit, "p50", "p90", "p99"}}
 	tpot := [][]string{{unit, "p50", "p99", "objectives"}}
-	known := func(v float64) string {
-		if v == 0 {
-			return "-"
-		}
-		return result.ThreeDigits(v)
-	}
 	for i := range f.Levels {
 		l := &f.Levels[i]
 		label, goodput, verdict := levelLabel(l), "-", cmp.Or(string(l.Verdict), "-")

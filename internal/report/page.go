@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -14,15 +15,12 @@ import (
 )
 
 type page struct {
+	Options
 	buf   bytes.Buffer
 	width int
-	color bool
-	whole bool // answers are shown whole
 }
 
-func newPage(o Options) *page {
-	return &page{width: Width, color: o.Color, whole: o.Answer}
-}
+func newPage(o Options) *page { return &page{Options: o, width: Width} }
 
 func (p *page) writeTo(w io.Writer) error {
 	_, err := p.buf.WriteTo(w)
@@ -31,8 +29,17 @@ func (p *page) writeTo(w io.Writer) error {
 
 type row struct{ label, text string }
 
+type rows []row
+
+// add adds a row where there is something to say.
+func (r *rows) add(is bool, label, format string, args ...any) {
+	if is {
+		*r = append(*r, row{label, fmt.Sprintf(format, args...)})
+	}
+}
+
 // section writes rows under a title, and nothing without rows.
-func (p *page) section(title string, rows []row) {
+func (p *page) section(title string, rows rows) {
 	if len(rows) == 0 {
 		return
 	}
@@ -127,7 +134,7 @@ const (
 )
 
 func (p *page) paint(c color, text string) string {
-	if !p.color || text == "" {
+	if !p.Color || text == "" {
 		return text
 	}
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
@@ -146,14 +153,8 @@ func Explain(w io.Writer, r *explain.Report, o Options) error {
 
 // stateLine is as in "llama-prod: degraded since 06:15:04 UTC (1h20m0s)".
 func (p *page) stateLine(r *explain.Report) string {
-	c := yellow
-	switch health.State(r.State) {
-	case health.Up:
-		c = green
-	case health.Down, health.Flapping:
-		c = red
-	}
-	text := clean(r.Endpoint) + ": " + p.paint(c, clean(r.State))
+	c := map[health.State]color{health.Up: green, health.Down: red, health.Flapping: red}[health.State(r.State)]
+	text := clean(r.Endpoint) + ": " + p.paint(cmp.Or(c, yellow), clean(r.State))
 	if r.Since > 0 {
 		since, at := time.UnixMilli(int64(r.Since*1e3)), time.UnixMilli(int64(r.At*1e3))
 		text += fmt.Sprintf(" since %s (%s)", since.UTC().Format(time.DateTime+" UTC"), at.Sub(since).Round(time.Second))

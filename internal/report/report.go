@@ -47,7 +47,7 @@ func Text(w io.Writer, t result.Target, results []*result.Result, skip *result.S
 		p.several(t, results)
 	}
 	p.cost(t.Price, results)
-	if p.whole {
+	if p.Answer {
 		p.texts(results)
 	}
 	return p.writeTo(w)
@@ -120,11 +120,9 @@ func (p *page) latency(r *result.Result) {
 	if r.Outcome != result.Success {
 		title = "Latency until the failure"
 	}
-	var rows []row
+	var rows rows
 	add := func(label string, d time.Duration, what string) {
-		if d >= 0 {
-			rows = append(rows, row{label, fmt.Sprintf("%9s  %s", result.InWords(d), what)})
-		}
+		rows.add(d >= 0, label, "%9s  %s", result.InWords(d), what)
 	}
 	add("TTFT", t.TTFT, "to the first token of any kind")
 	add("TTFO", t.TTFO, "to the first token that a user sees")
@@ -137,34 +135,26 @@ func (p *page) latency(r *result.Result) {
 	}
 	add("longest gap", t.MaxGap, "between two token events")
 	add("end to end", t.Duration, "connection set-up included")
-	if t.TPOT > 0 {
-		rows = append(rows, row{"load", loadOf(r.Concurrency)})
-	}
+	rows.add(t.TPOT > 0, "load", "%s", loadOf(r.Concurrency))
 	p.section(title, rows)
 }
 
 func (p *page) amounts(r *result.Result) {
-	var rows []row
-	t := &r.Tokens
-	if t.Prompt >= 0 {
-		rows = append(rows, row{"prompt", tokens(t.Prompt) + cached(t)})
+	var rows rows
+	t, v := &r.Tokens, &r.Vectors
+	reasoning := ""
+	if t.Reasoning >= 0 {
+		reasoning = fmt.Sprintf(", %d of them reasoning", t.Reasoning)
 	}
-	if t.Output >= 0 {
-		text := tokens(t.Output)
-		if t.Reasoning >= 0 {
-			text += fmt.Sprintf(", %d of them reasoning", t.Reasoning)
-		}
-		rows = append(rows, row{"output", text + counted(t.Source)})
-	}
-	switch v := &r.Vectors; {
-	case v.Items > 0 && v.Dimensions > 0:
-		rows = append(rows, row{"vectors", fmt.Sprintf("%d of %d dimensions, mean norm %.4g", v.Items, v.Dimensions, v.Norm)})
-	case v.Items > 0:
-		rows = append(rows, row{"items", fmt.Sprintf("%d", v.Items)})
-	}
-	if r.Finish != "" {
-		rows = append(rows, row{"finish", r.Finish})
-	}
+	source := map[result.TokenSource]string{
+		result.TokensFromUsage:  "; the server's count",
+		result.TokensFromEvents: "; by events, as the server reports no count",
+	}[t.Source]
+	rows.add(t.Prompt >= 0, "prompt", "%s%s", tokens(t.Prompt), cached(t))
+	rows.add(t.Output >= 0, "output", "%s%s%s", tokens(t.Output), reasoning, source)
+	rows.add(v.Items > 0 && v.Dimensions > 0, "vectors", "%d of %d dimensions, mean norm %.4g", v.Items, v.Dimensions, v.Norm)
+	rows.add(v.Items > 0 && v.Dimensions <= 0, "items", "%d", v.Items)
+	rows.add(r.Finish != "", "finish", "%s", r.Finish)
 	p.section("Tokens", rows)
 }
 
@@ -178,34 +168,14 @@ func cached(t *result.Tokens) string {
 	return fmt.Sprintf(", %d of them cached (%.0f %%)", t.Cached, 100*float64(t.Cached)/float64(t.Prompt))
 }
 
-func counted(s result.TokenSource) string {
-	switch s {
-	case result.TokensFromUsage:
-		return "; the server's count"
-	case result.TokensFromEvents:
-		return "; by events, as the server reports no count"
-	}
-	return ""
-}
-
 func (p *page) server(r *result.Result) {
-	var rows []row
-	for _, part := range []struct {
-		label string
-		d     time.Duration
-	}{{"queue", r.Server.Queue}, {"prefill", r.Server.Prefill}, {"decode", r.Server.Decode}} {
-		if part.d >= 0 {
-			rows = append(rows, row{part.label, fmt.Sprintf("%9s", result.InWords(part.d))})
-		}
-	}
-	for _, part := range []struct {
-		what string
-		left int
-	}{{"requests", r.RateLimit.Requests}, {"tokens", r.RateLimit.Tokens}} {
-		if part.left >= 0 {
-			rows = append(rows, row{"quota", fmt.Sprintf("%d %s left", part.left, part.what)})
-		}
-	}
+	var rows rows
+	took := func(label string, d time.Duration) { rows.add(d >= 0, label, "%9s", result.InWords(d)) }
+	took("queue", r.Server.Queue)
+	took("prefill", r.Server.Prefill)
+	took("decode", r.Server.Decode)
+	rows.add(r.RateLimit.Requests >= 0, "quota", "%d requests left", r.RateLimit.Requests)
+	rows.add(r.RateLimit.Tokens >= 0, "quota", "%d tokens left", r.RateLimit.Tokens)
 	if !r.CertNotAfter.IsZero() {
 		text := "valid until " + r.CertNotAfter.UTC().Format(time.DateOnly)
 		if left := r.CertNotAfter.Sub(r.Start); left < 30*24*time.Hour {
@@ -213,87 +183,66 @@ func (p *page) server(r *result.Result) {
 		}
 		rows = append(rows, row{"certificate", text})
 	}
-	if end := result.DateOf(r.Retirement.End()); !end.IsZero() {
-		rows = append(rows, row{"retirement", fmt.Sprintf("%s, %.1f days", end.Format(time.DateOnly), end.Sub(r.Start).Hours()/24)})
-	}
-	if since := result.DateOf(r.Retirement.Deprecated); !since.IsZero() {
-		rows = append(rows, row{"deprecated", since.Format(time.DateOnly)})
-	}
+	end, since := result.DateOf(r.Retirement.End()), result.DateOf(r.Retirement.Deprecated)
+	rows.add(!end.IsZero(), "retirement", "%s, %.1f days", end.Format(time.DateOnly), end.Sub(r.Start).Hours()/24)
+	rows.add(!since.IsZero(), "deprecated", "%s", since.Format(time.DateOnly))
 	p.section("Reported by the server", rows)
 }
 
 // measurement says how far the numbers can be trusted.
 func (p *page) measurement(r *result.Result) {
-	var rows []row
-	add := func(is bool, label, format string, args ...any) {
-		if is {
-			rows = append(rows, row{label, fmt.Sprintf(format, args...)})
-		}
-	}
-	add(r.Timing.Phases[result.PhaseFirstByte] >= 0, "clock", "%s", map[result.Clock]string{
+	var rows rows
+	rows.add(r.Timing.Phases[result.PhaseFirstByte] >= 0, "clock", "%s", map[result.Clock]string{
 		result.ClockKernel:  "receive stamps of the kernel",
 		result.ClockProcess: "of the process, after each read",
 	}[r.Clock])
 	merged := r.MergedEvents()
-	add(merged > 0, "merged", "%d of %d events were read together with later data: their arrival is an upper bound", merged, len(r.Events))
-	add(r.Buffered, "buffered", "the whole answer came in one burst, so something between held it back: TTFT is that of the burst, TPOT and gaps cannot be measured")
+	rows.add(merged > 0, "merged", "%d of %d events were read together with later data: their arrival is an upper bound", merged, len(r.Events))
+	rows.add(r.Buffered, "buffered", "the whole answer came in one burst, so something between held it back: TTFT is that of the burst, TPOT and gaps cannot be measured")
 	unmeasured := ""
 	if r.Timing.TTFT < 0 {
 		unmeasured = "; TTFT, TPOT and gaps cannot be measured"
 	}
-	add(r.MoreEvents, "events", "%d for %d tokens: some are pieces of tokens, or none, such as text of a gateway%s", len(r.Events), r.Tokens.Output, unmeasured)
-	add(r.MaxTokensIgnored, "max_tokens", "max_tokens ignored: the answer has %d tokens, more than the request allowed, so probes cost more than the module says", r.Tokens.Output)
-	add(r.Imprecise, "imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies")
-	add(r.NoFinish && r.Outcome == result.Success, "no finish", "the reply gave no finish reason: whether the answer is whole is not certain")
-	add(r.NoEndMarker, "no end", "the reply ended without the protocol's end marker")
+	rows.add(r.MoreEvents, "events", "%d for %d tokens: some are pieces of tokens, or none, such as text of a gateway%s", len(r.Events), r.Tokens.Output, unmeasured)
+	rows.add(r.MaxTokensIgnored, "max_tokens", "max_tokens ignored: the answer has %d tokens, more than the request allowed, so probes cost more than the module says", r.Tokens.Output)
+	rows.add(r.Imprecise, "imprecise", "this machine was too busy, its clock was set, or the reply was compressed: do not rely on the latencies")
+	rows.add(r.NoFinish && r.Outcome == result.Success, "no finish", "the reply gave no finish reason: whether the answer is whole is not certain")
+	rows.add(r.NoEndMarker, "no end", "the reply ended without the protocol's end marker")
 	p.section("Measurement", rows)
 }
 
 // answer says what the answer or the score came to, where somebody looked.
 func (p *page) answer(r *result.Result) {
-	var rows []row
-	add := func(label, text string) {
-		if text != "" {
-			rows = append(rows, row{label, text})
-		}
-	}
+	var rows rows
+	add := func(label, text string) { rows.add(text != "", label, "%s", text) }
 	a := &r.Answer
 	add("verdict", string(a.Verdict))
 	add("because", a.Reason)
-	if r.Call.Complete > 0 {
-		add("call", fmt.Sprintf("first argument after %s, complete after %s", result.InWords(r.Call.FirstArgument), result.InWords(r.Call.Complete)))
-	}
-	if !p.whole {
-		add("began with", a.Text)
-	}
+	rows.add(r.Call.Complete > 0, "call", "first argument after %s, complete after %s", result.InWords(r.Call.FirstArgument), result.InWords(r.Call.Complete))
+	rows.add(!p.Answer && a.Text != "", "began with", "%s", a.Text)
 	add("text hash", a.Hash)
 	add("served model", a.Model)
 	add("fingerprint", a.Fingerprint)
-	if s := r.Logprob; s.Tokens > 0 {
-		add("reference", fmt.Sprintf("mean log-probability %.4f nats over %s", s.Mean, tokens(s.Tokens)))
-	}
+	rows.add(r.Logprob.Tokens > 0, "reference", "mean log-probability %.4f nats over %s", r.Logprob.Mean, tokens(r.Logprob.Tokens))
 	p.section("Answer", rows)
 }
 
 func (p *page) cost(price *config.Price, results []*result.Result) {
-	total, counted := 0.0, 0
+	var all fairness
 	for _, r := range results {
-		if usd, ok := r.Cost(price); ok {
-			total += usd
-			counted++
-		}
+		all.add(r, price)
 	}
-	if counted == 0 {
+	if all.priced == 0 {
 		return
 	}
-	text := fmt.Sprintf("$%.6f by the configured prices", total)
-	if counted > 1 {
-		text += fmt.Sprintf(", $%.6f a request", total/float64(counted))
+	text := fmt.Sprintf("$%.6f by the configured prices", all.usd)
+	if all.priced > 1 {
+		text += fmt.Sprintf(", $%.6f a request", all.usd/float64(all.priced))
 	}
-	if counted < len(results) {
-		text += fmt.Sprintf(", for the %d of %d requests whose tokens the server counted", counted, len(results))
+	if all.priced < len(results) {
+		text += fmt.Sprintf(", for the %d of %d requests whose tokens the server counted", all.priced, len(results))
 	}
-	p.section("Cost", []row{{"run", text}})
+	p.section("Cost", rows{{"run", text}})
 }
 
 // JSON writes a result as a line of JSON, whose names are stable. Errors are those of w.

@@ -77,10 +77,8 @@ func (p *page) pair(cold, warm *result.Result) {
 	}
 	p.waterfall("Cold prompt"+of, cold)
 	p.waterfall("The same again, warm", warm)
-	var rows []row
-	if warm.Tokens.Prompt >= 0 && warm.Tokens.Cached >= 0 {
-		rows = append(rows, row{"cached", tokens(warm.Tokens.Prompt) + cached(&warm.Tokens)})
-	}
+	var rows rows
+	rows.add(warm.Tokens.Prompt >= 0 && warm.Tokens.Cached >= 0, "cached", "%s%s", tokens(warm.Tokens.Prompt), cached(&warm.Tokens))
 	if c, w := cold.Timing.TTFT, warm.Timing.TTFT; c >= 0 && w >= 0 && warm.Outcome == result.Success {
 		benefit, word := c-w, "earlier"
 		if benefit < 0 {
@@ -115,26 +113,29 @@ func burstRow(level []*result.Result) []string {
 	s := NewSummary()
 	burst, _ := load.MeasureBurst(level)
 	s.Add(level...)
-	median := func(metric string) string {
+	of := func(metric string) (median, most string) {
 		if samples := s.samples[metric]; len(samples) > 0 {
-			return result.SecondsInWords(*describe(samples).P50)
+			return result.SecondsInWords(*describe(samples).P50), result.InWords(slices.Max(samples))
 		}
-		return "-"
+		return "-", "-"
 	}
-	slowest, speed, spread := "-", "-", "-"
-	if samples := s.samples["ttft_seconds"]; len(samples) > 0 {
-		slowest = result.InWords(slices.Max(samples))
-	}
-	if burst.TokensPerSecond > 0 {
-		speed = result.ThreeDigits(burst.TokensPerSecond)
-	}
+	ttft, slowest := of("ttft_seconds")
+	tpot, _ := of("tpot_seconds")
+	spread := "-"
 	if burst.Concurrency > 1 && burst.StartSpread >= 0 {
 		spread = result.InWords(burst.StartSpread)
 	}
 	return []string{
-		strconv.Itoa(level[0].Concurrency), strconv.Itoa(s.Outcome(result.Success)),
-		median("ttft_seconds"), slowest, median("tpot_seconds"), speed, spread,
+		strconv.Itoa(level[0].Concurrency), strconv.Itoa(s.Outcome(result.Success)), ttft, slowest, tpot, known(burst.TokensPerSecond), spread,
 	}
+}
+
+// known returns a number with three digits; "-" of none.
+func known(v float64) string {
+	if v <= 0 {
+		return "-"
+	}
+	return result.ThreeDigits(v)
 }
 
 func (p *page) lengths(results []*result.Result) {

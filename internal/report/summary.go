@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -54,12 +55,9 @@ func NewSummary() *Summary {
 
 // Skip counts a run that sent no request; a nil skip is none.
 func (s *Summary) Skip(skip *result.Skip) {
-	if skip == nil {
-		return
-	}
-	s.skipped++
-	if s.skip == nil {
-		s.skip = skip
+	if skip != nil {
+		s.skipped++
+		s.skip = cmp.Or(s.skip, skip)
 	}
 }
 
@@ -68,33 +66,22 @@ func (s *Summary) Skipped() *result.Skip { return s.skip }
 
 // Add counts results. Their latencies count if they are successes.
 func (s *Summary) Add(results ...*result.Result) {
-	for _, r := range results {
-		s.add(r)
-	}
-}
-
-func (s *Summary) add(r *result.Result) {
-	for _, one := range result.Spent([]*result.Result{r}, nil) {
-		s.count(one)
-	}
-	if r.Outcome != result.Success {
-		return
-	}
-	for _, m := range metrics() {
-		if d := m.get(&r.Timing); d >= 0 {
-			s.samples[m.name] = append(s.samples[m.name], d)
+	for _, r := range result.Spent(results, nil) {
+		s.fair.add(r, s.Price)
+		s.outcomes[r.Outcome]++
+		if v := r.Answer.Verdict; v != "" {
+			s.verdicts[v]++
+		}
+		if r.Outcome != result.Success && r.Err != nil && s.failures[r.Outcome] == nil {
+			s.failures[r.Outcome] = r
 		}
 	}
-}
-
-func (s *Summary) count(r *result.Result) {
-	s.fair.add(r, s.Price)
-	s.outcomes[r.Outcome]++
-	if v := r.Answer.Verdict; v != "" {
-		s.verdicts[v]++
-	}
-	if r.Outcome != result.Success && r.Err != nil && s.failures[r.Outcome] == nil {
-		s.failures[r.Outcome] = r
+	for _, r := range results {
+		for _, m := range metrics() {
+			if d := m.get(&r.Timing); d >= 0 && r.Outcome == result.Success {
+				s.samples[m.name] = append(s.samples[m.name], d)
+			}
+		}
 	}
 }
 
@@ -153,32 +140,24 @@ func (s *Summary) listFailures(p *page) {
 }
 
 func (s *Summary) listVerdicts(p *page) {
-	if len(s.verdicts) == 0 {
-		return
-	}
-	p.title("Answers")
+	var rows rows
 	for _, v := range result.Verdicts() {
-		if n := s.verdicts[v]; n > 0 {
-			p.row(strconv.Itoa(n), string(v))
-		}
+		rows.add(s.verdicts[v] > 0, strconv.Itoa(s.verdicts[v]), "%s", v)
 	}
+	p.section("Answers", rows)
 }
 
 func (s *Summary) table(p *page) {
-	titles := []string{""}
+	rows := [][]string{{""}, {"samples"}}
 	var columns []distribution
 	for _, m := range metrics() {
 		if samples := s.samples[m.name]; len(samples) > 0 {
-			titles = append(titles, m.title)
 			columns = append(columns, describe(samples))
+			rows[0], rows[1] = append(rows[0], m.title), append(rows[1], strconv.Itoa(len(samples)))
 		}
 	}
 	if len(columns) == 0 {
 		return
-	}
-	rows := [][]string{titles, {"samples"}}
-	for _, c := range columns {
-		rows[1] = append(rows[1], strconv.Itoa(c.Samples))
 	}
 	for _, row := range []struct {
 		label string
@@ -252,7 +231,7 @@ func (p *page) findings(f *workload.Findings) {
 	if f == nil {
 		return
 	}
-	var rows []row
+	var rows rows
 	for _, figure := range f.Figures() {
 		rows = append(rows, row{figure.Label, figure.Value + " " + figure.Note})
 	}
@@ -320,7 +299,7 @@ func (f *fairness) figures() map[string]float64 {
 }
 
 // rows returns the figures in words, and the load that they are at; nil where there are none.
-func (f *fairness) rows(label string) []row {
+func (f *fairness) rows(label string) rows {
 	var parts []string
 	known := f.figures()
 	for _, figure := range [][2]string{
@@ -336,7 +315,7 @@ func (f *fairness) rows(label string) []row {
 	if parts == nil {
 		return nil
 	}
-	return []row{{label, strings.Join(parts, ", ")}, {"  at", loadOf(f.atOnce)}}
+	return rows{{label, strings.Join(parts, ", ")}, {"  at", loadOf(f.atOnce)}}
 }
 
 // loadOf says with how much else a request was under way.
