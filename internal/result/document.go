@@ -249,14 +249,11 @@ func present[T any](m map[string]*T) map[string]*T {
 
 // InWords renders d with three significant digits in µs, ms or s.
 func InWords(d time.Duration) string {
-	for _, u := range []struct {
-		unit time.Duration
-		name string
-	}{{time.Microsecond, " µs"}, {time.Millisecond, " ms"}} {
-		// From 999.5 on three digits would read 1000.
-		if v := float64(d) / float64(u.unit); v < 999.5 {
-			return ThreeDigits(v) + u.name
-		}
+	switch us, ms := float64(d)/1e3, float64(d)/1e6; { // from 999.5 on three digits would read 1000
+	case us < 999.5:
+		return ThreeDigits(us) + " µs"
+	case ms < 999.5:
+		return ThreeDigits(ms) + " ms"
 	}
 	return ThreeDigits(d.Seconds()) + " s"
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -70,11 +71,7 @@ func (o Outcome) Description() string { return cmp.Or(words().texts[string(o)], 
 
 // IsTimeout returns whether the endpoint did not answer, or go on, in time.
 func (o Outcome) IsTimeout() bool {
-	switch o {
-	case TimeoutConnect, TimeoutFirstToken, TimeoutStall, TimeoutTotal:
-		return true
-	}
-	return false
+	return slices.Contains([]Outcome{TimeoutConnect, TimeoutFirstToken, TimeoutStall, TimeoutTotal}, o)
 }
 
 // SchemeError is a failure at a port that speaks TLS while the URL has http://.
