@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,31 +15,33 @@ import (
 // Board is the store behind the status page. It is safe for concurrent use, and
 // writers do not wait for readers: each endpoint has a lock of its own.
 type Board struct {
-	now   func() time.Time
-	start time.Time
-	pool  series.Pool // of the logs of all endpoints
+	now  func() time.Time
+	pool series.Pool // of the logs of all endpoints
 
 	// version is that of the latest change. A change is made while the lock of its endpoint, or mu, is held, and gets
 	// its version there: who has read the version and then gets the lock sees all changes up to it.
 	version atomic.Uint64
 
 	mu        sync.Mutex
-	endpoints []*Endpoint // those that are shown, by name; never changed
-	removed   tombstones
+	endpoints []*Endpoint       // those that are shown, by name; never changed
+	removed   map[string]uint64 // the versions of those that are gone, by name
+	forgotten uint64            // the version before which others may have gone
 	swept     time.Time
-	gateways  map[string]*Gateway // by name; nil without any
+	gateways  map[string]*Gateway // by name
 	restarts  []int64             // of the exporter, Unix times, the latest last
 }
 
 // NewBoard returns a board that shows no endpoints. now is the clock, and that of the starts of the results too.
 func NewBoard(now func() time.Time) *Board {
-	b := &Board{now: now, start: now()}
+	b := &Board{now: now, removed: map[string]uint64{}, gateways: map[string]*Gateway{}}
 	// Versions go on above those of an earlier process, so that a page that knows one of those is reset.
-	first := uint64(max(0, b.start.UnixMicro()))
-	b.version.Store(first)
-	b.removed.forgotten = first
+	b.forgotten = uint64(max(0, now().UnixMicro()))
+	b.version.Store(b.forgotten)
 	return b
 }
+
+// maxRemoved bounds how many removed endpoints are remembered.
+const maxRemoved = 4096
 
 // Revision returns a number that differs when something has changed.
 func (b *Board) Revision() uint64 { return b.version.Load() }
@@ -54,11 +55,16 @@ func (b *Board) Show(all []*Endpoint) {
 	b.endpoints = all
 	for _, e := range before {
 		if named(all, e.name) == nil {
-			b.removed.add(e.name, b.version.Add(1))
+			if len(b.removed) == maxRemoved {
+				clear(b.removed)
+				b.forgotten = b.version.Load()
+			}
+			b.removed[e.name] = b.version.Add(1)
 		}
 	}
 	for _, e := range all {
 		if named(before, e.name) != e {
+			delete(b.removed, e.name)
 			e.mu.Lock()
 			e.touch()
 			e.mu.Unlock()
@@ -87,11 +93,7 @@ const sweepInterval = time.Second
 // Fleet returns all rows. They are shared and must not be changed.
 func (b *Board) Fleet() *Fleet {
 	u := b.Changes(0)
-	f := &Fleet{Version: u.Version, At: u.At, States: u.States, Endpoints: u.Endpoints}
-	if f.Endpoints == nil {
-		f.Endpoints = []*Row{}
-	}
-	return f
+	return &Fleet{u.Version, u.At, u.States, u.Endpoints}
 }
 
 // Changes returns what has changed after a version that Fleet or Changes returned: everything, where the version is
@@ -99,22 +101,24 @@ func (b *Board) Fleet() *Fleet {
 func (b *Board) Changes(since uint64) *Update {
 	now := b.now()
 	b.sweep(now)
-	u := &Update{At: stats.UnixSeconds(now), Reset: true, States: make(map[health.State]int)}
+	u := &Update{At: stats.UnixSeconds(now), States: make(map[health.State]int), Endpoints: []*Row{}}
 	for _, s := range health.States() {
 		u.States[s] = 0
 	}
 	b.mu.Lock()
 	u.Version = b.version.Load()
-	if since >= b.removed.forgotten && since <= u.Version {
-		u.Reset = false
-		u.Removed = slices.DeleteFunc(b.removed.after(since), func(name string) bool { return named(b.endpoints, name) != nil })
+	if u.Reset = since < b.forgotten || since > u.Version; u.Reset {
+		since = 0
+	} else {
+		for name, version := range b.removed {
+			if version > since {
+				u.Removed = append(u.Removed, name)
+			}
+		}
+		slices.Sort(u.Removed)
 	}
 	all := b.endpoints
 	b.mu.Unlock()
-	if u.Reset {
-		since = 0
-		u.Endpoints = make([]*Row, 0, len(all))
-	}
 	for _, e := range all {
 		row, state := e.latest(now, since)
 		u.States[state]++
@@ -138,38 +142,4 @@ func (b *Board) sweep(now time.Time) {
 	for _, e := range all {
 		e.age(now)
 	}
-}
-
-// maxTombstones bounds how many removed endpoints are remembered.
-const maxTombstones = 4096
-
-// tombstones are the endpoints that were removed, the oldest first.
-type tombstones struct {
-	list []tombstone
-	// forgotten is the version before which endpoints may have gone that are not in the list.
-	forgotten uint64
-}
-
-type tombstone struct {
-	name    string
-	version uint64
-}
-
-func (t *tombstones) add(name string, version uint64) {
-	if len(t.list) == maxTombstones {
-		t.forgotten = t.list[0].version
-		t.list = slices.Delete(t.list, 0, 1)
-	}
-	t.list = append(t.list, tombstone{name, version})
-}
-
-// after returns the names of what was removed after a version, each once, sorted.
-func (t *tombstones) after(version uint64) []string {
-	i, _ := slices.BinarySearchFunc(t.list, version+1, func(s tombstone, v uint64) int { return cmp.Compare(s.version, v) })
-	var names []string
-	for _, s := range t.list[i:] {
-		names = append(names, s.name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
