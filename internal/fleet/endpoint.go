@@ -217,7 +217,7 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 	known := newPast(targetOf(e.cfg))
 	stay := next.seriesIDs()
 	for _, s := range last {
-		id := s.page.ID()
+		id := s.page.ID
 		if !slices.Contains(stay, id) {
 			s.page.Close()
 			continue

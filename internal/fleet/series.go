@@ -113,7 +113,7 @@ func (t *task) openSeries(first bool, past *past) rungSeries {
 		of.page = t.endpoint.page.OpenSeries(id, health.SeriesOptions{
 			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout), Objectives: t.objectives(), First: first && i == 0,
 		}, past.series[id])
-		of.log = of.page.Log()
+		of.log = of.page.Log
 		of.openMetrics(t.endpoint.fleet.Probes, t.Target, i == 0)
 		if v.concurrency == 0 {
 			of.kept = &explain.Series{Title: titleOf(id, t.Module), Objectives: t.objectives(), Log: of.log, Steps: of.page.Steps}

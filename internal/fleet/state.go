@@ -280,7 +280,7 @@ func (f *Fleet) saveEndpoints(put func(record any) error) error {
 		}
 		of.State, of.Differ, of.Week, of.Series = nil, nil, nil, &room
 		for _, p := range e.page.Series() {
-			room.SeriesID = p.ID()
+			room.SeriesID = p.ID
 			p.Save(&room.SavedSeries)
 			if err := put(of); err != nil {
 				return err
@@ -351,7 +351,7 @@ func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error 
 		t.unlessClosed(func() {
 			for _, s := range t.series {
 				if s.steps != nil && !s.steps.LastProbe().IsZero() {
-					of.Learned = &savedLearned{SeriesID: s.page.ID(), Asked: s.asked, At: now, Steps: s.steps.Clone()}
+					of.Learned = &savedLearned{SeriesID: s.page.ID, Asked: s.asked, At: now, Steps: s.steps.Clone()}
 					steps = append(steps, of)
 				}
 			}

@@ -229,11 +229,19 @@ func (e *Endpoint) makeRow() *Row {
 		Model:  cmp.Or(e.found.model, e.cfg.Model),
 		API:    cmp.Or(e.found.api, e.cfg.API),
 		Engine: cmp.Or(e.found.engine, e.cfg.Servers.Engine),
-		LastAt: stats.UnixSeconds(e.lastStart()),
-		State:  e.state.State, Since: stats.UnixSeconds(e.state.Since), Why: e.why(), Cause: e.shownCause(), Muted: e.muted(),
+		State:  e.state.State, Since: stats.UnixSeconds(e.state.Since), Why: e.why(),
 		ProbesSince: e.state.Probes, FailedSince: e.state.Failed, SpellsSince: e.state.Spells, OverSince: e.state.Over,
-		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load, ModelChanged: e.modelChange(),
+		Failing: e.state.Failing, Slow: e.state.Slow, Failure: e.shownFailure(), Servers: e.load,
 		RetiresAt: e.shown.ends.End(), DeprecatedAt: e.shown.ends.Deprecated,
+	}
+	if e.state.Unmuted != health.Up { // there is something to explain
+		row.Cause = e.cause
+	}
+	if m := e.state.Mute; m != nil {
+		row.Muted = &Muted{stats.UnixSeconds(m.Until), m.Reason, e.state.Unmuted, stats.UnixSeconds(e.state.UnmutedSince)}
+	}
+	if c := cmp.Or(e.shown.changes.Names, e.shown.changes.Scores); c != nil {
+		row.ModelChanged = &ModelChange{stats.UnixSeconds(c.Since), c.Source, harmless(c.From), harmless(c.To)}
 	}
 	if p := e.state.Shown(); p != nil {
 		row.Incident, row.Scope, row.IncidentStart = p.Kind, p.Scope, stats.UnixSeconds(p.Start)
@@ -242,7 +250,7 @@ func (e *Endpoint) makeRow() *Row {
 	if p := e.first(); p != nil {
 		p.fill(row)
 	}
-	e.fillUptime(row)
+	e.sum(row)
 	return row
 }
 
@@ -256,37 +264,12 @@ func (e *Endpoint) SetCause(c explain.Cause) {
 	}
 }
 
-// modelChange returns the first of the changes of the model; nil is none.
-func (e *Endpoint) modelChange() *ModelChange {
-	for _, c := range e.shown.changes.All() {
-		return &ModelChange{stats.UnixSeconds(c.Since), c.Source, harmless(c.From), harmless(c.To)}
-	}
-	return nil
-}
-
-// shownCause returns the cause while there is something to explain.
-func (e *Endpoint) shownCause() explain.Cause {
-	if e.state.Unmuted == health.Up {
-		return ""
-	}
-	return e.cause
-}
-
 // why says why the endpoint is not up: of a slow one with its queue.
 func (e *Endpoint) why() string {
 	if e.state.Unmuted != health.Slow || e.load == nil || e.load.Waiting == nil {
 		return e.state.Why
 	}
 	return fmt.Sprintf("%s; %.0f requests wait in the queue", e.state.Why, *e.load.Waiting)
-}
-
-// muted returns the mute that is in force; nil is none.
-func (e *Endpoint) muted() *Muted {
-	m := e.state.Mute
-	if m == nil {
-		return nil
-	}
-	return &Muted{stats.UnixSeconds(m.Until), m.Reason, e.state.Unmuted, stats.UnixSeconds(e.state.UnmutedSince)}
 }
 
 // shownFailure is the latest failure. Of an endpoint that fails it is one of
@@ -300,31 +283,23 @@ func (e *Endpoint) shownFailure() *Failure {
 	return e.failure
 }
 
-// fillUptime sets what a row shows of all series that count.
-func (e *Endpoint) fillUptime(row *Row) {
+// sum sets what a row shows of all series that count.
+func (e *Endpoint) sum(row *Row) {
 	now := e.board.now()
 	var counted []*series.Log
 	for _, p := range e.series {
-		if !p.counts() {
+		if !p.Health.Counts() {
 			continue
 		}
-		counted = append(counted, p.log)
-		if left := p.log.BudgetLeft(p.options.Objectives, now); left != nil && (row.BudgetLeft == nil || *left < *row.BudgetLeft) {
+		counted = append(counted, p.Log)
+		if left := p.Log.BudgetLeft(p.options.Objectives, now); left != nil && (row.BudgetLeft == nil || *left < *row.BudgetLeft) {
 			row.BudgetLeft = left
+		}
+		if last, ok := p.Log.Last(); ok {
+			row.LastAt = max(row.LastAt, stats.UnixSeconds(last.Start()))
 		}
 	}
 	row.Uptime = series.UptimeOf(now, counted...)
-}
-
-// lastStart returns when the latest probe started, bursts aside; the zero time where there was none.
-func (e *Endpoint) lastStart() time.Time {
-	var latest time.Time
-	for _, p := range e.series {
-		if last, ok := p.log.Last(); ok && p.counts() && last.Start().After(latest) {
-			latest = last.Start()
-		}
-	}
-	return latest
 }
 
 // first returns the series whose numbers the row shows; nil without series.
@@ -380,13 +355,13 @@ func (b *Board) Detail(name string) (*Detail, bool) {
 // page returns the series as the page shows it at a moment, but for what complete adds, which
 // takes longer and needs no lock. e.mu is held.
 func (p *Probes) page(now time.Time, t result.Target) (s *Series, complete func()) {
-	t.Module = p.id.Module
-	points, kept, from := p.log.Points(series.MaxPoints), p.log.Kept(), p.from
+	t.Module = p.ID.Module
+	points, kept, from := p.Log.Points(series.MaxPoints), p.Log.Kept(), p.from
 	s = &Series{
-		Module: p.id.Module, Prefix: p.id.Prefix,
-		InputTokens: p.id.InputTokens, OutputTokens: p.id.OutputTokens, Concurrency: p.id.Concurrency,
-		Interval: p.options.Interval.Seconds(), SLO: p.options.Objectives, Runs: p.runsOf(points), Uptime: series.UptimeOf(now, p.log),
-		BudgetLeft: p.log.BudgetLeft(p.options.Objectives, now), Fluidity: p.fluidity, Window: p.window(now),
+		Module: p.ID.Module, Prefix: p.ID.Prefix,
+		InputTokens: p.ID.InputTokens, OutputTokens: p.ID.OutputTokens, Concurrency: p.ID.Concurrency,
+		Interval: p.options.Interval.Seconds(), SLO: p.options.Objectives, Runs: p.runsOf(points), Uptime: series.UptimeOf(now, p.Log),
+		BudgetLeft: p.Log.BudgetLeft(p.options.Objectives, now), Fluidity: p.fluidity, Window: p.window(now),
 		Steps: slices.Clone(p.steps), Probes: make([]*result.Document, 0, len(kept)),
 	}
 	slices.Reverse(s.Steps)

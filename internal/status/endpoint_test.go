@@ -248,7 +248,7 @@ func TestHostileTexts(t *testing.T) {
 	if want := "tab bell " + strings.Repeat("x", 1012) + "..."; d.Changes[0].Text != want {
 		t.Errorf("change: %.40q of %d bytes, want %d", d.Changes[0].Text, len(d.Changes[0].Text), len(want))
 	}
-	if kept, _ := p.log.Last(); kept.Message() != d.Failure.Message {
+	if kept, _ := p.Log.Last(); kept.Message() != d.Failure.Message {
 		t.Errorf("kept error: %d bytes", len(kept.Message()))
 	}
 }

@@ -113,11 +113,9 @@ func newBackend(name string, s *page.Total, use *page.GatewayUse) *Backend {
 	return b
 }
 
-func (b *Backend) unready() bool { return b.Ready != nil && !*b.Ready }
-
 func compareBackends(a, b *Backend) int {
 	trouble := func(b *Backend) (n int) {
-		if b.unready() {
+		if b.Ready != nil && !*b.Ready {
 			n += 2
 		}
 		if b.failing {
@@ -177,9 +175,6 @@ func (g *Gateway) judge(statuses []page.Status) (state GatewayState, why string)
 func (b *Board) SetGateway(g *Gateway) {
 	b.mu.Lock()
 	before := b.gateways[g.Name]
-	if b.gateways == nil {
-		b.gateways = map[string]*Gateway{}
-	}
 	b.gateways[g.Name] = g
 	all := b.endpoints
 	b.mu.Unlock()
@@ -187,7 +182,14 @@ func (b *Board) SetGateway(g *Gateway) {
 		return
 	}
 	for _, e := range all {
-		e.noticeGateway(before, g)
+		e.mu.Lock()
+		if e.cfg.Gateway == g.Name {
+			if before.State != GatewayWaiting && g.State != GatewayWaiting {
+				e.events.add(b.now(), fmt.Sprintf("gateway %s went from %s to %s", g.Name, before.State, g.State))
+			}
+			e.touch()
+		}
+		e.mu.Unlock()
 	}
 }
 
@@ -198,33 +200,18 @@ func (b *Board) RemoveGateway(name string) {
 	delete(b.gateways, name)
 }
 
-// noticeGateway marks that the gateway of the endpoint is in another state.
-func (e *Endpoint) noticeGateway(before, now *Gateway) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.cfg.Gateway != now.Name {
-		return
-	}
-	if before.State != GatewayWaiting && now.State != GatewayWaiting {
-		e.events.add(e.board.now(), fmt.Sprintf("gateway %s went from %s to %s", now.Name, before.State, now.State))
-	}
-	e.touch()
-}
-
 // Gateways returns the page of all gateways.
 func (b *Board) Gateways() *GatewayPage {
 	b.mu.Lock()
 	gateways, all := maps.Clone(b.gateways), b.endpoints
 	b.mu.Unlock()
 	behind := map[string][]string{}
-	if len(gateways) > 0 {
-		for _, e := range all {
-			e.mu.Lock()
-			if name := e.cfg.Gateway; name != "" {
-				behind[name] = append(behind[name], e.name)
-			}
-			e.mu.Unlock()
+	for _, e := range all {
+		e.mu.Lock()
+		if name := e.cfg.Gateway; name != "" {
+			behind[name] = append(behind[name], e.name)
 		}
+		e.mu.Unlock()
 	}
 	p := &GatewayPage{At: stats.UnixSeconds(b.now()), Gateways: []*Gateway{}}
 	rank := []GatewayState{GatewayLost, GatewayUnready, GatewayDegraded, GatewayWaiting, GatewayUp}
@@ -241,9 +228,6 @@ func (b *Board) Gateways() *GatewayPage {
 
 // gateway returns a gateway by its name; nil is none.
 func (b *Board) gateway(name string) *Gateway {
-	if name == "" {
-		return nil
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.gateways[name]

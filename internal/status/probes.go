@@ -19,10 +19,10 @@ const rowOutcomes = 30
 
 // Probes is one series: the probes of one result.SeriesID. It is safe for concurrent use.
 type Probes struct {
-	// Health is the same series for the state of the endpoint.
+	// ID never changes, and Health is the same series for the state of the endpoint.
+	ID       result.SeriesID
 	Health   *health.Series
 	endpoint *Endpoint // whose lock guards the rest
-	id       result.SeriesID
 	options  health.SeriesOptions
 	paced    time.Time // since when the interval is what it is
 	closed   bool
@@ -41,14 +41,14 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o health.SeriesOptions, past *
 	defer e.mu.Unlock()
 	p := e.find(id)
 	if p == nil {
-		p = &Probes{endpoint: e, id: id, Past: past}
+		p = &Probes{endpoint: e, ID: id, Past: past}
 		if past == nil {
-			p.Past = &Past{from: now, log: new(series.Log)}
+			p.Past = &Past{from: now, Log: new(series.Log)}
 		}
 		for _, step := range p.steps {
 			e.addNote(step.Time(), id.Module, textOf(&step))
 		}
-		p.log.UsePool(&e.board.pool)
+		p.Log.UsePool(&e.board.pool)
 		e.board.pool.Add(1)
 	} else {
 		e.drop(p)
@@ -82,8 +82,8 @@ func (p *Probes) Close() {
 	p.Health.Close()
 	e.drop(p)
 	e.board.pool.Add(-1)
-	if !slices.ContainsFunc(e.series, func(other *Probes) bool { return other.id.Module == p.id.Module }) {
-		e.dropFindings(p.id.Module)
+	if !slices.ContainsFunc(e.series, func(other *Probes) bool { return other.ID.Module == p.ID.Module }) {
+		e.dropFindings(p.ID.Module)
 	}
 	e.notice()
 	e.touch()
@@ -97,32 +97,22 @@ func (e *Endpoint) Series() []*Probes {
 }
 
 func (e *Endpoint) drop(p *Probes) {
-	i := slices.Index(e.series, p)
-	e.series = slices.Delete(e.series, i, i+1)
+	e.series = slices.DeleteFunc(e.series, func(other *Probes) bool { return other == p })
 }
 
 func (e *Endpoint) find(id result.SeriesID) *Probes {
-	i := slices.IndexFunc(e.series, func(p *Probes) bool { return p.id == id })
+	i := slices.IndexFunc(e.series, func(p *Probes) bool { return p.ID == id })
 	if i < 0 {
 		return nil
 	}
 	return e.series[i]
 }
 
-// counts reports whether the probes count for the state of the endpoint.
-func (p *Probes) counts() bool { return p.Health.Counts() }
-
-// ID returns the ID of the series.
-func (p *Probes) ID() result.SeriesID { return p.id }
-
-// Log returns the log of the series.
-func (p *Probes) Log() *series.Log { return p.log }
-
 // Observe takes a result, which must not be changed afterwards: into the log, the state, and
 // the page, which shows both. A canceled one says nothing of the endpoint. Latencies that do
 // not count are left out of the row; the probe itself is shown as it was.
 func (p *Probes) Observe(o *series.Observation) {
-	p.log.Add(o)
+	p.Log.Add(o)
 	p.Health.Observe(o)
 	r := o.Result
 	if r.Outcome == result.Canceled {
@@ -140,11 +130,11 @@ func (p *Probes) Observe(o *series.Observation) {
 	}
 	e.events.observe(r, e.found)
 	e.identify(r)
-	if last, ok := p.log.Last(); ok && r.Outcome != result.Success {
+	if last, ok := p.Log.Last(); ok && r.Outcome != result.Success {
 		p.failure = &Failure{
-			At: stats.UnixSeconds(last.Start()), Module: p.id.Module, Outcome: last.Outcome(), Message: last.Message(), Advice: last.Advice(),
+			At: stats.UnixSeconds(last.Start()), Module: p.ID.Module, Outcome: last.Outcome(), Message: last.Message(), Advice: last.Advice(),
 		}
-		if p.counts() {
+		if p.Health.Counts() {
 			e.failure = p.failure
 		}
 	}
@@ -157,27 +147,25 @@ func (p *Probes) window(now time.Time) *Window {
 	if p.options.Objectives == nil || p.kind != api.Generation {
 		return nil
 	}
-	w := p.log.Window(now)
+	w := p.Log.Window(now)
 	if w.Samples == 0 {
 		return nil
 	}
-	all := [series.NumWindowStats]*float64{}
-	for i, seconds := range w.Seconds {
-		if !math.IsNaN(seconds) {
-			all[i] = &w.Seconds[i]
-		}
-	}
-	return &Window{w.Samples, all[series.P50], all[series.P99], all[series.P99Lower], all[series.P99Upper]}
+	of := func(i int) *float64 { return stats.Finite(w.Seconds[i]) }
+	return &Window{w.Samples, of(series.P50), of(series.P99), of(series.P99Lower), of(series.P99Upper)}
 }
 
 // fill sets what a row shows of its first series.
 func (p *Probes) fill(row *Row) {
 	e := p.endpoint
-	row.Module, row.SLO, row.Window = p.id.Module, p.options.Objectives, p.window(e.board.now())
+	row.Module, row.SLO, row.Window = p.ID.Module, p.options.Objectives, p.window(e.board.now())
 	var room [rowOutcomes + 1]series.Point
-	points := p.log.PointsIn(room[:], len(room))
-	row.Outcomes, row.Runs = outcomesOf(points[max(0, len(points)-rowOutcomes):]), p.runsOf(points)
-	kept := p.log.Kept()
+	points := p.Log.PointsIn(room[:], len(room))
+	row.Runs = p.runsOf(points)
+	for _, point := range points[max(0, len(points)-rowOutcomes):] {
+		row.Outcomes = append(row.Outcomes, point.Outcome)
+	}
+	kept := p.Log.Kept()
 	for i, k := range slices.Backward(kept) {
 		switch {
 		case k.Outcome() != result.Success:
@@ -254,14 +242,6 @@ func historyOf(points []series.Point, from time.Time) *History {
 	return h
 }
 
-func outcomesOf(points []series.Point) []result.Outcome {
-	all := make([]result.Outcome, len(points))
-	for i := range points {
-		all[i] = points[i].Outcome
-	}
-	return all
-}
-
 // maxRestarts is how many restarts are kept.
 const maxRestarts = 20
 
@@ -277,8 +257,8 @@ type SavedSeries struct {
 
 // Past is what is known of the probes of a series until now.
 type Past struct {
-	from  time.Time // since when it is kept: opened, or earlier by another process
-	log   *series.Log
+	Log   *series.Log
+	from  time.Time      // since when it is kept: opened, or earlier by another process
 	steps []explain.Step // the latest last
 }
 
@@ -288,13 +268,13 @@ func (s *SavedSeries) Restore(now time.Time) (*Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Past{time.Unix(min(s.From, now.Unix()), 0), log, validSteps(s.Steps, now)}, nil
+	return &Past{log, time.Unix(min(s.From, now.Unix()), 0), validSteps(s.Steps, now)}, nil
 }
 
 // Save sets s, whose columns are used again.
 func (p *Past) Save(s *SavedSeries) {
 	s.From, s.Steps = p.from.Unix(), slices.Clone(p.steps)
-	p.log.Save(&s.Saved)
+	p.Log.Save(&s.Saved)
 }
 
 // Save is that of the past of the series.

@@ -38,7 +38,7 @@ func (p *Probes) AddStep(s series.Step) {
 	within := max(besideLeast, besideProbes*p.options.Interval)
 	shown.Beside = e.events.near(s.At, within, restarts)
 	p.steps = stats.AppendLatest(p.steps, shown, maxSteps)
-	e.addNote(s.At, p.id.Module, textOf(&shown))
+	e.addNote(s.At, p.ID.Module, textOf(&shown))
 	e.touch()
 }
 
@@ -62,12 +62,9 @@ func textOf(s *explain.Step) string {
 	if s.After < s.Before {
 		verb = "fell"
 	}
-	var text string
-	switch s.Metric {
-	case series.MetricFailures:
+	text := fmt.Sprintf("%s %s for good, from %.3g to %.3g s", strings.ToUpper(string(s.Metric)), verb, s.Before, s.After)
+	if s.Metric == series.MetricFailures {
 		text = fmt.Sprintf("failures %s from %.0f to %.0f %% of the probes", verb, 100*s.Before, 100*s.After)
-	default:
-		text = fmt.Sprintf("%s %s for good, from %.3g to %.3g s", strings.ToUpper(string(s.Metric)), verb, s.Before, s.After)
 	}
 	if len(s.Beside) > 0 {
 		text += "; at that time: " + strings.Join(s.Beside, ", ")
@@ -150,12 +147,7 @@ func (s *events) reach(address netip.Addr, at time.Time) {
 
 // read finds events in the readings of the servers' pages.
 func (s *events) read(at time.Time, statuses []page.Status) {
-	up := 0
-	for i := range statuses {
-		if statuses[i].Snapshot != nil {
-			up++
-		}
-	}
+	up := stats.Count(statuses, func(s page.Status) bool { return s.Snapshot != nil })
 	if s.servers > 0 && up != s.servers {
 		s.add(at, fmt.Sprintf("servers that can be read changed from %d to %d", s.servers, up))
 	}
