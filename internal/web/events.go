@@ -27,10 +27,8 @@ const (
 	eventPiece = 64 << 10
 )
 
-// eventsHandler answers /api/v1/events?since=&endpoint= with a stream of server-sent events.
-type eventsHandler struct{ hub *hub }
-
-func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers /api/v1/events?since=&endpoint= with a stream of server-sent events.
+func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	since, err := sinceOf(r)
 	if err != nil {
 		jsonError(w, http.StatusBadRequest, err.Error())
@@ -38,17 +36,17 @@ func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	endpoint := r.URL.Query().Get("endpoint")
 	if endpoint != "" {
-		if _, ok := h.hub.status.Version(endpoint); !ok {
+		if _, ok := h.status.Version(endpoint); !ok {
 			jsonError(w, http.StatusNotFound, errNoEndpoint.Error())
 			return
 		}
 	}
-	watcher, err := h.hub.watch(endpoint, since)
+	watcher, err := h.watch(endpoint, since)
 	if err != nil {
 		jsonError(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	defer h.hub.leave(watcher)
+	defer h.leave(watcher)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 	w.Header().Set("Vary", "Accept-Encoding")
@@ -62,14 +60,14 @@ func (h *eventsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // stream writes events until there are no more or the client is gone, or does not read.
-func (h *eventsHandler) stream(ctx context.Context, out *eventWriter, events <-chan *event) {
-	if out.begin(h.hub.start) != nil {
+func (h *hub) stream(ctx context.Context, out *eventWriter, events <-chan *event) {
+	if out.write(h.start) != nil {
 		return
 	}
 	ping := time.NewTimer(pingInterval)
 	defer ping.Stop()
 	for {
-		next, ok := h.hub.ping, true
+		next, ok := h.ping, true
 		select {
 		case <-ctx.Done():
 			return
@@ -86,13 +84,6 @@ func (h *eventsHandler) stream(ctx context.Context, out *eventWriter, events <-c
 type eventWriter struct {
 	w    http.ResponseWriter
 	gzip bool
-}
-
-func (e *eventWriter) begin(start *event) error {
-	if e.gzip {
-		start = &event{packed: slices.Concat([]byte(gzipHeader), start.packed)}
-	}
-	return e.write(start)
 }
 
 func (e *eventWriter) write(next *event) error {
@@ -161,16 +152,16 @@ func (p *packer) pack(text []byte) *event {
 	return &event{plain: text, packed: bytes.Clone(p.out.Bytes())}
 }
 
-func updateText(u *status.Update) ([]byte, error) {
+func (p *packer) update(u *status.Update) (*event, error) {
 	data, err := json.Marshal(u)
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "id: %d\nevent: update\ndata: %s\n\n", u.Version, data), nil
+	return p.pack(fmt.Appendf(nil, "id: %d\nevent: update\ndata: %s\n\n", u.Version, data)), nil
 }
 
-func endpointText(version uint64) []byte {
-	return fmt.Appendf(nil, "id: %d\nevent: endpoint\ndata: {\"version\":%d}\n\n", version, version)
+func (p *packer) endpoint(version uint64) *event {
+	return p.pack(fmt.Appendf(nil, "id: %d\nevent: endpoint\ndata: {\"version\":%d}\n\n", version, version))
 }
 
 // accepts reports whether the client takes one of the codings, whose names are in lower case.
@@ -212,21 +203,17 @@ type hub struct {
 	watchers map[*watcher]struct{}
 	stop     chan struct{} // ends the rounds; nil while nobody watches
 	position uint64        // the version that watchers have
-	missed   missed
-	packer   *packer // nil while nobody watches
+	packer   *packer       // nil while nobody watches
+	// missed is the event for watchers that come with an older version, which is since. Many come with the same one when
+	// the connections broke all at once. nil is not made since the last round.
+	missed *event
+	since  uint64
 }
 
 type watcher struct {
 	endpoint string // "" watches all of them
 	dropped  bool
 	events   chan *event // closed when the watcher is dropped
-}
-
-// missed is the event for watchers that come with an older version. Many come
-// with the same one when the connections broke all at once.
-type missed struct {
-	since uint64
-	event *event // nil is not made since the last round
 }
 
 var (
@@ -236,10 +223,9 @@ var (
 
 func newHub(s Status, logger *slog.Logger) *hub {
 	p := newPacker()
-	return &hub{
-		status: s, logger: logger, start: p.pack([]byte(streamStart)), ping: p.pack([]byte(pingText)),
-		watchers: make(map[*watcher]struct{}),
-	}
+	start := p.pack([]byte(streamStart))
+	start.packed = append([]byte(gzipHeader), start.packed...)
+	return &hub{status: s, logger: logger, start: start, ping: p.pack([]byte(pingText)), watchers: make(map[*watcher]struct{})}
 }
 
 // watch adds a watcher that knows all up to a version. It has to leave.
@@ -273,16 +259,16 @@ func (h *hub) watch(endpoint string, since uint64) (*watcher, error) {
 // further: rows that come again with a later round do no harm.
 func (h *hub) catchUp(endpoint string, since uint64) (*event, error) {
 	if endpoint != "" { // it reads the endpoint's page again, which costs less than to find out
-		return h.packer.pack(endpointText(h.position)), nil
+		return h.packer.endpoint(h.position), nil
 	}
-	if h.missed.event == nil || h.missed.since != since {
-		text, err := updateText(h.status.Changes(since))
+	if h.missed == nil || h.since != since {
+		event, err := h.packer.update(h.status.Changes(since))
 		if err != nil {
 			return nil, err
 		}
-		h.missed = missed{since: since, event: h.packer.pack(text)}
+		h.missed, h.since = event, since
 	}
-	return h.missed.event, nil
+	return h.missed, nil
 }
 
 func (h *hub) leave(w *watcher) {
@@ -308,7 +294,7 @@ func (h *hub) close() {
 func (h *hub) stopRounds() {
 	if h.stop != nil {
 		close(h.stop)
-		h.stop, h.missed, h.packer = nil, missed{}, nil
+		h.stop, h.missed, h.packer = nil, nil, nil
 	}
 }
 
@@ -335,12 +321,9 @@ func (h *hub) round() {
 	if update.Version == h.position {
 		return
 	}
-	h.position, h.missed = update.Version, missed{}
-	all := sync.OnceValues(func() (*event, error) {
-		text, err := updateText(update)
-		return h.packer.pack(text), err
-	})
-	one, changed := h.packer.pack(endpointText(update.Version)), changes(update)
+	h.position, h.missed = update.Version, nil
+	all := sync.OnceValues(func() (*event, error) { return h.packer.update(update) })
+	one, changed := h.packer.endpoint(update.Version), changes(update)
 	for w := range h.watchers {
 		if w.endpoint != "" {
 			if update.Reset || changed[w.endpoint] {

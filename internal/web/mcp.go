@@ -244,10 +244,7 @@ type mcpDetail struct {
 }
 
 func (h *mcpHandler) callEndpoint(in mcpDetail) (any, error) {
-	probes := 1
-	if in.Probes != nil {
-		probes = *in.Probes
-	}
+	probes := *cmp.Or(in.Probes, new(1))
 	if probes < 0 || probes > maxMCPProbes {
 		return nil, fmt.Errorf("probes is %d: want 0 to %d", probes, maxMCPProbes)
 	}

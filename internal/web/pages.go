@@ -41,12 +41,8 @@ func newShell(o *Options) (*shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := template.ParseFS(assets, "assets/page.html")
-	if err != nil {
-		return nil, fmt.Errorf("parse the status page: %w", err)
-	}
 	data := shellData{Metrics: cmp.Or(strings.TrimPrefix(o.MetricsPath, "/"), "."), Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil, Incidents: o.Incidents != nil, ConfigFile: o.Info().ConfigFile}
-	return &shell{t, data}, nil
+	return &shell{template.Must(template.ParseFS(assets, "assets/page.html")), data}, nil
 }
 
 func (s *shell) page(name string) http.Handler {
@@ -76,29 +72,23 @@ func assetType(name string) string {
 }
 
 // assetRoutes lists the files, so that nothing else is below /assets/.
-func assetRoutes() ([]route, error) {
-	var routes []route
+func assetRoutes() (routes []route) {
 	err := fs.WalkDir(assets, "assets", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || name == "assets/page.html" {
-			return err
+		if err == nil && !entry.IsDir() && name != "assets/page.html" {
+			routes = append(routes, route{"GET /" + name, serveAsset(assets, name, mustAsset(strings.TrimPrefix(name, "assets/")))})
 		}
-		content, err := assets.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		routes = append(routes, route{"GET /" + name, serveAsset(assets, name, content)})
-		return nil
+		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the files of the status page: %w", err)
+		panic(err) // they are part of the program
 	}
-	return routes, nil
+	return routes
 }
 
 // serveAsset answers with a file of that content, which it does not keep: the file is part of the program. A browser
 // may keep it and has to ask whether it is still the same, because a new version has the same name.
-func serveAsset(files fs.FS, name string, content []byte) http.Handler {
-	sum := sha256.Sum256(content)
+func serveAsset(files fs.FS, name, content string) http.Handler {
+	sum := sha256.Sum256([]byte(content))
 	tag := `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the compression changes the bytes
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", assetType(name))

@@ -63,7 +63,7 @@ func TestAssets(t *testing.T) {
 func TestTags(t *testing.T) {
 	f := func(content, encoding string) string {
 		t.Helper()
-		routes := []route{{"GET /x.js", serveAsset(fstest.MapFS{"x.js": {Data: []byte(content)}}, "x.js", []byte(content))}}
+		routes := []route{{"GET /x.js", serveAsset(fstest.MapFS{"x.js": {Data: []byte(content)}}, "x.js", content)}}
 		newCompression().compress(routes)
 		s := &site{Server: &Server{handler: routes[0].handler}, t: t}
 		resp := s.ask(http.MethodGet, "/x.js", "Accept-Encoding", encoding)

@@ -66,11 +66,8 @@ func (a *api) serveSelf(w http.ResponseWriter, _ *http.Request) {
 
 // aboutSelf reports whether the page shows a family, out of those that a Go program has.
 func aboutSelf(name string) bool {
-	switch name {
-	case "go_goroutines", "process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds":
-		return true
-	}
-	return strings.HasPrefix(name, "inference_exporter_") || strings.HasPrefix(name, "prometheus_sd_")
+	ofGo := []string{"go_goroutines", "process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"}
+	return slices.Contains(ofGo, name) || strings.HasPrefix(name, "inference_exporter_") || strings.HasPrefix(name, "prometheus_sd_")
 }
 
 func selfMetrics(families []*dto.MetricFamily) []selfMetric {

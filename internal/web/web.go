@@ -82,8 +82,7 @@ type Server struct {
 	ready   atomic.Bool
 }
 
-// New returns a server for the given pages. An error says that MetricsPath cannot
-// be used, or what is wrong with the files of the status page.
+// New returns a server for the given pages. An error says what is wrong with MetricsPath or Links, or that MCP is not built in.
 func New(o Options) (*Server, error) {
 	if err := checkPath(o.MetricsPath); err != nil {
 		return nil, err
@@ -143,13 +142,13 @@ func (s *Server) routes(o *Options) ([]route, error) {
 		routes = append(routes, profileRoutes()...)
 	}
 	return append(routes,
-		route{"GET /api/v1/events", &eventsHandler{hub: s.hub}},
+		route{"GET /api/v1/events", s.hub},
 		route{"GET " + healthyPath, http.HandlerFunc(s.serveHealthy)},
 		route{"GET " + readyPath, http.HandlerFunc(s.serveReady)},
 		route{"POST " + reloadPath, serveReload(o.Reload)},
 		route{"PUT " + reloadPath, serveReload(o.Reload)},
-		route{"POST " + mutePath, &muteHandler{o.Muter}},
-		route{"DELETE " + mutePath, &muteHandler{o.Muter}},
+		route{"POST " + mutePath, serveMute(o.Muter)},
+		route{"DELETE " + mutePath, serveMute(o.Muter)},
 	), nil
 }
 
@@ -177,10 +176,7 @@ func pageRoutes(o *Options) ([]route, error) {
 	if err != nil {
 		return nil, err
 	}
-	routes, err := assetRoutes()
-	if err != nil {
-		return nil, err
-	}
+	routes := assetRoutes()
 	if o.MetricsPath != "/" {
 		routes = append(routes, route{"GET /{$}", shell.page("fleet")})
 	}
@@ -268,32 +264,30 @@ type Muter interface {
 	Unmute(endpoint string) error
 }
 
-// muteHandler answers POST and DELETE at mutePath. Whoever mutes an endpoint silences
+// serveMute answers POST and DELETE at mutePath; nil is not allowed. Whoever mutes an endpoint silences
 // its alerts, so that the same flag allows it as a reload.
-type muteHandler struct {
-	muter Muter // nil is not allowed
-}
-
-func (h *muteHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if h.muter == nil {
-		jsonError(w, http.StatusForbidden, "a mute by HTTP is not allowed: it needs the flag --web.enable-lifecycle")
-		return
-	}
-	err := h.change(w, r)
-	switch {
-	case err == nil:
-		w.WriteHeader(http.StatusNoContent)
-	case errors.Is(err, health.ErrNoEndpoint):
-		jsonError(w, http.StatusNotFound, err.Error())
-	default:
-		jsonError(w, http.StatusBadRequest, err.Error())
+func serveMute(muter Muter) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if muter == nil {
+			jsonError(w, http.StatusForbidden, "a mute by HTTP is not allowed: it needs the flag --web.enable-lifecycle")
+			return
+		}
+		switch err := mute(muter, w, r); {
+		case err == nil:
+			w.WriteHeader(http.StatusNoContent)
+		case errors.Is(err, health.ErrNoEndpoint):
+			jsonError(w, http.StatusNotFound, err.Error())
+		default:
+			jsonError(w, http.StatusBadRequest, err.Error())
+		}
 	}
 }
 
-func (h *muteHandler) change(w http.ResponseWriter, r *http.Request) error {
+// mute does what a request asks for.
+func mute(muter Muter, w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")
 	if r.Method == http.MethodDelete {
-		return h.muter.Unmute(name)
+		return muter.Unmute(name)
 	}
 	var request struct {
 		Minutes float64 `json:"minutes"`
@@ -307,5 +301,5 @@ func (h *muteHandler) change(w http.ResponseWriter, r *http.Request) error {
 	if request.Minutes > health.MaxMute.Minutes() { // before it is more than a duration holds
 		return health.ErrDuration
 	}
-	return h.muter.Mute(name, time.Duration(request.Minutes*float64(time.Minute)), request.Reason)
+	return muter.Mute(name, time.Duration(request.Minutes*float64(time.Minute)), request.Reason)
 }
