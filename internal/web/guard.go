@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
@@ -33,13 +34,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // isOpen reports whether the request may use any name: the checks of the process,
 // and scrapes of the metrics, for which Prometheus uses the name that it knows.
 func (g *guard) isOpen(r *http.Request) bool {
-	switch r.URL.Path {
-	case healthyPath, readyPath:
-		return true
-	case g.metrics:
-		return !fromBrowser(r.Header)
-	}
-	return false
+	p := r.URL.Path
+	return p == healthyPath || p == readyPath || p == g.metrics && !fromBrowser(r.Header)
 }
 
 // isAllowed reports whether a Host header names the exporter: by an address, by
@@ -85,13 +81,9 @@ func hostNames(hosts []string) []string {
 // fromBrowser reports whether a browser may have sent the request. Over plain HTTP it does not say which site caused
 // it, so that none is known to be the user's own. A page can remove some of these headers, but not all of them.
 func fromBrowser(h http.Header) bool {
+	own := []string{"Accept-Language", "Cookie", "Origin", "Referer", "Upgrade-Insecure-Requests"}
 	for name := range h {
-		if strings.HasPrefix(name, "Sec-") {
-			return true
-		}
-	}
-	for _, name := range []string{"Accept-Language", "Cookie", "Origin", "Referer", "Upgrade-Insecure-Requests"} {
-		if len(h[name]) > 0 {
+		if strings.HasPrefix(name, "Sec-") || slices.Contains(own, name) {
 			return true
 		}
 	}
@@ -100,10 +92,11 @@ func fromBrowser(h http.Header) bool {
 		strings.Contains(accept, "text/html") || strings.Contains(accept, "image/")
 }
 
-// securityHeaders are on every answer. The pages bring all they need along, so a browser may load nothing from
-// elsewhere and run nothing that is inside a page; and no page of another site may read or embed an answer.
-func securityHeaders() map[string]string {
-	return map[string]string{
+// withHeaders sets the headers of every answer. The pages bring all they need along, so a browser may load nothing from
+// elsewhere and run nothing that is inside a page; and no page of another site may read or embed an answer. A handler that
+// may be cached says so itself.
+func withHeaders(h http.Handler) http.Handler {
+	headers := map[string]string{
 		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; " +
 			"img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 		"X-Content-Type-Options":       "nosniff",
@@ -111,17 +104,12 @@ func securityHeaders() map[string]string {
 		"Cross-Origin-Opener-Policy":   "same-origin",
 		"Cross-Origin-Resource-Policy": "same-origin",
 		"Permissions-Policy":           "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+		"Cache-Control":                "no-store",
 	}
-}
-
-// withHeaders sets the headers of every answer. A handler that may be cached says so itself.
-func withHeaders(h http.Handler) http.Handler {
-	headers := securityHeaders()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range headers {
 			w.Header().Set(name, value)
 		}
-		w.Header().Set("Cache-Control", "no-store")
 		h.ServeHTTP(w, r)
 	})
 }
@@ -168,29 +156,44 @@ func withDeadlines(h http.Handler) http.Handler {
 	})
 }
 
-// deadlineWriter sets a deadline before each write.
+// deadlineWriter sets a deadline before each write, until it is cut.
 type deadlineWriter struct {
 	http.ResponseWriter
-	end time.Time // of all writing; the zero time before the first write
+
+	mu    sync.Mutex
+	end   time.Time // of all writing; the zero time before the first write
+	ended bool
 }
 
 func (d *deadlineWriter) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 func (d *deadlineWriter) Write(p []byte) (int, error) {
-	d.extend()
+	if !d.extend() {
+		return 0, http.ErrAbortHandler
+	}
 	return d.ResponseWriter.Write(p)
 }
 
-// extend gives the next write its time.
-func (d *deadlineWriter) extend() {
+// extend gives the next write its time; false where there may be none.
+func (d *deadlineWriter) extend() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
+		return false
+	}
 	now := time.Now()
 	if d.end.IsZero() {
 		d.end = now.Add(maxWriting)
 	}
-	deadline := now.Add(writeTimeout)
-	if deadline.After(d.end) {
-		deadline = d.end
-	}
 	// Where deadlines are not supported, as in tests, the server's limit holds.
-	_ = http.NewResponseController(d.ResponseWriter).SetWriteDeadline(deadline)
+	_ = http.NewResponseController(d.ResponseWriter).SetWriteDeadline(now.Add(min(writeTimeout, d.end.Sub(now))))
+	return true
+}
+
+// cut ends the write that is under way, and allows no more.
+func (d *deadlineWriter) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
+	_ = http.NewResponseController(d.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
 }

@@ -1,9 +1,9 @@
 package web
 
 import (
+	"bytes"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -83,7 +83,7 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 // heldPage is a page that is made, by what writes to it as an http.ResponseWriter, and not yet read.
 type heldPage struct {
 	header http.Header
-	body   pieces
+	body   bytes.Buffer
 	unpack bool // the client wants it uncompressed
 	size   int64
 	took   time.Duration
@@ -101,44 +101,13 @@ func (p *heldPage) WriteHeader(int) {}
 
 // reader returns the page as the client wants it, and its length. It may change the header.
 func (p *heldPage) reader(header http.Header) (io.Reader, int64, error) {
-	body := net.Buffers(slices.Clone(p.body))
+	body := bytes.NewReader(p.body.Bytes())
 	if !p.unpack || header.Get("Content-Encoding") == "" { // as it is, or too short to be compressed
-		return &body, p.body.size(), nil
+		return body, body.Size(), nil
 	}
 	header.Del("Content-Encoding")
-	plain, err := gzip.NewReader(&body)
+	plain, err := gzip.NewReader(body)
 	return plain, p.size, err
-}
-
-// pieces are the bytes of a page one after the other. One slice of them would be copied as
-// it grows, and take up to twice their room.
-type pieces [][]byte
-
-const pieceBytes = 64 << 10
-
-func (p *pieces) Write(b []byte) (int, error) {
-	for left := b; len(left) > 0; {
-		last := len(*p) - 1
-		switch {
-		case last < 0:
-			*p = pieces{nil} // it grows, as most pages are small
-			continue
-		case len((*p)[last]) == pieceBytes:
-			*p = append(*p, make([]byte, 0, pieceBytes))
-			continue
-		}
-		n := min(len(left), pieceBytes-len((*p)[last]))
-		(*p)[last] = append((*p)[last], left[:n]...)
-		left = left[n:]
-	}
-	return len(b), nil
-}
-
-func (p pieces) size() (n int64) {
-	for _, piece := range p {
-		n += int64(len(piece))
-	}
-	return n
 }
 
 const (
@@ -161,7 +130,7 @@ type heldPages struct {
 
 // write writes a page to its client. An error means that the client did not get all of it.
 func (h *heldPages) write(w http.ResponseWriter, page *heldPage) error {
-	out := &heldWriter{out: &deadlineWriter{ResponseWriter: w}}
+	out := &deadlineWriter{ResponseWriter: w}
 	page.cut = out.cut
 	h.hold(page)
 	defer h.release(page)
@@ -180,7 +149,7 @@ func (h *heldPages) hold(page *heldPage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pages = append(h.pages, page)
-	h.bytes += int(page.body.size())
+	h.bytes += page.body.Cap()
 	for len(h.pages) > maxScrapes && h.bytes > h.limit {
 		h.pages[0].cut()
 		h.remove(0)
@@ -196,37 +165,8 @@ func (h *heldPages) release(page *heldPage) {
 }
 
 func (h *heldPages) remove(i int) {
-	h.bytes -= int(h.pages[i].body.size())
+	h.bytes -= h.pages[i].body.Cap()
 	h.pages = slices.Delete(h.pages, i, i+1)
-}
-
-// heldWriter writes to a client until it is cut.
-type heldWriter struct {
-	out *deadlineWriter
-
-	mu    sync.Mutex
-	ended bool
-}
-
-func (h *heldWriter) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	ended := h.ended
-	if !ended {
-		h.out.extend()
-	}
-	h.mu.Unlock()
-	if ended {
-		return 0, http.ErrAbortHandler
-	}
-	return h.out.ResponseWriter.Write(p)
-}
-
-// cut ends the write that is under way, and allows no more.
-func (h *heldWriter) cut() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ended = true
-	_ = http.NewResponseController(h.out.ResponseWriter).SetWriteDeadline(time.Unix(1, 0))
 }
 
 // compression wraps a handler in the compression that the client asks for.
