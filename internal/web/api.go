@@ -86,23 +86,17 @@ func (a *api) serveEndpoint(w http.ResponseWriter, r *http.Request) {
 		a.noEndpoint(w, name)
 		return
 	}
-	page, err := a.details.of(name, version).get(func() ([]byte, error) { return a.detail(name) })
-	if errors.Is(err, errNoEndpoint) { // it went meanwhile
-		jsonError(w, http.StatusNotFound, err.Error())
-		return
-	}
+	page, err := a.details.of(name, version).get(func() ([]byte, error) {
+		detail, ok := a.Status.Detail(name)
+		if !ok { // it went meanwhile
+			return nil, errNoEndpoint
+		}
+		return packJSON(detail)
+	})
 	a.writeKept(w, r, page, err)
 }
 
 var errNoEndpoint = errors.New("no endpoint with this name")
-
-func (a *api) detail(name string) ([]byte, error) {
-	detail, ok := a.Status.Detail(name)
-	if !ok {
-		return nil, errNoEndpoint
-	}
-	return packJSON(detail)
-}
 
 func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
@@ -149,6 +143,8 @@ func (a *api) writeJSON(w http.ResponseWriter, v any) {
 // writeKept answers with a page that many request, which is kept in gzip.
 func (a *api) writeKept(w http.ResponseWriter, r *http.Request, page []byte, err error) {
 	switch {
+	case errors.Is(err, errNoEndpoint):
+		jsonError(w, http.StatusNotFound, err.Error())
 	case err != nil:
 		a.fail(w, err)
 	case accepts(r.Header, "gzip"):
@@ -205,7 +201,6 @@ type keptPage struct {
 	version uint64 // up to which an endpoint's page has its changes
 
 	mu   sync.Mutex
-	made time.Time
 	page []byte // nil is none
 }
 
@@ -251,25 +246,20 @@ func packJSON(v any) ([]byte, error) {
 func (k *keptPage) get(produce func() ([]byte, error)) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.page != nil && time.Since(k.made) < keptAge {
+	if k.page != nil {
 		return k.page, nil
 	}
 	page, err := produce()
 	if err != nil {
 		return nil, err
 	}
-	made := time.Now()
-	k.page, k.made = page, made
-	time.AfterFunc(keptAge, func() { k.drop(made) })
-	return page, nil
-}
-
-func (k *keptPage) drop(made time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.made.Equal(made) {
+	k.page = page
+	time.AfterFunc(keptAge, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		k.page = nil
-	}
+	})
+	return page, nil
 }
 
 // keptDetails keeps the pages of a few endpoints for a moment. All who watch an

@@ -120,6 +120,7 @@ func TestPageIsKeptForAMoment(t *testing.T) {
 		time.Sleep(time.Second - 1)
 		f(1, `"version":1`)
 		time.Sleep(time.Nanosecond)
+		synctest.Wait()
 		f(2, `"version":2`)
 	})
 }
@@ -148,6 +149,7 @@ func TestDetailIsKeptUntilItChanges(t *testing.T) {
 		f("e0", 2, fmt.Sprintf(`"version":%d`, maxDetails+2))
 		f("e0", 2, `"name":"e0"`)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		f("e0", 3, `"name":"e0"`)
 		for i, name := range names[1:] { // more than are kept
 			f(name, 4+i, `"name":"`+name+`"`)
