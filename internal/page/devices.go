@@ -166,7 +166,7 @@ func numberAtEnd(text string) int {
 
 // xidWatch counts the critical errors of a device from one reading to the next.
 type xidWatch struct {
-	counts map[uint64]*gpu.XIDCount
+	counts []gpu.XIDCount     // by number
 	recent map[uint64]float64 // of the latest reading
 	last   float64            // the same; negative before the first one
 }
@@ -183,7 +183,7 @@ func (r *Reader) countXIDs(d *device, now time.Time) []gpu.XIDCount {
 		if r.xids == nil || len(r.xids) == 2*maxDevices { // a page that makes them up
 			r.xids = map[string]*xidWatch{}
 		}
-		w = &xidWatch{counts: map[uint64]*gpu.XIDCount{}, last: -1}
+		w = &xidWatch{last: -1}
 		r.xids[d.UUID] = w
 	}
 	for number, n := range d.xids {
@@ -195,27 +195,18 @@ func (r *Reader) countXIDs(d *device, now time.Time) []gpu.XIDCount {
 	if w.last = d.last; len(d.xids) > 0 || w.recent != nil {
 		w.recent = d.xids
 	}
-	var all []gpu.XIDCount
-	for _, c := range w.counts {
-		all = append(all, *c)
-	}
-	slices.SortFunc(all, func(a, b gpu.XIDCount) int { return cmp.Compare(a.Number, b.Number) })
-	return all
+	return slices.Clone(w.counts)
 }
 
 // count adds more errors of a number.
 func (w *xidWatch) count(number uint64, more float64, now time.Time) {
-	if more <= 0 {
+	i, known := slices.BinarySearchFunc(w.counts, number, func(c gpu.XIDCount, n uint64) int { return cmp.Compare(c.Number, n) })
+	if more <= 0 || !known && len(w.counts) == maxXIDsADevice {
 		return
 	}
-	c := w.counts[number]
-	if c == nil {
-		if len(w.counts) == maxXIDsADevice {
-			return
-		}
-		c = &gpu.XIDCount{Number: number}
-		w.counts[number] = c
+	if !known {
+		w.counts = slices.Insert(w.counts, i, gpu.XIDCount{Number: number})
 	}
-	c.Count += uint64(more)
-	c.Last = now
+	w.counts[i].Count += uint64(more)
+	w.counts[i].Last = now
 }

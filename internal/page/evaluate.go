@@ -149,17 +149,13 @@ func (c *mapping) finished(items []ended, results []series) (map[string]float64,
 // cacheUse works out the hits of the prefix cache, the queries, and which item of the mapping they come from; an
 // item < 0 is for none. The item of before comes first, as another one counts something else.
 func (c *mapping) cacheUse(s *scratch, before int) (hits, queries float64, item int) {
-	if before < len(c.prefixCache) {
-		if hits, queries, ok := c.prefixCache[before].of(s); ok {
-			return hits, queries, before
-		}
-	}
+	item = -1
 	for i := range c.prefixCache {
-		if hits, queries, ok := c.prefixCache[i].of(s); ok {
-			return hits, queries, i
+		if h, q, ok := c.prefixCache[i].of(s); ok && (item < 0 || i == before) {
+			hits, queries, item = h, q, i
 		}
 	}
-	return 0, 0, -1
+	return hits, queries, item
 }
 
 // of works out hits and queries. Where the mapping says so, a counter of hits that does not exist yet has

@@ -60,10 +60,7 @@ func (s *scratch) byBackend(c *mapping) map[string][]sample {
 func (r *Reader) readBackends(w way, s *scratch, p *page, snap *Snapshot, parts map[string][]sample) error {
 	backends := make(map[string]*Reader, len(parts))
 	for name, samples := range parts {
-		b := r.backends[name]
-		if b == nil {
-			b = &Reader{mappings: r.mappings}
-		}
+		b := cmp.Or(r.backends[name], &Reader{mappings: r.mappings})
 		backends[name] = b
 		s.again(w.mapping, samples)
 		if err := s.assemble(p, w.mapping); err != nil {

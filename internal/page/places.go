@@ -43,14 +43,12 @@ func (e *Endpoint) configured(ctx context.Context, known Known) []*place {
 		all = append(all, n.places(fmt.Sprintf("dns[%d]", i), path)...)
 	}
 	seen := map[string]bool{}
-	places := all[:0]
-	for _, p := range all {
-		if page := p.page.String(); !seen[page] {
-			seen[page] = true
-			places = append(places, p)
-		}
-	}
-	return places
+	return slices.DeleteFunc(all, func(p *place) bool {
+		page := p.page.String()
+		again := seen[page]
+		seen[page] = true
+		return again
+	})
 }
 
 // places returns the servers behind the name: itself, when it has no address.

@@ -79,10 +79,7 @@ func (r *Reader) lastProgress(c *mapping, s *scratch, idle bool, at time.Time) t
 			oldest = k.worked
 		}
 	}
-	if oldest.IsZero() {
-		return r.worked
-	}
-	return oldest
+	return cmp.Or(oldest, r.worked)
 }
 
 // moveMarks brings marks to the results of a page or a rank. It reports whether one moved, and whether there is any.
