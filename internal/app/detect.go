@@ -82,10 +82,7 @@ func (c *detectCommand) ask(ctx context.Context, endpoint *config.Endpoint) (det
 // serversPage says whether the server shows metrics of its own or, where it
 // does not, what would make it. shown is the engine of the page.
 func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (said, shown string, err error) {
-	mappings, err := page.NewMappings(page.Servers, nil)
-	if err != nil {
-		return "", "", err
-	}
+	mappings := page.NewMappings(page.Servers, nil)
 	reader, err := page.New(endpoint, page.Options{Mappings: mappings, UserAgent: fleet.UserAgent()})
 	if err != nil {
 		return "", "", err

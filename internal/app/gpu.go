@@ -25,15 +25,15 @@ type hardware struct {
 // newHardware prepares the reading of GPUs and puts it on the page. hasPages says that the
 // configuration names pages of other exporters.
 func newHardware(env environment, in collectors, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
-	h := &hardware{sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger}}
-	var err error
-	if h.pages, err = page.NewGPUPages(env.logger, env.secrets.Secrets()); err != nil {
-		return nil, err
+	h := &hardware{
+		sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger},
+		pages: page.NewGPUPages(env.logger, env.secrets.Secrets()),
 	}
 	r.MustRegister(collector.NewGPUPages(h.pages.Statuses))
 	probes.WatchGPUs(h.snapshots)
 	r.MustRegister(collector.NewGPU(h.snapshots))
 	if in.pods {
+		var err error
 		if h.pods, err = pods.New(pods.Options{Socket: in.socket, Logger: env.logger, Secrets: env.secrets.Secrets()}); err != nil {
 			return nil, usageError{err}
 		}

@@ -181,9 +181,7 @@ func (f *Fleet) prepare(p Plan) (next *snapshot, fresh []*connections, err error
 		next.hashes[name] = moduleHash(m)
 	}
 	if next.mappings == nil || !reflect.DeepEqual(next.engines, before.engines) {
-		if next.mappings, err = page.NewMappings(page.Servers, next.engines); err != nil {
-			return next, nil, err
-		}
+		next.mappings = page.NewMappings(page.Servers, next.engines)
 	}
 	if next.gateways, err = f.newGateways(p.Config); err != nil {
 		return next, nil, err

@@ -124,10 +124,7 @@ func TestGPUPages(t *testing.T) {
 			fmt.Fprint(w, "# TYPE DCGM_FI_DEV_GPU_TEMP gauge\nDCGM_FI_DEV_GPU_TEMP{gpu=\"0\",UUID=\"GPU-a\",Hostname=\"n1\"} 40\n")
 		}))
 		l := newLab(t)
-		var err error
-		if l.GPUPages, err = page.NewGPUPages(nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		l.GPUPages = page.NewGPUPages(nil, nil)
 		apply := func(format string) {
 			t.Helper()
 			if err := l.Apply(planOf(parse(t, fmt.Sprintf("gpus: {pages: {"+format+"}}", dcgm)))); err != nil {

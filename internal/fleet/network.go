@@ -52,11 +52,7 @@ func (n network) Reader(e *config.Endpoint, m *page.Mappings) (Reader, error) {
 
 // readerWith returns a reader of the pages of an endpoint by the built-in mappings and by engines of a configuration.
 func (n network) readerWith(engines map[string]*config.Mapping, e *config.Endpoint) (Reader, error) {
-	mappings, err := page.NewMappings(page.Servers, engines)
-	if err != nil {
-		return nil, err
-	}
-	return n.Reader(e, mappings)
+	return n.Reader(e, page.NewMappings(page.Servers, engines))
 }
 
 func (f *Fleet) runners(e *config.Endpoint) (func(*config.Module) (Runner, error), error) {

@@ -171,9 +171,7 @@ func (f *Fleet) newGateways(cfg *config.Config) (next named, err error) {
 	before := f.active.Load()
 	mappings := before.gateways.mappings
 	if mappings == nil || !reflect.DeepEqual(before.gatewayMappings, cfg.GatewayMappings) {
-		if mappings, err = page.NewMappings(page.Gateways, cfg.GatewayMappings); err != nil {
-			return named{}, err
-		}
+		mappings = page.NewMappings(page.Gateways, cfg.GatewayMappings)
 	}
 	return f.newNamed("gateway", before.gateways, mappings, cfg.Gateways, f.completeGateway)
 }

@@ -34,10 +34,7 @@ type sleeper struct {
 }
 
 func newSleeper(t *testing.T) *sleeper {
-	m, err := page.NewMappings(page.Servers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := page.NewMappings(page.Servers, nil)
 	s := &sleeper{t: t, reader: m.NewReader(), started: time.Now().Add(-time.Hour), ttft: 100 * time.Millisecond}
 	s.mu.Lock()
 	return s

@@ -1,15 +1,11 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
@@ -186,28 +182,19 @@ func (c *mapping) readingsOf(results []series) []gpu.Reading {
 	return all
 }
 
-// parseExporter returns the mapping of a file, and what pages are recognised by.
-func parseExporter(data []byte, file string) (*Exporter, *config.Mapping, error) {
-	e := new(Exporter)
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(e); err != nil {
-		return nil, nil, fmt.Errorf("decode %s: %w", file, err)
+// mapping returns what pages of the exporter are recognised by.
+func (m *Exporter) mapping() *config.Mapping {
+	recognised := new(config.Mapping)
+	for _, s := range m.Sentinels {
+		recognised.Sentinels = append(recognised.Sentinels, s, m.Prefix+s)
 	}
-	m := new(config.Mapping)
-	for _, s := range e.Sentinels {
-		m.Sentinels = append(m.Sentinels, s, e.Prefix+s)
-	}
-	return e, m, nil
+	return recognised
 }
 
 // Exporter returns how the pages of an exporter of accelerators are read; nil for other software. It is not to be
 // changed.
 func (m *Mappings) Exporter(name string) *Exporter {
-	if one := m.byName[name]; one != nil {
-		return one.exporter
-	}
-	return nil
+	return cmp.Or(m.byName[name], new(software)).exporter
 }
 
 // labelTemplate is a text with the names of labels in braces; of {A|B} it is the first that is there.

@@ -94,7 +94,7 @@ func TestNoKeyForAPageOnAnotherPort(t *testing.T) {
 		var c *config.Endpoint
 		l := newLab(t, func(cfg *config.Endpoint, o *Options) {
 			c = cfg
-			o.Mappings, _ = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine(":" + port + "/metrics")})
+			o.Mappings = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine(":" + port + "/metrics")})
 			c.URL, c.HTTP, c.Servers.Find = urlOf(t, "http://127.0.0.1:1/v1"), own, true
 			set(c)
 		})

@@ -50,7 +50,7 @@ func (s *site) show(pages map[string]http.HandlerFunc) {
 // which shows it at /metrics, and "two", which may show it at /one or /two.
 func findLab(t *testing.T, base string) *lab {
 	return newLab(t, func(c *config.Endpoint, o *Options) {
-		o.Mappings, _ = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine("/metrics"), "two": labEngine("/one", "/two")})
+		o.Mappings = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine("/metrics"), "two": labEngine("/one", "/two")})
 		c.URL, c.Servers.Find = urlOf(t, base), true
 	})
 }
@@ -282,7 +282,7 @@ func TestTimeOfALook(t *testing.T) {
 	first, last := newSite(t, pages{"/a": hang}), newSite(t, pages{"/b": showLab})
 	_, port, _ := net.SplitHostPort(first.Listener.Addr().String())
 	l := newLab(t, func(c *config.Endpoint, o *Options) {
-		o.Mappings, _ = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine(":"+port+"/a", "/b")})
+		o.Mappings = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine(":"+port+"/a", "/b")})
 		c.URL, c.Servers.Find = urlOf(t, last.URL), true
 		c.Servers.Timeout, o.Now = model.Duration(time.Second), time.Now
 	})

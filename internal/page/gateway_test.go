@@ -35,10 +35,7 @@ func gatewayPages(t *testing.T) []golden[goldenGateway] {
 
 func gatewayMappings(t *testing.T, own map[string]*config.Mapping) *Mappings {
 	t.Helper()
-	m, err := NewMappings(Gateways, own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := NewMappings(Gateways, own)
 	return m
 }
 

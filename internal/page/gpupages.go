@@ -99,11 +99,10 @@ type GPUPages struct {
 }
 
 // NewGPUPages returns what no pages show. The logger, nil for none, gets a line when a page becomes readable or ceases
-// to be; no text of a page may repeat the secrets, or those of its own settings. The error is that of NewMappings.
-func NewGPUPages(logger *slog.Logger, secrets *safetext.Secrets) (*GPUPages, error) {
-	mappings, err := NewMappings(Accelerators, nil)
+// to be; no text of a page may repeat the secrets, or those of its own settings.
+func NewGPUPages(logger *slog.Logger, secrets *safetext.Secrets) *GPUPages {
 	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
-	return &GPUPages{Mappings: mappings, logger: logger, secrets: secrets, byName: map[string]*gpuPages{}}, err
+	return &GPUPages{Mappings: NewMappings(Accelerators, nil), logger: logger, secrets: secrets, byName: map[string]*gpuPages{}}
 }
 
 // Open adds the pages of a name, which were not read yet.

@@ -146,7 +146,7 @@ func TestOllamaIsFound(t *testing.T) {
 	s := newSite(t, pages{"/api/ps": answer(`{"models":[{"name":"m:latest","size":10,"size_vram":5}]}`, "Content-Type", jsonFormat)})
 	for _, path := range []string{"", "/v1", "/api/chat"} {
 		l := newLab(t, func(c *config.Endpoint, o *Options) {
-			o.Mappings, _ = NewMappings(Servers, nil)
+			o.Mappings = NewMappings(Servers, nil)
 			c.URL, c.Servers.Find, c.Model = urlOf(t, s.URL+path), true, "m:latest"
 		})
 		l.known.Engine = "ollama"

@@ -120,10 +120,7 @@ func backendsPage(first, n int) []byte {
 
 // A gateway may replace all its backends, and not with each reading.
 func TestBackendsThatChange(t *testing.T) {
-	m, err := NewMappings(Gateways, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := NewMappings(Gateways, nil)
 	r := newReads(m)
 	if s, reason := r.after(0, backendsPage(0, 2)); reason != ReasonNone || len(s.Backends) != 2 {
 		t.Fatalf("reason %q, %+v", reason, s)
@@ -207,10 +204,7 @@ func TestKeptMemoryIsShared(t *testing.T) {
 // BenchmarkReadLinear reports how much longer the reading of ten times as much takes.
 func BenchmarkReadLinear(b *testing.B) {
 	engines := builtInMappings(b)
-	gateways, err := NewMappings(Gateways, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	gateways := NewMappings(Gateways, nil)
 	for _, c := range []struct {
 		name string
 		page func(times, i int) []byte

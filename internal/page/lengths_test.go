@@ -10,10 +10,7 @@ import (
 // The lengths of requests are on the pages of real servers, and are read where they are
 // asked for.
 func TestLengthsOfRequests(t *testing.T) {
-	m, err := NewMappings(Servers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := NewMappings(Servers, nil)
 	type total struct {
 		count uint64
 		sum   float64

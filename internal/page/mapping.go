@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"embed"
-	"errors"
 	"io/fs"
 	"maps"
 	"path"
@@ -13,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 //go:embed mappings/*/*.yml
@@ -64,30 +64,25 @@ func (r Role) section() string {
 	return map[Role]string{Servers: "engines", Gateways: "gateway_mappings"}[r]
 }
 
-// NewMappings returns the built-in mappings of a role with own ones added. An own mapping with the name of a
-// built-in one changes what it writes: the maps of the two are merged by key, lists and scalars replaced. The
-// error is a join of what Check finds.
-func NewMappings(r Role, own map[string]*config.Mapping) (*Mappings, error) {
+// NewMappings returns the built-in mappings of a role with own ones added, in which Check finds no mistakes. An own
+// mapping with the name of a built-in one changes what it writes: the maps of the two are merged by key, lists and
+// scalars replaced.
+func NewMappings(r Role, own map[string]*config.Mapping) *Mappings {
 	all := maps.Clone(builtIn()[r])
-	if mistakes := r.addOwn(all, own); len(mistakes) > 0 {
-		return nil, errors.Join(mistakes...)
-	}
-	return newMappings(r, all), nil
+	r.addOwn(all, own)
+	return newMappings(r, all)
 }
 
 // Check returns the names of the software of a role that has a mapping, sorted, own ones included, and the
 // mistakes in own ones.
 func Check(r Role, own map[string]*config.Mapping) (names []string, mistakes []*config.Error) {
 	all := maps.Clone(builtIn()[r])
-	for _, err := range r.addOwn(all, own) {
-		e, _ := errors.AsType[*config.Error](err)
-		mistakes = append(mistakes, e)
-	}
+	mistakes = r.addOwn(all, own)
 	return slices.Sorted(maps.Keys(all)), mistakes
 }
 
-// addOwn adds own mappings to all software of a role and returns what is wrong then, each a *config.Error.
-func (r Role) addOwn(all map[string]*software, own map[string]*config.Mapping) (mistakes []error) {
+// addOwn adds own mappings to all software of a role and returns what is wrong then.
+func (r Role) addOwn(all map[string]*software, own map[string]*config.Mapping) (mistakes []*config.Error) {
 	for name, e := range own {
 		one := software{name: name, config: e}
 		if base := all[name]; base != nil {
@@ -121,14 +116,13 @@ var builtIn = sync.OnceValue(func() map[Role]map[string]*software {
 	files, _ := fs.Glob(builtInFiles, "mappings/*/*.yml") // the pattern is a good one
 	for _, file := range files {
 		data, err := builtInFiles.ReadFile(file)
-		if err != nil {
-			panic("read built-in mapping: " + err.Error())
-		}
 		one := software{name: strings.TrimSuffix(path.Base(file), ".yml"), builtIn: true}
 		role := Role(path.Base(path.Dir(file)))
 		switch role {
 		case Accelerators:
-			one.exporter, one.config, err = parseExporter(data, file)
+			one.exporter = new(Exporter)
+			asset.Decode(file, data, one.exporter)
+			one.config = one.exporter.mapping()
 		case Gateways:
 			one.config, err = config.ParseMapping(data, file, config.GatewaySoftware)
 		default:
@@ -144,7 +138,7 @@ var builtIn = sync.OnceValue(func() map[Role]map[string]*software {
 
 func newMappings(r Role, all map[string]*software) *Mappings {
 	m := &Mappings{
-		role: r, byName: all, sentinels: map[string]int{}, memory: newMemory(), bounds: newSharedBounds(),
+		role: r, byName: all, sentinels: map[string]int{}, memory: newMemory(), bounds: new(sharedBounds),
 		scratch: &sync.Pool{New: func() any { return new(scratch) }},
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -242,10 +236,7 @@ func (m *Mappings) commonPages() []string {
 // Mapping returns the mapping of an engine as it is used, own changes included; nil for an engine that has none.
 // It is not to be changed.
 func (m *Mappings) Mapping(name string) *config.Mapping {
-	if c := m.byName[name]; c != nil {
-		return c.config
-	}
-	return nil
+	return cmp.Or(m.byName[name], new(software)).config
 }
 
 // NewReader returns a reader for the pages of one server.

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -16,15 +15,13 @@ import (
 )
 
 // mappingsOf returns mappings of servers with others in the place of the built-in ones.
-func mappingsOf(builtIn, own map[string]*config.Mapping) (*Mappings, error) {
+func mappingsOf(builtIn, own map[string]*config.Mapping) *Mappings {
 	all := map[string]*software{}
 	for name, e := range builtIn {
 		all[name] = software{name: name, config: e, builtIn: true}.made()
 	}
-	if mistakes := Servers.addOwn(all, own); len(mistakes) > 0 {
-		return nil, errors.Join(mistakes...)
-	}
-	return newMappings(Servers, all), nil
+	Servers.addOwn(all, own)
+	return newMappings(Servers, all)
 }
 
 func TestMerge(t *testing.T) {
@@ -78,10 +75,7 @@ requests: [{series: done}]
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m, err := mappingsOf(map[string]*config.Mapping{"acme": base}, map[string]*config.Mapping{"acme": parseMapping(t, tc.own)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := mappingsOf(map[string]*config.Mapping{"acme": base}, map[string]*config.Mapping{"acme": parseMapping(t, tc.own)})
 			want := *base
 			tc.change(&want)
 			if diff := cmp.Diff(&want, m.Mapping("acme")); diff != "" {
@@ -95,10 +89,9 @@ requests: [{series: done}]
 }
 
 func TestNoSentinels(t *testing.T) {
-	_, err := NewMappings(Servers, map[string]*config.Mapping{"acme": parseMapping(t, "values: {requests_running: [{series: run}]}")})
-	var ce *config.Error
-	if !errors.As(err, &ce) || ce.Path != "engines.acme" {
-		t.Errorf("error %v, want one of engines.acme.sentinels", err)
+	_, mistakes := Check(Servers, map[string]*config.Mapping{"acme": parseMapping(t, "values: {requests_running: [{series: run}]}")})
+	if len(mistakes) != 1 || mistakes[0].Path != "engines.acme" {
+		t.Errorf("mistakes %v, want one of engines.acme", mistakes)
 	}
 }
 
@@ -109,10 +102,7 @@ func TestPages(t *testing.T) {
 		"nested": parseMapping(t, "sentinels: [c]\npages: [/v1/metrics]"),
 		"json":   parseMapping(t, "sentinels: [d]\npages: [/prometheus/metrics]"),
 	}
-	m, err := mappingsOf(engines, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := mappingsOf(engines, nil)
 	for engine, want := range map[string][]string{
 		"plain":  {"/metrics"},
 		"ported": {":8002/metrics", "/metrics"},
@@ -277,10 +267,7 @@ func moved(t *testing.T, page []byte, series string) []byte {
 func TestMappingsAreCovered(t *testing.T) {
 	m, pages := mappings(t, nil), goldenPages(t)
 	alone := func(e *config.Mapping) *Mappings { // without those that are built in
-		only, err := mappingsOf(nil, map[string]*config.Mapping{"probe": e})
-		if err != nil {
-			t.Fatal(err)
-		}
+		only := mappingsOf(nil, map[string]*config.Mapping{"probe": e})
 		return only
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.byName)) {

@@ -134,10 +134,7 @@ func TestRecognise(t *testing.T) {
 		engines[name] = parseMapping(t, text)
 	}
 	own := map[string]*config.Mapping{"zeta": parseMapping(t, "sentinels: ['zeta:up', shared]")}
-	m, err := mappingsOf(engines, own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := mappingsOf(engines, own)
 	for _, tc := range []struct{ page, engine, want string }{
 		{"alpha:up 1\n", "", "alpha"},
 		{"ray_beta_up 1\n", "", "beta"},
@@ -224,10 +221,7 @@ type pageLab struct {
 
 func newPageLab(t *testing.T, mapping string) *pageLab {
 	t.Helper()
-	m, err := mappingsOf(nil, map[string]*config.Mapping{"acme": parseMapping(t, mapping)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := mappingsOf(nil, map[string]*config.Mapping{"acme": parseMapping(t, mapping)})
 	return &pageLab{T: t, reader: m.NewReader(), now: labEpoch}
 }
 

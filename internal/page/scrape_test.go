@@ -48,14 +48,12 @@ type lab struct {
 func newLab(t *testing.T, set func(*config.Endpoint, *Options)) *lab {
 	t.Helper()
 	l := &lab{t: t, now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	mappings, err := NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine("/metrics")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	mappings := NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine("/metrics")})
 	cfg := &config.Endpoint{Name: "test", URL: urlOf(t, "http://endpoint.invalid")}
 	cfg.Servers.Timeout = model.Duration(30 * time.Second)
 	o := Options{Mappings: mappings, UserAgent: "test/1", Now: func() time.Time { return l.now }}
 	set(cfg, &o)
+	var err error
 	if l.Endpoint, err = New(cfg, o); err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +306,7 @@ func TestServerNames(t *testing.T) {
 	f := func(name string, pages, want []string) {
 		t.Helper()
 		l := newLab(t, func(c *config.Endpoint, o *Options) {
-			o.Mappings, _ = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine("/metrics", ":99/other")})
+			o.Mappings = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine("/metrics", ":99/other")})
 			for _, p := range pages {
 				c.Servers.URLs = append(c.Servers.URLs, urlsOf(t, s.URL+p)...)
 			}
@@ -352,7 +350,7 @@ func TestDefaultPath(t *testing.T) {
 			showLab(w, r)
 		})
 		l := newLab(t, func(c *config.Endpoint, o *Options) {
-			o.Mappings, _ = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine("/lab"), "ported": labEngine(":99/ported", "/metrics")})
+			o.Mappings = NewMappings(Servers, map[string]*config.Mapping{"lab": labEngine("/lab"), "ported": labEngine(":99/ported", "/metrics")})
 			c.Servers.URLs, c.Servers.Engine = urlsOf(t, s.URL+url), configured
 		})
 		l.known.Engine = known

@@ -2,10 +2,12 @@ package page
 
 import (
 	"cmp"
-	"hash/maphash"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // series is a number or a histogram of a page: the samples of a source that have the same labels, copies
@@ -99,11 +101,7 @@ func (c *cell) compare(s *series) int {
 // reset reports whether a series was reset, as its values say. The sum of a histogram says nothing: it
 // falls with a negative observation.
 func (c *cell) reset(s *series) bool {
-	n := len(c.last)
-	if n > 1 {
-		n--
-	}
-	for i, v := range s.values[:n] {
+	for i, v := range s.values[:max(1, len(c.last)-1)] {
 		if v < c.last[i] {
 			return true
 		}
@@ -165,13 +163,7 @@ func (r *Reader) advance(c *mapping, s *scratch) bool {
 
 // fold adds what gone series had counted to the rest of their source where there are more of them than most.
 func (r *Reader) fold(m *mapping, most int) {
-	n := 0
-	for i := range r.cells {
-		if r.cells[i].gone {
-			n++
-		}
-	}
-	if n <= most {
+	if stats.Count(r.cells, func(c cell) bool { return c.gone }) <= most {
 		return
 	}
 	r.cells = slices.Clone(slices.DeleteFunc(r.cells, func(c cell) bool {
@@ -313,13 +305,8 @@ const maxSharedBounds = 1000
 // sharedBounds keeps bounds of histograms once, as servers of one engine have the same. It is safe for
 // concurrent use.
 type sharedBounds struct {
-	seed maphash.Seed
-	mu   sync.Mutex
-	all  map[uint64][]float64
-}
-
-func newSharedBounds() *sharedBounds {
-	return &sharedBounds{seed: maphash.MakeSeed(), all: map[uint64][]float64{}}
+	mu  sync.Mutex
+	all map[string][]float64 // by their text
 }
 
 // of returns a copy of bounds that others may have too, and nobody changes.
@@ -327,21 +314,14 @@ func (s *sharedBounds) of(bounds []float64) []float64 {
 	if len(bounds) == 0 {
 		return nil
 	}
-	var h maphash.Hash
-	h.SetSeed(s.seed)
-	for _, b := range bounds {
-		maphash.WriteComparable(&h, b)
-	}
+	key := fmt.Sprint(bounds)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := h.Sum64()
-	if found := s.all[key]; slices.Equal(found, bounds) {
-		return found
+	if s.all[key] == nil {
+		if s.all == nil || len(s.all) >= maxSharedBounds {
+			s.all = map[string][]float64{}
+		}
+		s.all[key] = slices.Clone(bounds)
 	}
-	if len(s.all) >= maxSharedBounds {
-		clear(s.all)
-	}
-	own := slices.Clone(bounds)
-	s.all[key] = own
-	return own
+	return s.all[key]
 }

@@ -138,10 +138,7 @@ func TestPagesOfEngines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := page.NewMappings(page.Servers, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := page.NewMappings(page.Servers, nil)
 			reader, tracker := m.NewReader(), NewTracker(tc.objectives)
 			read := func(text string, at time.Time) *Reading {
 				s, err := reader.Read([]byte(text), "text/plain; version=0.0.4", at, page.Want{})

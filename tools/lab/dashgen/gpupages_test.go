@@ -194,10 +194,7 @@ func gpusOfPage(t *testing.T, file string) []prometheus.Collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rs, err := pages.NewGPUPages(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rs := pages.NewGPUPages(nil, nil)
 	cards := &config.MetricsPages{Interval: model.Duration(time.Hour), Timeout: model.Duration(time.Minute), URLs: []config.PageURL{{URL: u}}}
 	reader, err := pages.New(cards.Endpoint("cards"), pages.Options{Mappings: rs.Mappings})
 	if err != nil {
