@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
-	"sync"
+	"syscall"
 	"time"
 )
 
@@ -24,52 +23,33 @@ var (
 // ReadFile returns the content of a regular file of at most limit bytes. An error is
 // an *fs.PathError. A reading that hangs goes on in the background.
 func ReadFile(name string, limit int64) ([]byte, error) {
-	read := make(chan []byte, 1)
-	err := inTime(context.Background(), name, func() error {
-		f, err := openFile(name, limit)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		data, err := io.ReadAll(io.LimitReader(f, limit))
-		read <- data
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return <-read, nil
+	return inTime(context.Background(), new(Abandoned), name, func() ([]byte, error) { return readFile(name, limit) })
 }
 
 // CheckFile returns the error that ReadFile would return.
 func CheckFile(name string, limit int64) error {
-	return inTime(context.Background(), name, func() error { return checkFile(name, limit) })
-}
-
-func checkFile(name string, limit int64) error {
-	f, err := openFile(name, limit)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(f, limit))
+	_, err := ReadFile(name, limit)
 	return err
 }
 
-// inTime returns what f returns, or that f takes too long; with the cause when ctx ends before.
-func inTime(ctx context.Context, name string, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	late := time.NewTimer(filePatience)
-	defer late.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-late.C:
-		return &fs.PathError{Op: "read", Path: name, Err: errHangs}
-	case <-ctx.Done():
-		return &fs.PathError{Op: "read", Path: name, Err: context.Cause(ctx)}
+func readFile(name string, limit int64) ([]byte, error) {
+	f, err := openFile(name, limit)
+	if err != nil {
+		return nil, err
 	}
+	defer f.Close()
+	return Start(f, limit)
+}
+
+// inTime returns what read returns, or that it takes too long; with the cause when ctx ends before.
+func inTime(ctx context.Context, a *Abandoned, name string, read func() ([]byte, error)) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, filePatience, errHangs)
+	defer cancel()
+	data, err := Await(ctx, a, read, nil)
+	if err != nil && ctx.Err() != nil {
+		err = &fs.PathError{Op: "read", Path: name, Err: context.Cause(ctx)}
+	}
+	return data, err
 }
 
 // openFile opens a regular file. The first look at it is for devices, where opening
@@ -80,7 +60,7 @@ func openFile(name string, limit int64) (*os.File, error) {
 			return nil, err
 		}
 	}
-	f, err := os.OpenFile(name, os.O_RDONLY|nonBlocking, 0)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // so that of a pipe without a writer returns
 	if err != nil {
 		return nil, err
 	}
@@ -129,22 +109,20 @@ func GuardFiles(next http.RoundTripper, names []string, usable func() error) htt
 	if len(names) == 0 {
 		return next
 	}
-	return &fileGuard{before: before{next}, names: names, usable: usable, check: func(name string) error { return checkFile(name, maxFileBytes) }}
+	return &fileGuard{before: before{next}, names: names, usable: usable, read: readFile}
 }
 
 type fileGuard struct {
 	before
-	names  []string
-	check  func(name string) error
-	usable func() error
-
-	mu      sync.Mutex
-	hanging int // checks that took too long and still run
+	names     []string
+	read      func(name string, limit int64) ([]byte, error)
+	abandoned Abandoned // readings
+	usable    func() error
 }
 
 func (g *fileGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 	for _, name := range g.names {
-		if err := g.inTime(r.Context(), name); err != nil {
+		if err := g.check(r.Context(), name); err != nil {
 			if r.Body != nil {
 				_ = r.Body.Close()
 			}
@@ -163,30 +141,11 @@ func (g *fileGuard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// inTime checks a file, unless an earlier check hangs.
-func (g *fileGuard) inTime(ctx context.Context, name string) error {
-	g.mu.Lock()
-	hangs := g.hanging > 0
-	g.mu.Unlock()
-	if hangs {
+// check reads a file, unless an earlier reading hangs.
+func (g *fileGuard) check(ctx context.Context, name string) error {
+	if g.abandoned.hang.Load() > 0 {
 		return &fs.PathError{Op: "read", Path: name, Err: errStillHangs}
 	}
-	var ended, late bool // under the lock
-	err := inTime(ctx, name, func() error {
-		err := g.check(name)
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if ended = true; late {
-			g.hanging--
-		}
-		return err
-	})
-	if errors.Is(err, errHangs) || ctx.Err() != nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if late = !ended; late {
-			g.hanging++
-		}
-	}
+	_, err := inTime(ctx, &g.abandoned, name, func() ([]byte, error) { return g.read(name, maxFileBytes) })
 	return err
 }

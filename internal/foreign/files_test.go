@@ -49,8 +49,10 @@ func TestRead(t *testing.T) {
 func TestInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := make(chan error)
+		read := func() ([]byte, error) { return nil, <-end }
+		var a Abandoned
 		start := time.Now()
-		err := inTime(t.Context(), "x", func() error { return <-end })
+		_, err := inTime(t.Context(), &a, "x", read)
 		if d := time.Since(start); !errors.Is(err, errHangs) || d != filePatience {
 			t.Errorf("after %s: %v", d, err)
 		}
@@ -58,7 +60,7 @@ func TestInTime(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
-		err = inTime(short, "x", func() error { return <-end })
+		_, err = inTime(short, &a, "x", read)
 		if d := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || d != time.Second {
 			t.Errorf("after %s: %v", d, err)
 		}
@@ -81,9 +83,9 @@ func TestGuard(t *testing.T) {
 			requests++
 			return &http.Response{Body: http.NoBody}, nil
 		}), []string{"key"}, func() error { return nil }).(*fileGuard)
-		g.check = func(string) error {
+		g.read = func(string, int64) ([]byte, error) {
 			checks.Add(1)
-			return <-end
+			return nil, <-end
 		}
 		ask := func(want error, after time.Duration) {
 			t.Helper()

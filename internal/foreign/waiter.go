@@ -36,21 +36,27 @@ func (a *Abandoned) Err() error {
 }
 
 // Await calls f, and returns with the cause of its end when ctx ends before f is done: what
-// f returns late goes to late.
-func Await[T any](ctx context.Context, a *Abandoned, f func() T, late func(T)) (v T, err error) {
-	done := make(chan T)
+// f returns late without an error goes to late, where that is not nil.
+func Await[T any](ctx context.Context, a *Abandoned, f func() (T, error), late func(T)) (v T, err error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result)
 	go func() {
-		got := f()
+		v, err := f()
 		select {
-		case done <- got:
+		case done <- result{v, err}:
 		case <-ctx.Done():
-			late(got)
+			if err == nil && late != nil {
+				late(v)
+			}
 			a.hang.Add(-1)
 		}
 	}()
 	select {
-	case got := <-done:
-		return got, nil
+	case r := <-done:
+		return r.v, r.err
 	case <-ctx.Done():
 		a.latest.Store(time.Now().UnixNano())
 		a.hang.Add(1)
@@ -70,26 +76,13 @@ func (w *waiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := w.abandoned.Err(); err != nil {
 		return nil, err
 	}
-	type reply struct {
-		resp *http.Response
-		err  error
-	}
 	ctx := req.Context()
-	r, err := Await(ctx, &w.abandoned, func() reply {
-		resp, err := w.next.RoundTrip(req)
-		return reply{resp, err}
-	}, func(r reply) {
-		if r.err == nil {
-			_ = r.resp.Body.Close()
-		}
-	})
-	if err != nil {
-		return nil, err
+	resp, err := Await(ctx, &w.abandoned, func() (*http.Response, error) { return w.next.RoundTrip(req) },
+		func(resp *http.Response) { _ = resp.Body.Close() })
+	if err == nil {
+		resp.Body = &waitedBody{body: resp.Body, ctx: ctx, abandoned: &w.abandoned}
 	}
-	if r.err == nil {
-		r.resp.Body = &waitedBody{body: r.resp.Body, ctx: ctx, abandoned: &w.abandoned}
-	}
-	return r.resp, r.err
+	return resp, err
 }
 
 // waitedBody is the body of a reply whose reads end with the context of the request.
@@ -110,19 +103,9 @@ func (b *waitedBody) Read(p []byte) (int, error) {
 		b.buf = make([]byte, maxWaitedRead)
 	}
 	p = p[:min(len(p), len(b.buf))]
-	type result struct {
-		n   int
-		err error
-	}
-	r, err := Await(b.ctx, b.abandoned, func() result {
-		n, err := b.body.Read(b.buf[:len(p)])
-		return result{n, err}
-	}, func(result) {})
-	if err != nil {
-		b.hangs = true
-		return 0, err
-	}
-	return copy(p, b.buf[:r.n]), r.err
+	n, err := Await(b.ctx, b.abandoned, func() (int, error) { return b.body.Read(b.buf[:len(p)]) }, nil)
+	b.hangs = err != nil && b.ctx.Err() != nil
+	return copy(p, b.buf[:n]), err
 }
 
 // Close closes the body. One that hangs is left to itself.
@@ -131,9 +114,6 @@ func (b *waitedBody) Close() error {
 		go b.body.Close()
 		return nil
 	}
-	closed, err := Await(b.ctx, b.abandoned, b.body.Close, func(error) {})
-	if err != nil {
-		return err
-	}
-	return closed
+	_, err := Await(b.ctx, b.abandoned, func() (struct{}, error) { return struct{}{}, b.body.Close() }, nil)
+	return err
 }

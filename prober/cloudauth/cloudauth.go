@@ -83,18 +83,11 @@ func (s *source[T]) inTime(ctx context.Context) (v T, err error) {
 	if err := s.abandoned.Err(); err != nil {
 		return v, &Error{err}
 	}
-	type result struct {
-		v   T
-		err error
+	v, err = foreign.Await(ctx, &s.abandoned, func() (T, error) { return s.get(ctx) }, nil)
+	if err != nil && ctx.Err() != nil {
+		return v, &Error{fmt.Errorf("no credentials within %s: %w", timeout, context.Cause(ctx))}
 	}
-	r, err := foreign.Await(ctx, &s.abandoned, func() result {
-		v, err := s.get(ctx)
-		return result{v, err}
-	}, func(result) {})
-	if err != nil {
-		return v, &Error{fmt.Errorf("no credentials within %s: %w", timeout, err)}
-	}
-	return r.v, r.err
+	return v, err
 }
 
 // once makes find a function that finds once, though what was given up may find too.
