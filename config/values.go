@@ -14,6 +14,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 // maxLabelBytes bounds a label value.
@@ -32,16 +34,11 @@ var reserved = embedded[struct {
 //go:embed *.yml
 var files embed.FS
 
-// embedded returns how to get what a YAML file of the program has, which is read once.
+// embedded returns how to get what a YAML file of the program has, which is decoded once.
 func embedded[T any](name string) func() T {
 	return sync.OnceValue(func() (v T) {
-		text, err := files.ReadFile(name)
-		if err == nil {
-			err = yaml.Unmarshal(text, &v)
-		}
-		if err != nil {
-			panic("config: " + name + ": " + err.Error())
-		}
+		text, _ := files.ReadFile(name) // one that is missing cannot be decoded
+		asset.Decode(name, text, &v)
 		return v
 	})
 }

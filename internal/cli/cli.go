@@ -12,7 +12,8 @@ import (
 	"text/template"
 
 	"github.com/alecthomas/kingpin/v2"
-	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
 
 // Exit codes.
@@ -28,8 +29,8 @@ const (
 	ExitEarly = 3
 )
 
-//go:embed notes.yml all:completion
-var files embed.FS
+//go:embed all:completion
+var completion embed.FS
 
 // Notes are the texts of help and the manual page that are of no flag.
 type Notes struct {
@@ -45,17 +46,11 @@ type Notes struct {
 	Signals   []struct{ Of, Meaning string }
 }
 
+//go:embed notes.yml
+var notesFile []byte
+
 // ReadNotes returns the notes.
-func ReadNotes() (n Notes) {
-	text, err := files.ReadFile("notes.yml")
-	if err == nil {
-		err = yaml.Unmarshal(text, &n)
-	}
-	if err != nil {
-		panic(err) // the file is in the program
-	}
-	return n
-}
+var ReadNotes = asset.Once[Notes]("notes.yml", notesFile)
 
 // helpTemplate is what --help and help print: kingpin's own has no examples, no text of a
 // command but its title, and mixes its flags with those of every command.
@@ -156,7 +151,7 @@ func Completion(c *kingpin.CmdClause) func(io.Writer) error {
 	scripts := map[string]string{"bash": "inference_exporter.bash", "zsh": "_inference_exporter", "fish": "inference_exporter.fish"}
 	shell := c.Arg("shell", "Shell: bash, zsh or fish.").Required().HintOptions("bash", "zsh", "fish").Enum("bash", "zsh", "fish")
 	return func(w io.Writer) error {
-		script, err := files.ReadFile("completion/" + scripts[*shell])
+		script, err := completion.ReadFile("completion/" + scripts[*shell])
 		if err == nil {
 			_, err = w.Write(script)
 		}
