@@ -170,9 +170,7 @@ func (a *Ask) complete(m *Module, r *report, p path) {
 // validateAsk checks what is asked, and that the other keys have a meaning with it.
 func (m *Module) validateAsk(r *report, p path) {
 	if prompt := p.key("prompt"); r.written(prompt) {
-		if problem := textProblem(m.Prompt); problem != "" {
-			r.errorf(prompt, "%s", problem)
-		}
+		r.mistake(prompt, textProblem(m.Prompt))
 	}
 	if r.written(p.key("prompts_file")) && m.PromptsFile == "" {
 		r.errorf(p.key("prompts_file"), "an empty file name")
@@ -232,8 +230,8 @@ func (m *Module) TrackedAnswers() int {
 // Asking returns a module like m that asks a text, expects nothing of the answers, and keeps them in the
 // results. It keeps the cap of the answer where it has one, the timeouts, and the bursts.
 func (m *Module) Asking(text string) (*Module, error) {
-	if problem := textProblem(text); problem != "" {
-		return nil, errors.New(problem)
+	if err := textProblem(text); err != nil {
+		return nil, err
 	}
 	own := Module{
 		Interval: m.Interval, Timeout: m.Timeout, Timeouts: m.Timeouts,

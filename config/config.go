@@ -98,7 +98,7 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the directory of %s: %w", r.file, err)
 	}
-	d := newDecoder(r, dir)
+	d := &decoder{report: r, dir: dir}
 	c := newConfig()
 	// Where parts of the file could not be read, missing values are no mistakes of their own.
 	if root := parseYAML(data, "endpoints", r); root != nil {
@@ -118,18 +118,15 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 // for all else. Errors are as those of Load, in a file named --endpoint.
 func FromURLs(urls []string) (*Config, error) {
 	r := newReport("--endpoint")
-	d := newDecoder(r, "")
 	c := newConfig()
 	for i, s := range urls {
 		e := newItem(reflect.TypeFor[*Endpoint]()).Interface().(*Endpoint)
 		u, err := parseURL(s)
-		if err != nil {
-			r.errorf(path("endpoints").index(i).key("url"), "%v", err)
-		}
+		r.mistake(path("endpoints").index(i).key("url"), err)
 		e.URL = URL{u}
 		c.Endpoints = append(c.Endpoints, e)
 	}
-	c.finish(d)
+	c.finish(&decoder{report: r})
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -139,9 +136,8 @@ func FromURLs(urls []string) (*Config, error) {
 // None is the configuration without endpoints, with defaults for all else: for
 // an exporter that has only the hardware to look at.
 func None() *Config {
-	d := newDecoder(newReport(""), "")
 	c := newConfig()
-	c.finish(d) // to have no endpoints is a mistake of a file alone
+	c.finish(&decoder{report: newReport("")}) // to have no endpoints is a mistake of a file alone
 	return c
 }
 

@@ -33,10 +33,6 @@ type decoder struct {
 	depth  int
 }
 
-func newDecoder(r *report, dir string) *decoder {
-	return &decoder{report: r, dir: dir}
-}
-
 // enter counts the parts of n against the limits; each true needs its leave.
 func (d *decoder) enter(n *yaml.Node, p path) bool {
 	d.values += 1 + len(n.Content)

@@ -151,19 +151,17 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	e.URL.URL = targetURL(r, target)
 	if e.URL.URL != nil {
 		e.Name = cmp.Or(target.Get(labelEndpoint), e.URL.nameWithPath())
-		checkText(r, labelEndpoint, e.Name, maxNameBytes)
+		r.mistake(labelEndpoint, labelProblem(e.Name, maxNameBytes))
 		checkEndpointName(r, labelEndpoint, e.Name)
 	}
 	if e.Model = cmp.Or(target.Get(labelModel), e.Model); e.Model != "" {
-		checkText(r, labelModel, e.Model, maxModelBytes)
+		r.mistake(labelModel, labelProblem(e.Model, maxModelBytes))
 	}
 	if e.API = cmp.Or(target.Get(labelAPI), e.API); e.API != "" {
-		if problem := formOf("protocol").problem(e.API); problem != "" {
-			r.errorf(labelAPI, "%s", problem)
-		}
+		r.mistake(labelAPI, formOf("protocol").problem(e.API))
 	}
 	if e.Servers.Engine = cmp.Or(target.Get(labelEngine), e.Servers.Engine); e.Servers.Engine != "" {
-		checkText(r, labelEngine, e.Servers.Engine, maxNameBytes)
+		r.mistake(labelEngine, labelProblem(e.Servers.Engine, maxNameBytes))
 	}
 	if names := target.Get(labelModules); names != "" {
 		e.Modules = strings.Split(strings.ReplaceAll(names, " ", ""), ",")
@@ -225,9 +223,7 @@ func targetURL(r *report, target labels.Labels) *url.URL {
 		return nil
 	}
 	u, err := parseURL(text)
-	if err != nil {
-		r.errorf(at, "%v", err)
-	}
+	r.mistake(at, err)
 	return u
 }
 

@@ -227,7 +227,7 @@ func ParseMapping(data []byte, name string, of Software) (*Mapping, error) {
 	r := newReport(name)
 	m := new(Mapping)
 	if root := parseYAML(data, "sentinels", r); root != nil {
-		d := newDecoder(r, "")
+		d := &decoder{report: r}
 		d.value(root, "", reflect.ValueOf(m).Elem())
 		if !r.failed[""] {
 			d.finish("", reflect.ValueOf(m).Elem())
@@ -273,9 +273,7 @@ func (q *MappingRequests) complete(r *report, p path) {
 
 func (q *MappingRequests) check(r *report, p path) {
 	for value, as := range q.As {
-		if problem := formOf("finish").problem(as); problem != "" {
-			r.errorf(p.key("as").key(value), "%s", problem)
-		}
+		r.mistake(p.key("as").key(value), formOf("finish").problem(as))
 	}
 }
 

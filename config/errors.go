@@ -114,6 +114,13 @@ func (r *report) errorf(p path, format string, args ...any) {
 	}
 }
 
+// mistake reports what is wrong with p, as errorf does; nil is nothing.
+func (r *report) mistake(p path, err error) {
+	if err != nil {
+		r.errorf(p, "%v", err)
+	}
+}
+
 // errorAt reports a mistake of p on another line than that of p itself.
 func (r *report) errorAt(line int, p path, format string, args ...any) {
 	r.failed[p] = true

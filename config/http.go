@@ -135,17 +135,13 @@ func (d *decoder) http(n *yaml.Node, p path, out *HTTPClient) {
 
 // validateClient checks what belongs together, once each value is right.
 func (d *decoder) validateClient(p path, c *promconfig.HTTPClientConfig) {
-	if err := c.Validate(); err != nil {
-		d.errorf(p, "%v", err)
-	}
+	d.mistake(p, c.Validate())
 	d.validateTLS(p.key("tls_config"), &c.TLSConfig)
 	if c.Authorization != nil {
 		d.checkHeader(p.key("authorization").key("credentials"), string(c.Authorization.Credentials))
 	}
 	if o, at := c.OAuth2, p.key("oauth2"); o != nil {
-		if err := o.Validate(); err != nil {
-			d.errorf(at, "%v", err)
-		}
+		d.mistake(at, o.Validate())
 		d.validateProxy(at.key("proxy_url"), o.ProxyURL)
 		d.validateOpenURL(at.key("token_url"), o.TokenURL, "client_id and client_secret")
 		d.validateTLS(at.key("tls_config"), &o.TLSConfig)

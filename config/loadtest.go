@@ -284,7 +284,7 @@ func (e *Endpoint) LoadWith(m *Module, name string, keys map[string]string) (*Mo
 	if m.SLO != nil {
 		own.SLO = new(*m.SLO)
 	}
-	d, v := newDecoder(r, ""), reflect.ValueOf(&own).Elem()
+	d, v := &decoder{report: r}, reflect.ValueOf(&own).Elem()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		text := "{" + strings.ReplaceAll(key, ".", ": {") + ": " + keys[key] + strings.Repeat("}", 1+strings.Count(key, "."))
 		if root := parseYAML([]byte(text), key, r); root != nil {

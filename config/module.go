@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"unicode/utf8"
@@ -207,17 +208,17 @@ func (m *Module) Rungs() []Rung {
 	return all
 }
 
-// textProblem returns what is wrong with the text of a prompt; "" if nothing is.
-func textProblem(text string) string {
+// textProblem returns what is wrong with the text of a prompt; nil if nothing is.
+func textProblem(text string) error {
 	switch {
 	case text == "":
-		return "an empty text"
+		return errors.New("an empty text")
 	case len(text) > maxPromptBytes:
-		return "more than 1 MiB"
+		return errors.New("more than 1 MiB")
 	case !utf8.ValidString(text):
-		return "not valid UTF-8"
+		return errors.New("not valid UTF-8")
 	}
-	return ""
+	return nil
 }
 
 // validateLengths rejects several lengths where estimates would mix them.
@@ -294,7 +295,7 @@ func Presets() []Preset { return slices.Clone(presets()) }
 func (m *Module) usePreset(name string) {
 	for _, preset := range presets() {
 		if preset.Name == name {
-			newDecoder(newReport(name), "").value(&preset.Module, "", reflect.ValueOf(m).Elem())
+			(&decoder{report: newReport(name)}).value(&preset.Module, "", reflect.ValueOf(m).Elem())
 			m.PresetSLO, m.SLO = m.SLO, nil
 		}
 	}

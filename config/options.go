@@ -2,6 +2,7 @@ package config
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -142,7 +143,7 @@ func setDefault(f reflect.StructField, v reflect.Value) {
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
 		panic("config: default of " + f.Name + ": " + err.Error())
 	}
-	own := newDecoder(newReport(f.Name), "")
+	own := &decoder{report: newReport(f.Name)}
 	own.value(doc.Content[0], "default", v)
 	if err := own.err(); err != nil {
 		panic("config: " + err.Error())
@@ -331,9 +332,10 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 		}
 		seen := map[string]bool{}
 		for i := range f.Len() {
-			switch item := f.Index(i); {
-			case o.problem(item) != "":
-				d.errorf(at.index(i), "%s", o.problem(item))
+			item := f.Index(i)
+			d.mistake(at.index(i), o.problem(item))
+			switch {
+			case d.failed[at.index(i)]:
 			case o.rising && i > 0 && numberOf(item) <= numberOf(f.Index(i-1)):
 				d.errorf(at.index(i), "expected rising numbers, got %v after %v", item, f.Index(i-1))
 			case o.unique && seen[item.String()]:
@@ -344,11 +346,9 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 		}
 	case reflect.Map:
 		for _, key := range sortedKeys(f) {
-			if problem := o.problem(key); problem != "" {
-				d.errorf(p.key(o.key).key(key.String()), "%s", problem)
-			}
+			at := p.key(o.key).key(key.String())
+			d.mistake(at, o.problem(key))
 			if secret, ok := f.MapIndex(key).Interface().(promconfig.Secret); ok {
-				at := p.key(o.key).key(key.String())
 				if secret == "" {
 					d.errorf(at, "missing; want a value")
 				}
@@ -360,30 +360,30 @@ func (d *decoder) checkValues(o *option, p path, f reflect.Value) {
 			l.validate(d.report, p.key(o.key), o.interval)
 		}
 	default:
-		if problem := o.problem(f); problem != "" && (!f.IsZero() || d.written(p.key(o.key))) {
-			d.errorf(p.key(o.key), "%s", problem)
+		if at := p.key(o.key); !f.IsZero() || d.written(at) {
+			d.mistake(at, o.problem(f))
 		}
 	}
 }
 
-// problem returns what is wrong with a value; "" if nothing is.
-func (o *option) problem(v reflect.Value) string {
+// problem returns what is wrong with a value; nil if nothing is.
+func (o *option) problem(v reflect.Value) error {
 	if o.interval != nil {
 		if !o.interval.contains(numberOf(v)) {
-			return fmt.Sprintf("must be %s, got %v", o.interval, v)
+			return fmt.Errorf("must be %s, got %v", o.interval, v)
 		}
-		return ""
+		return nil
 	}
 	if v.Kind() != reflect.String {
-		return ""
+		return nil
 	}
 	s := v.String()
 	if o.oneOf != nil && !slices.Contains(o.oneOf, s) {
-		return fmt.Sprintf("must be %s, got %s", enumerate(o.oneOf, "or"), quote(s))
+		return fmt.Errorf("must be %s, got %s", enumerate(o.oneOf, "or"), quote(s))
 	}
 	if o.maxText > 0 {
-		if problem := labelProblem(s, o.maxText); problem != "" {
-			return problem
+		if err := labelProblem(s, o.maxText); err != nil {
+			return err
 		}
 	}
 	return o.is.problem(s)
@@ -397,24 +397,18 @@ func numberOf(v reflect.Value) float64 {
 }
 
 // labelProblem returns what is wrong with a text that becomes a label value or goes into a request.
-func labelProblem(s string, limit int) string {
+func labelProblem(s string, limit int) error {
 	switch {
 	case s == "":
-		return "must not be empty"
+		return errors.New("must not be empty")
 	case len(s) > limit:
-		return fmt.Sprintf("must have at most %d bytes, got %d", limit, len(s))
+		return fmt.Errorf("must have at most %d bytes, got %d", limit, len(s))
 	case !utf8.ValidString(s):
-		return "must be valid UTF-8"
+		return errors.New("must be valid UTF-8")
 	case strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Sprintf("must have no control characters, got %s", quote(s))
+		return fmt.Errorf("must have no control characters, got %s", quote(s))
 	}
-	return ""
-}
-
-func checkText(r *report, p path, s string, limit int) {
-	if problem := labelProblem(s, limit); problem != "" {
-		r.errorf(p, "%s", problem)
-	}
+	return nil
 }
 
 // form is a form that a text may have.
@@ -463,15 +457,15 @@ func formOf(name string) form {
 	return f
 }
 
-// problem returns what is wrong with a text that must have the form; "" if nothing is.
-func (f form) problem(s string) string {
+// problem returns what is wrong with a text that must have the form; nil if nothing is.
+func (f form) problem(s string) error {
 	switch {
 	case f.is(s):
-		return ""
+		return nil
 	case f.secret:
-		return "must be " + f.want
+		return errors.New("must be " + f.want)
 	}
-	return fmt.Sprintf("must be %s, got %s", f.want, quote(s))
+	return fmt.Errorf("must be %s, got %s", f.want, quote(s))
 }
 
 func isBodyKey(s string) bool { return !slices.Contains(strings.Split(s, "."), "") }

@@ -172,12 +172,12 @@ func textAt(keys map[string]*fastjson.Value, key string) (string, error) {
 	if v == nil {
 		return "", nil
 	}
-	text, problem := string(v.GetStringBytes()), "expected a string"
+	text, err := string(v.GetStringBytes()), errors.New("expected a string")
 	if v.Type() == fastjson.TypeString {
-		problem = textProblem(text)
+		err = textProblem(text)
 	}
-	if problem != "" {
-		return "", fmt.Errorf("%s: %s", key, problem)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", key, err)
 	}
 	return text, nil
 }

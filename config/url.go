@@ -54,9 +54,7 @@ func (d *decoder) url(n *yaml.Node, p path, parse func(string) (*url.URL, error)
 		return nil
 	}
 	u, err := parse(n.Value)
-	if err != nil {
-		d.errorf(p, "%v", err)
-	}
+	d.mistake(p, err)
 	return u
 }
 
@@ -122,7 +120,7 @@ func isModelQuery(query string) bool {
 	query = modelQuery(query)
 	escaped, ok := strings.CutPrefix(query, "model=")
 	name, err := url.QueryUnescape(escaped)
-	return query == "" || ok && err == nil && labelProblem(name, maxModelBytes) == "" && !strings.ContainsAny(escaped, "&;=")
+	return query == "" || ok && err == nil && labelProblem(name, maxModelBytes) == nil && !strings.ContainsAny(escaped, "&;=")
 }
 
 // validateOpenURL refuses a user in a URL that others log: it belongs under the keys
