@@ -11,10 +11,9 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Mapping says how to read the metrics page of one software, a server or a gateway: which of
-// its series hold which quantity. One with the name of a built-in mapping changes
-// only what it writes: a list or a plain value replaces the built-in one, and
-// in a mapping only the keys that are written change.
+// Mapping says how to read the metrics page of one software, a server or a gateway: which of its series hold which
+// quantity. One with the name of a built-in mapping changes only what it writes: a list or a plain value replaces the
+// built-in one, and in a mapping only the keys that are written change.
 type Mapping struct {
 	// Sentinels are series, any of which identifies a page as this software's.
 	// Default: those of the built-in mapping; a new one needs at least one.
@@ -22,24 +21,20 @@ type Mapping struct {
 	// Fallback says whether the page may hold the series of another software too,
 	// which are then the better ones to read.
 	Fallback bool `yaml:"fallback,omitempty"`
-	// Pages are where the page may be, in the order to try: a path, or a port
-	// and a path as in `:8002/metrics`. Default: that of the built-in mapping,
-	// `/metrics` in a new one.
+	// Pages are where the page may be, in the order to try: a path, or a port and a path as in `:8002/metrics`.
+	// Default: that of the built-in mapping, `/metrics` in a new one.
 	Pages []string `yaml:"pages,omitempty" form:"page" items:"some"`
-	// Format is that of the page: `prometheus`, or `json` for a JSON object or list, whose
-	// numbers are read as series. The name of a series is the path of keys to it, joined by `_`, without the
-	// places in lists; of an object in a list, the texts are the labels of its numbers. A
-	// boolean is 1 or 0, a time (RFC 3339) is in Unix seconds, and a list is a number too: of
-	// its items. Default: that of the built-in mapping, `prometheus` in a new one.
+	// Format is that of the page: `prometheus`, or `json` for a JSON object or list, whose numbers are read as series.
+	// The name of a series is the path of keys to it, joined by `_`, without the places in lists; of an object in a
+	// list, the texts are the labels of its numbers. A boolean is 1 or 0, a time (RFC 3339) is in Unix seconds, and a
+	// list is a number too: of its items. Default: that of the built-in mapping, `prometheus` in a new one.
 	Format string `yaml:"format,omitempty" oneof:"prometheus,json"`
-	// Setup is text for the documentation: what makes the software show the
-	// page, and what that costs.
+	// Setup is text for the documentation: what makes the software show the page, and what that costs.
 	Setup string `yaml:"setup,omitempty"`
 	// Notes is text for the documentation: what to know of the values.
 	Notes string `yaml:"notes,omitempty"`
-	// ModelLabel is the label with the name of the model. Samples of other
-	// models than the endpoint's do not count where the page has samples of it,
-	// or of more than one other model.
+	// ModelLabel is the label with the name of the model. Samples of other models than the endpoint's do not count
+	// where the page has samples of it, or of more than one other model.
 	ModelLabel string `yaml:"model_label,omitempty" form:"label" of:"server"`
 	// RoleLabel is the label that says what part of a request the server does, with one
 	// of the values `unified`, `prefill` and `decode`. Any other value is no role.
@@ -53,33 +48,27 @@ type Mapping struct {
 	// Labels restrict all samples: one that has the label must have this
 	// value. An empty value excludes all samples that have the label set.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
-	// Copies are labels whose values distinguish copies of the same thing, such
-	// as the ranks of tensor parallelism or the processes of a front end: of
-	// samples that differ only in these, the largest counts.
+	// Copies are labels whose values distinguish copies of the same thing, such as the ranks of tensor parallelism or
+	// the processes of a front end: of samples that differ only in these, the largest counts.
 	Copies []string `yaml:"copies,omitempty" form:"label" items:"some"`
 	// Expected are quantities of any kind that every page of this software shows.
 	// One that is missing is reported, as it was probably renamed.
 	Expected []Quantity `yaml:"expected,omitempty" items:"some"`
-	// ExpectedAfterWork are quantities that every page of this engine shows
-	// once the server has generated tokens and ended a request; before that,
-	// one that is missing is not reported. `queue` is expected after requests
-	// were seen to wait, `inter_token` and `tpot` after an answer of more than
-	// one token.
+	// ExpectedAfterWork are quantities that every page of this engine shows once the server has generated tokens and
+	// ended a request; before that, one that is missing is not reported. `queue` is expected after requests were seen
+	// to wait, `inter_token` and `tpot` after an answer of more than one token.
 	ExpectedAfterWork []Quantity `yaml:"expected_after_work,omitempty" items:"some" of:"server"`
-	// Progress are series that move while the engine works, not only when a
-	// request ends. Without one, the engine's progress has no series. Where the
-	// series of `generation_tokens` do not distinguish the ranks of data parallelism,
+	// Progress are series that move while the engine works, not only when a request ends. Without one, the engine's
+	// progress has no series. Where the series of `generation_tokens` do not distinguish the ranks of data parallelism,
 	// the first of these counts the tokens of each.
 	Progress []MappingSource `yaml:"progress,omitempty" items:"some" of:"server"`
-	// Values are the sources of each quantity that is one number, the better
-	// one first; the first that a page has is used. An empty list leaves the
-	// quantity out.
+	// Values are the sources of each quantity that is one number, the better one first; the first that a page has is
+	// used. An empty list leaves the quantity out.
 	Values map[Quantity][]MappingSource `yaml:"values,omitempty"`
 	// Histograms are the sources of each distribution, in the same way.
 	Histograms map[Quantity][]MappingHistogram `yaml:"histograms,omitempty"`
-	// InputLengths are the sources of the lengths of the prompts of ended requests,
-	// histograms in tokens, in the same way. They are read where a module of the
-	// endpoint has `traffic`.
+	// InputLengths are the sources of the lengths of the prompts of ended requests, histograms in tokens, in the same
+	// way. They are read where a module of the endpoint has `traffic`.
 	InputLengths []MappingHistogram `yaml:"input_lengths,omitempty" items:"some" of:"server"`
 	// OutputLengths are those of the lengths of answers.
 	OutputLengths []MappingHistogram `yaml:"output_lengths,omitempty" items:"some" of:"server"`
@@ -104,18 +93,15 @@ const (
 
 // MappingSource is where to find a number on a page.
 type MappingSource struct {
-	// Series is the name of the samples, with the suffix of a part of a
-	// histogram where it is one. `a:b` also finds `a_b` and `ray_a_b`; a
-	// counter is found with and without `_total`.
+	// Series is the name of the samples, with the suffix of a part of a histogram where it is one. `a:b` also finds
+	// `a_b` and `ray_a_b`; a counter is found with and without `_total`.
 	Series string `yaml:"series" form:"series" required:"the name of a series"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
-	// FromLabel takes the number from the value of this label instead of from
-	// that of the sample.
+	// FromLabel takes the number from the value of this label instead of from that of the sample.
 	FromLabel string `yaml:"from_label,omitempty" form:"label"`
-	// ItemsOf takes the number of items in the comma-separated list that is the
-	// value of this label. Of several samples the one with the largest value counts,
-	// which is the latest where the value is a time.
+	// ItemsOf takes the number of items in the comma-separated list that is the value of this label. Of several samples
+	// the one with the largest value counts, which is the latest where the value is a time.
 	ItemsOf string `yaml:"items_of,omitempty" form:"label" excludes:"from_label"`
 	// Combine is how several samples make one number. Default:
 	// `max` for a ratio, for what is per GPU or has no sum (`context_length_tokens`,
@@ -124,8 +110,7 @@ type MappingSource struct {
 	// `model_unload_timestamp_seconds`, `median_tokens_per_second`), and under `if`, `times` and
 	// `over`; `sum` for all else, but for `rate_limit_remaining_*` and `ttft_median_seconds`, of which the smallest counts.
 	Combine string `yaml:"combine,omitempty" default:"sum" oneof:"sum,max"`
-	// Scale is what the number is multiplied with to be in the unit of the
-	// quantity.
+	// Scale is what the number is multiplied with to be in the unit of the quantity.
 	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
 	// If is a source without whose number, or with 0 as its number, there is none
 	// here: for series that are on the page, as 0, while what they measure is off.
@@ -133,11 +118,9 @@ type MappingSource struct {
 	// Plus is a source whose number is added where the page has it. Of sources
 	// of one series with other labels it is enough that the page has any.
 	Plus *MappingSource `yaml:"plus,omitempty"`
-	// Times is a source whose number is multiplied with; where the page does
-	// not have it there is no number.
+	// Times is a source whose number is multiplied with; where the page does not have it there is no number.
 	Times *MappingSource `yaml:"times,omitempty"`
-	// Over is a source whose number it is divided by; where the page does not have it, or
-	// as 0, there is no number.
+	// Over is a source whose number it is divided by; where the page does not have it, or as 0, there is no number.
 	Over *MappingSource `yaml:"over,omitempty"`
 }
 
@@ -156,8 +139,7 @@ type MappingHistogram struct {
 	Count string `yaml:"count,omitempty" form:"series" requires:"sum"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
-	// Scale is what the values are multiplied with to be in the unit of the
-	// quantity.
+	// Scale is what the values are multiplied with to be in the unit of the quantity.
 	Scale float64 `yaml:"scale,omitempty" default:"1" range:"(0,)"`
 }
 
@@ -165,15 +147,13 @@ type MappingHistogram struct {
 type MappingPrefixCache struct {
 	// Hits is the source of the counter of what the cache had. Required.
 	Hits MappingSource `yaml:"hits"`
-	// Queries is the source of the counter of what the cache was asked for, in
-	// the same unit. Required.
+	// Queries is the source of the counter of what the cache was asked for, in the same unit. Required.
 	Queries MappingSource `yaml:"queries"`
 	// Unit is what they count.
 	Unit string `yaml:"unit" oneof:"tokens,blocks,requests" required:"tokens, blocks or requests"`
-	// ZeroIfAbsent says on which pages the counter of hits appears with the first hit, so that
-	// a page with queries alone has no hits yet, and not an unknown number: on `all`, or on
-	// those that spell the queries with the prefix `ray_`, as Ray shows no counter before it
-	// counts. Default: on none.
+	// ZeroIfAbsent says on which pages the counter of hits appears with the first hit, so that a page with queries
+	// alone has no hits yet, and not an unknown number: on `all`, or on those that spell the queries with the prefix
+	// `ray_`, as Ray shows no counter before it counts. Default: on none.
 	ZeroIfAbsent string `yaml:"zero_if_absent,omitempty" oneof:"all,ray"`
 }
 
@@ -188,19 +168,17 @@ type MappingRequests struct {
 	With string `yaml:"with,omitempty" form:"label"`
 	// By are the possible names of the label that says how a request ended.
 	By []string `yaml:"by,omitempty" form:"label" items:"some"`
-	// As maps a value of that label to how a request ended: `stop`, `length`,
-	// `abort`, `client_error`, `error`, `success`, `other` or `unknown`. `failed` is an
-	// error that may be the client's own mistake, `error_again` one that another series may
-	// count as well: both are shown as errors, and the second only where there are more of
+	// As maps a value of that label to how a request ended: `stop`, `length`, `abort`, `client_error`, `error`,
+	// `success`, `other` or `unknown`. `failed` is an error that may be the client's own mistake, `error_again` one
+	// that another series may count as well: both are shown as errors, and the second only where there are more of
 	// them. `none` does not count.
 	As map[string]string `yaml:"as,omitempty" requires:"by"`
 	// Status are the possible names of the label with the HTTP status of the reply, or with
 	// its class as in `5xx`, which decides where `as` does not: 429 and 5xx are errors, 408
 	// has failed, 499 is an abort, any other 4xx a client error and 2xx a success.
 	Status []string `yaml:"status,omitempty" form:"label" items:"some"`
-	// Else is how the requests with any other value ended. Default: `unknown` without
-	// `by` and `status`, else `other`. A series of which all requests are unknown is left out
-	// where the page has another one.
+	// Else is how the requests with any other value ended. Default: `unknown` without `by` and `status`, else `other`.
+	// A series of which all requests are unknown is left out where the page has another one.
 	Else string `yaml:"else,omitempty" default:"other" form:"finish"`
 }
 
@@ -210,8 +188,7 @@ type MappingReady struct {
 	Series string `yaml:"series" form:"series" required:"the name of a series"`
 	// Labels restrict the samples to those with these values.
 	Labels map[string]string `yaml:"labels,omitempty" form:"label"`
-	// Values are those of the gauge that mean that the backend is ready. Of several
-	// samples the largest value counts.
+	// Values are those of the gauge that mean that the backend is ready. Of several samples the largest value counts.
 	Values []float64 `yaml:"values,omitempty" default:"[1]" items:"some"`
 }
 
