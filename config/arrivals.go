@@ -15,10 +15,9 @@ import (
 // ArrivalProcess is how the requests of a burst arrive.
 type ArrivalProcess string
 
+// The processes, which Arrivals.Process describes.
 const (
-	// ArrivalPoisson has independent users: the times between two requests are exponentially distributed.
-	ArrivalPoisson ArrivalProcess = "poisson"
-	// ArrivalRecorded has requests arrive as they did when they were recorded.
+	ArrivalPoisson  ArrivalProcess = "poisson"
 	ArrivalRecorded ArrivalProcess = "recorded"
 )
 
@@ -97,12 +96,9 @@ const (
 	maxOutputTokens  = 100_000
 )
 
-// loadProfile reads ProfileFile, which is known to be a regular file.
-func (a *Arrivals) loadProfile(r *report, p path) {
-	if a == nil {
-		return
-	}
-	r.loadLines(p, a.ProfileFile, func(data []byte) []lineError {
+// complete reads ProfileFile, which is known to be a regular file.
+func (a *Arrivals) complete(r *report, p path) {
+	r.loadLines(p.key("profile_file"), a.ProfileFile, func(data []byte) []lineError {
 		requests, mistakes := parseTrace(data, false)
 		for _, one := range requests {
 			a.Profile = append(a.Profile, one.At)

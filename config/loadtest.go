@@ -15,13 +15,11 @@ import (
 // LoadKind is in what the levels of a load are counted.
 type LoadKind string
 
+// The kinds, which the options of LoadTest describe.
 const (
-	// LoadUsers has so many users at once, each of whom waits for an answer before the next request: a closed loop.
-	LoadUsers LoadKind = "users"
-	// LoadRate has so many requests start per second, whether or not earlier ones have ended: an open loop.
-	LoadRate LoadKind = "requests_per_second"
-	// LoadTrace has requests arrive as they were recorded, so many times as fast: an open loop.
-	LoadTrace LoadKind = "trace_speed"
+	LoadUsers LoadKind = "users"               // at once, each of whom waits for an answer before the next request: a closed loop
+	LoadRate  LoadKind = "requests_per_second" // whether or not earlier ones have ended: an open loop
+	LoadTrace LoadKind = "trace_speed"         // how many times as fast as recorded: an open loop
 )
 
 // LoadKinds lists the closed set.

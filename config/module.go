@@ -13,24 +13,20 @@ import (
 // Prefix is how the prompts of a module relate to each other.
 type Prefix string
 
+// The policies, which Module.Prefix describes.
 const (
-	// PrefixCold begins every prompt differently, so that no cached prefix helps the server.
-	PrefixCold Prefix = "cold"
-	// PrefixWarm asks the same prompt again and again.
-	PrefixWarm Prefix = "warm"
-	// PrefixPaired asks a cold prompt and then the very same again.
-	PrefixPaired Prefix = "paired"
-	// PrefixConversation asks a cold prompt, and then turns that repeat those before with their answers.
+	PrefixCold         Prefix = "cold"
+	PrefixWarm         Prefix = "warm"
+	PrefixPaired       Prefix = "paired"
 	PrefixConversation Prefix = "conversation"
 )
 
 // Connection is how a probe gets its connection.
 type Connection string
 
+// The ways, which Module.Connection describes.
 const (
-	// ConnectionNew opens a connection for each probe.
-	ConnectionNew Connection = "new"
-	// ConnectionReuse keeps one connection per endpoint and module.
+	ConnectionNew   Connection = "new"
 	ConnectionReuse Connection = "reuse"
 )
 
@@ -160,7 +156,6 @@ func (m *Module) complete(r *report, p path) {
 		m.Prompts, mistakes = parsePrompts(data)
 		return mistakes
 	})
-	m.Arrivals.loadProfile(r, p.key("arrivals").key("profile_file"))
 }
 
 func (m *Module) check(r *report, p path) {
