@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -334,15 +335,7 @@ func (s *SLO) checkCounted(r *report, p path, modules []*Module, format string) 
 // of the built-in module; else availability alone. What has no first token, or arrivals that are not at once, has no
 // objective for it. Of a module that is not Judged, it is only what its bursts are compared with.
 func (e *Endpoint) SLOWith(m *Module) SLO {
-	slo := SLO{Objective: defaultObjective}
-	switch {
-	case m.SLO != nil:
-		slo = *m.SLO
-	case e.SLO != nil:
-		slo = *e.SLO
-	case m.PresetSLO != nil:
-		slo = *m.PresetSLO
-	}
+	slo := *cmp.Or(m.SLO, e.SLO, m.PresetSLO, &SLO{Objective: defaultObjective})
 	if m.Ask().NoAnswer || m.Arrivals != nil || m.Interference > 0 {
 		slo.TTFT, slo.TPOT, slo.Fluidity, slo.CorrectCoordinatedOmission = 0, 0, 0, false
 	}

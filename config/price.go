@@ -98,31 +98,28 @@ func (c *Price) Plans() []string {
 	return all
 }
 
-// amounts returns the prices that a part of a schedule may have otherwise, by its keys.
-func (c *Price) amounts() map[string]*float64 {
+// amountKeys are the keys of the prices that a part of a schedule may have otherwise.
+var amountKeys = [...]string{"gpu_hour", "input", "cached_input", "cache_write", "output"}
+
+// amounts returns the prices of amountKeys.
+func (c *Price) amounts() [len(amountKeys)]*float64 {
 	if c.Currency == "" {
-		return map[string]*float64{
-			"gpu_hour": &c.GPUHourUSD, "input": &c.InputUSD, "cached_input": &c.CachedInputUSD, "cache_write": &c.CacheWriteUSD, "output": &c.OutputUSD,
-		}
+		return [...]*float64{&c.GPUHourUSD, &c.InputUSD, &c.CachedInputUSD, &c.CacheWriteUSD, &c.OutputUSD}
 	}
-	return map[string]*float64{
-		"gpu_hour": &c.GPUHour, "input": &c.Input, "cached_input": &c.CachedInput, "cache_write": &c.CacheWrite, "output": &c.Output,
-	}
+	return [...]*float64{&c.GPUHour, &c.Input, &c.CachedInput, &c.CacheWrite, &c.Output}
 }
 
-func (c *PricePart) amounts() map[string]float64 {
-	return map[string]float64{
-		"gpu_hour": c.GPUHour, "input": c.Input, "cached_input": c.CachedInput, "cache_write": c.CacheWrite, "output": c.Output,
-	}
+func (c *PricePart) amounts() [len(amountKeys)]float64 {
+	return [...]float64{c.GPUHour, c.Input, c.CachedInput, c.CacheWrite, c.Output}
 }
 
 // with returns the price with what a part of its schedule says.
 func (c *Price) with(part *PricePart) *Price {
 	p := *c
 	amounts := p.amounts()
-	for key, v := range part.amounts() {
+	for i, v := range part.amounts() {
 		if v > 0 {
-			*amounts[key] = v
+			*amounts[i] = v
 		}
 	}
 	p.GPUs, p.Plan = cmp.Or(part.GPUs, c.GPUs), cmp.Or(part.Plan, c.Plan)
@@ -212,9 +209,9 @@ func (c *Price) check(r *report, p path) {
 	}
 	amounts := c.amounts()
 	for i := range c.Schedule {
-		for key, v := range c.Schedule[i].amounts() {
-			if v > 0 && *amounts[key] == 0 {
-				r.errorf(p.key("schedule").index(i).key(key), "has no price at other times; set %s of the price itself", key+suffix)
+		for k, v := range c.Schedule[i].amounts() {
+			if v > 0 && *amounts[k] == 0 {
+				r.errorf(p.key("schedule").index(i).key(amountKeys[k]), "has no price at other times; set %s of the price itself", amountKeys[k]+suffix)
 			}
 		}
 	}
