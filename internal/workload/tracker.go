@@ -33,16 +33,10 @@ func NewTracker(now func() time.Time, estimates func() []Estimate) *Tracker {
 func (t *Tracker) Observe(results []*result.Result) *Findings {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
 	for _, r := range results {
 		t.serve(r.Model)
 	}
-	for _, e := range t.all {
-		if e != nil {
-			e.Observe(results, now)
-		}
-	}
-	return t.findings(now)
+	return t.findings(func(e Estimate, now time.Time) { e.Observe(results, now) })
 }
 
 // serve makes t forget all that it knows of another model; "" is not known. t.mu is held.
@@ -60,30 +54,30 @@ func (t *Tracker) serve(model string) {
 func (t *Tracker) Take(model string, run any) *Findings {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
 	t.serve(model)
-	for _, e := range t.all {
+	return t.findings(func(e Estimate, now time.Time) {
 		if taker, ok := e.(Taker); ok {
 			taker.Take(run, now)
 		}
-	}
-	return t.findings(now)
+	})
 }
 
 // Findings returns what all results give together by now: nil where that is nothing.
 func (t *Tracker) Findings() *Findings {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.findings(t.now())
+	return t.findings(func(Estimate, time.Time) {})
 }
 
-func (t *Tracker) findings(now time.Time) *Findings {
+// findings has each estimate learn something, and returns what all give together by now. t.mu is held.
+func (t *Tracker) findings(learn func(e Estimate, now time.Time)) *Findings {
 	found := &Findings{Model: t.model, All: make([]Finding, len(t.all))}
-	empty := true
+	now, empty := t.now(), true
 	for i, e := range t.all {
 		if e == nil {
 			continue
 		}
+		learn(e, now)
 		found.All[i] = e.Finding(now)
 		empty = empty && found.All[i] == nil
 	}

@@ -16,7 +16,7 @@ func TestTrafficDraw(t *testing.T) {
 	m.Traffic = &config.Traffic{MaxInputTokens: 500, MaxOutputTokens: 40}
 	rng := rand.New(rand.NewPCG(1, 1))
 	s := newSource(m)
-	s.traffic = newTrafficDraw(m, rng)
+	s.traffic = &trafficDraw{module: m, u: rng.Float64(), v: rng.Float64()}
 	own := func() {
 		t.Helper()
 		if q := s.Next(1, 0); q.Length != 64 || q.Output != 16 {

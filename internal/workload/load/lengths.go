@@ -4,6 +4,7 @@ package load
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -224,7 +225,7 @@ func newSource(m *config.Module) *source {
 	a := &source{module: m, outputs: workload.LengthsOf(m.OutputTokens), rng: workload.NewRand(), later: m.TurnsBefore(m.Turns)}
 	a.prompts = NewPrompts(workload.LengthsOf(m.InputTokens), m.Prefix, a.rng)
 	if m.Traffic != nil {
-		a.traffic = newTrafficDraw(m, a.rng)
+		a.traffic = &trafficDraw{module: m, u: a.rng.Float64(), v: a.rng.Float64()}
 	}
 	return a
 }
@@ -288,10 +289,6 @@ const (
 	plasticInverseSquare = 0.5698402909980532
 )
 
-func newTrafficDraw(m *config.Module, rng *rand.Rand) *trafficDraw {
-	return &trafficDraw{module: m, u: rng.Float64(), v: rng.Float64()}
-}
-
 // next returns a prompt of a mix, which it makes one of the latest lengths, and the length of its answer.
 func (t *trafficDraw) next(prompts *Prompts) (Prompt, int) {
 	latest := t.latest.Load()
@@ -306,15 +303,9 @@ func (t *trafficDraw) next(prompts *Prompts) (Prompt, int) {
 	if latest == nil {
 		return prompts.Next(), t.module.OutputTokens.Max()
 	}
-	t.u, t.v = fraction(t.u+plasticInverse), fraction(t.v+plasticInverseSquare)
+	_, t.u = math.Modf(t.u + plasticInverse)
+	_, t.v = math.Modf(t.v + plasticInverseSquare)
 	return prompts.At(t.u), min(workload.At(latest.Outputs, t.v), t.module.Traffic.MaxOutputTokens)
-}
-
-func fraction(v float64) float64 {
-	if v >= 1 {
-		return v - 1
-	}
-	return v
 }
 
 // cut returns lengths, short ones first, with those above a bound cut to it.
