@@ -329,28 +329,6 @@ func hasOr(lines []string) bool {
 // incident records the incident of an endpoint, none of a muted one.
 const incident = "endpoint:inference_endpoint_incident_start_timestamp_seconds:first"
 
-// TestDefaultSetIsThin holds what a reader has to take in: few rules, short ones, and none that reads what it recorded before.
-func TestDefaultSetIsThin(t *testing.T) {
-	alerts, recorded := alertRules(Default()), recordingRules(Default())
-	if len(alerts) > 25 || len(recorded) > 20 {
-		t.Errorf("%d alerts and %d recording rules, want at most 25 and 20", len(alerts), len(recorded))
-	}
-	for _, r := range append(alerts, recorded...) {
-		lines := strings.Split(r.Expr, "\n")
-		if len(lines) > 8 {
-			t.Errorf("%s%s has %d lines:\n%s", r.Alert, r.Record, len(lines), r.Expr)
-		}
-		for _, line := range lines {
-			if len(line) > 140 {
-				t.Errorf("%s%s: a line of %d characters: %s", r.Alert, r.Record, len(line), line)
-			}
-		}
-		if r.Record != "" && strings.Contains(r.Expr, r.Record) {
-			t.Errorf("%s reads itself", r.Record)
-		}
-	}
-}
-
 // TestAnnotationsAskForTheEndpoint checks that queries in annotations have all labels that tell endpoints apart.
 func TestAnnotationsAskForTheEndpoint(t *testing.T) {
 	o := allSets()

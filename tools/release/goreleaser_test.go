@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -38,22 +37,6 @@ func TestTagsAreThoseOfTheDockerfile(t *testing.T) {
 		if got := strings.Join(b.Tags, ","); got != tags[1] {
 			t.Errorf("%s: tags %s, in the Dockerfile %s", b.ID, got, tags[1])
 		}
-	}
-}
-
-// The labels of both images have the same names, but for the time of a release.
-func TestLabelsAreThoseOfTheDockerfile(t *testing.T) {
-	labels := func(file string) []string {
-		var names []string
-		for _, m := range regexp.MustCompile(`org\.opencontainers\.image\.(\w+)[:=]`).FindAllStringSubmatch(read(t, file), -1) {
-			names = append(names, m[1])
-		}
-		slices.Sort(names)
-		return names
-	}
-	want := slices.DeleteFunc(labels(".goreleaser.yaml"), func(name string) bool { return name == "created" })
-	if got := labels("Dockerfile"); !slices.Equal(got, want) || len(got) < 8 {
-		t.Errorf("labels %v, in the release %v", got, want)
 	}
 }
 
