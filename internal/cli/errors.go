@@ -41,7 +41,6 @@ func Between[T number](to *T, least, most T) kingpin.Value {
 	return &bounded[T]{to, fmt.Sprintf("%v to %v", least, most), func(v T) bool { return v >= least && v <= most }}
 }
 
-// Set implements kingpin.Value.
 func (b *bounded[T]) Set(s string) (err error) {
 	var v T
 	want := ""
@@ -69,7 +68,6 @@ func (b *bounded[T]) Set(s string) (err error) {
 	return nil
 }
 
-// String implements kingpin.Value.
 func (b *bounded[T]) String() string { return fmt.Sprint(*b.to) }
 
 // ValueError returns the error of the first value that cannot be used, with the name of its

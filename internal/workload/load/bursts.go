@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -183,19 +184,15 @@ type Burst struct {
 // MeasureBurst returns what a burst came to, given the results of its requests; false where it was canceled.
 func MeasureBurst(level []*result.Result) (b Burst, ok bool) {
 	b = Burst{Concurrency: level[0].Concurrency, StartSpread: -1}
-	var firstSent, lastSent, lastEnd time.Time
+	var sent []time.Time
+	var lastEnd time.Time
 	tokens, known := 0, true
 	for _, r := range level {
 		if r.Outcome == result.Canceled {
 			return b, false
 		}
 		if !r.Sent.IsZero() {
-			if firstSent.IsZero() || r.Sent.Before(firstSent) {
-				firstSent = r.Sent
-			}
-			if r.Sent.After(lastSent) {
-				lastSent = r.Sent
-			}
+			sent = append(sent, r.Sent)
 		}
 		if !answered(r) {
 			b.Failed++
@@ -209,10 +206,12 @@ func MeasureBurst(level []*result.Result) (b Burst, ok bool) {
 		tokens += r.Tokens.Output
 		known = known && measured && r.Tokens.Output >= 0 && r.Tokens.Source == result.TokensFromUsage
 	}
-	if !firstSent.IsZero() {
-		b.StartSpread = lastSent.Sub(firstSent)
+	if len(sent) == 0 {
+		return b, true
 	}
-	if took := lastEnd.Sub(firstSent); known && b.Failed < len(level) && took > 0 {
+	slices.SortFunc(sent, time.Time.Compare)
+	b.StartSpread = sent[len(sent)-1].Sub(sent[0])
+	if took := lastEnd.Sub(sent[0]); known && b.Failed < len(level) && took > 0 {
 		b.TokensPerSecond = float64(tokens) / took.Seconds()
 	}
 	return b, true

@@ -40,13 +40,11 @@ type conversation struct {
 	turns    []turn
 }
 
-// conversations keeps the latest conversations, in the order of time.
-type conversations struct {
-	byAffinity map[result.Affinity][]conversation
-}
+// conversations keeps the latest conversations of each affinity, in the order of time.
+type conversations map[result.Affinity][]conversation
 
 // observe adds the results of a run, if they are a conversation. Of one that failed the turns before the failure count.
-func (c *conversations) observe(results []*result.Result, now time.Time) {
+func (c conversations) observe(results []*result.Result, now time.Time) {
 	v := conversation{at: now}
 	for _, r := range results {
 		if r.Turn == nil || r.Outcome != result.Success {
@@ -64,21 +62,18 @@ func (c *conversations) observe(results []*result.Result, now time.Time) {
 	if len(v.turns) == 0 {
 		return
 	}
-	if c.byAffinity == nil {
-		c.byAffinity = map[result.Affinity][]conversation{}
-	}
-	c.byAffinity[v.affinity] = stats.AppendLatest(c.byAffinity[v.affinity], v, maxConversations)
+	c[v.affinity] = stats.AppendLatest(c[v.affinity], v, maxConversations)
 }
 
 // turns returns what the conversations show, by affinity and turn.
-func (c *conversations) turns(now time.Time) []Turn {
+func (c conversations) turns(now time.Time) []Turn {
 	var turns []Turn
 	for _, affinity := range result.Affinities() {
-		all := stats.DropOld(c.byAffinity[affinity], func(v conversation) bool { return now.Sub(v.at) >= pairReach })
+		all := stats.DropOld(c[affinity], func(v conversation) bool { return now.Sub(v.at) >= pairReach })
 		if len(all) > 0 {
-			c.byAffinity[affinity] = all
+			c[affinity] = all
 		} else {
-			delete(c.byAffinity, affinity)
+			delete(c, affinity)
 		}
 		for number := 1; ; number++ {
 			t, ok := turnOf(all, number)
@@ -133,8 +128,8 @@ func turnOf(all []conversation, number int) (Turn, bool) {
 }
 
 // reportsNoHits reports whether no reply reported a cached token after a first turn.
-func (c *conversations) reportsNoHits() bool {
-	for _, all := range c.byAffinity {
+func (c conversations) reportsNoHits() bool {
+	for _, all := range c {
 		for _, v := range all {
 			if slices.ContainsFunc(v.turns[1:], func(t turn) bool { return t.cached > 0 }) {
 				return false

@@ -65,7 +65,6 @@ func (e *interferenceEstimate) Observe(results []*result.Result, now time.Time) 
 	}
 }
 
-// Finding implements workload.Estimate.
 func (e *interferenceEstimate) Finding(now time.Time) workload.Finding {
 	e.all = stats.DropOld(e.all, func(m met) bool { return now.Sub(m.at) >= pairReach })
 	ratio := median(e.all, func(m met) float64 { return m.beside / m.alone })

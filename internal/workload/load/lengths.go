@@ -26,8 +26,10 @@ func Lengths() workload.Workload {
 				return s, nil
 			}, Texts: true, Answers: true,
 		}},
-		Estimate: func(_ *config.Endpoint, m *config.Module) workload.Estimate { return &Estimate{module: m} },
-		Finding:  new(Finding), Metrics: metrics,
+		Estimate: func(_ *config.Endpoint, m *config.Module) workload.Estimate {
+			return &Estimate{module: m, conversations: conversations{}}
+		},
+		Finding: new(Finding), Metrics: metrics,
 	}
 }
 

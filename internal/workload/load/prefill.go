@@ -265,12 +265,9 @@ func leastSquares(t, y, fitted, weights []float64, terms int) (coef [maxTerms]fl
 	var normal matrix
 	var right [maxTerms]float64
 	for i := range t {
-		w := weights[i] / (fitted[i] * fitted[i])
-		normal.add(t[i], w, terms)
-		power := 1.0
+		powers := normal.add(t[i], weights[i]/(fitted[i]*fitted[i]), terms)
 		for k := range terms {
-			right[k] += w * power * y[i]
-			power *= t[i]
+			right[k] += powers[k] * y[i]
 		}
 	}
 	inverse, ok := normal.inverse(terms)
@@ -312,8 +309,9 @@ func covariance(t, fitted, residuals []float64, noise float64, terms int) (cov m
 	return cov, true
 }
 
-func (m *matrix) add(t, w float64, terms int) {
-	powers := [2*maxTerms - 1]float64{w}
+// add adds a sample of a weight at t to the normal equations, and returns w × t⁰, w × t¹ and so on.
+func (m *matrix) add(t, w float64, terms int) (powers [2*maxTerms - 1]float64) {
+	powers[0] = w
 	for k := 1; k < 2*terms-1; k++ {
 		powers[k] = powers[k-1] * t
 	}
@@ -322,6 +320,7 @@ func (m *matrix) add(t, w float64, terms int) {
 			m[j][k] += powers[j+k]
 		}
 	}
+	return powers
 }
 
 // inverse inverts by elimination, which needs no exchange of rows for what is

@@ -20,7 +20,7 @@ const ms = time.Millisecond
 type labOf = lab.Lab[*Estimate, *Finding]
 
 func newLab() *labOf {
-	return lab.New[*Estimate, *Finding](func() *Estimate { return &Estimate{module: new(config.Module)} })
+	return lab.New[*Estimate, *Finding](func() *Estimate { return &Estimate{module: new(config.Module), conversations: conversations{}} })
 }
 
 // cached lets a reply report how much of the prompt was cached.
