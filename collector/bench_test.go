@@ -300,14 +300,14 @@ func vllmStatus(server string, seed int) page.Status {
 		PrefixCacheUnit: "tokens", PrefixCacheRatio: 0.625, LastProgress: at, Role: "unified",
 		Settings: map[config.Setting]string{"kv_cache_precision": "fp8", "prefix_caching": "True"},
 	}
-	for i, q := range append(config.Numbers(config.ServerSoftware), config.PrefixCacheAsked, config.PrefixCacheHits) {
+	for i, q := range append(numbers(config.ServerSoftware), config.PrefixCacheAsked, config.PrefixCacheHits) {
 		if config.IsRatio(q) {
 			snapshot.Values[q] = 1 / float64(seed+1)
 			continue
 		}
 		snapshot.Values[q] = float64((seed + 1) * (i*i*i*i*i + 1))
 	}
-	for i, q := range config.Distributions(config.ServerSoftware) {
+	for i, q := range distributions(config.ServerSoftware) {
 		bounds := [][]float64{vllmTTFTBounds, vllmTokenBounds, vllmTokenBounds}
 		if i < len(bounds) {
 			snapshot.Histograms[q] = vllmHistogram(bounds[i], seed+1)

@@ -20,10 +20,10 @@ func everyGateway() prometheus.Collector {
 		Engine: "acme", At: epoch, Values: map[config.Quantity]float64{}, Histograms: map[config.Quantity]*page.Histogram{},
 		Requests: map[string]float64{"success": 1}, Missing: []config.Quantity{config.QueueTime}, Backends: map[string]*page.Snapshot{},
 	}
-	for _, q := range append(config.Numbers(config.GatewaySoftware), config.PrefixCacheAsked, config.PrefixCacheHits) {
+	for _, q := range append(numbers(config.GatewaySoftware), config.PrefixCacheAsked, config.PrefixCacheHits) {
 		all.Values[q] = 1
 	}
-	for _, q := range config.Distributions(config.GatewaySoftware) {
+	for _, q := range distributions(config.GatewaySoftware) {
 		all.Histograms[q] = &page.Histogram{Bounds: []float64{0.5}, Counts: []uint64{1}, Count: 2, Sum: 3}
 	}
 	one := *all

@@ -12,6 +12,24 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 )
 
+// distributions lists the quantities that pages show as histograms, and numbers the others that have no section of their own.
+func distributions(of config.Software) []config.Quantity {
+	return quantities(of, func(row config.QuantityRow) bool { return row.Kind == "histogram" })
+}
+
+func numbers(of config.Software) []config.Quantity {
+	return quantities(of, func(row config.QuantityRow) bool { return row.Kind != "histogram" && row.Own == "" })
+}
+
+func quantities(of config.Software, wanted func(row config.QuantityRow) bool) (all []config.Quantity) {
+	for _, row := range config.Vocabulary(of) {
+		if wanted(row) {
+			all = append(all, row.Quantity)
+		}
+	}
+	return all
+}
+
 // Each quantity has a family of its type.
 func TestServerFamiliesAreComplete(t *testing.T) {
 	names := make(map[string]Type)
@@ -23,7 +41,7 @@ func TestServerFamiliesAreComplete(t *testing.T) {
 		switch {
 		case q == "iteration_tokens" || q == "batch_size":
 			want = Histogram
-		case slices.Contains(config.Distributions(config.ServerSoftware), q):
+		case slices.Contains(distributions(config.ServerSoftware), q):
 			name, want = name+"_seconds", Histogram
 		case config.IsCounter(q):
 			name, want = name+"_total", Counter

@@ -423,7 +423,7 @@ func TestSeriesOfOnePage(t *testing.T) {
 	for _, q := range config.Quantities(config.ServerSoftware) {
 		all.Values[q] = 1
 	}
-	for _, q := range config.Distributions(config.ServerSoftware) {
+	for _, q := range distributions(config.ServerSoftware) {
 		all.Histograms[q] = h
 	}
 	for _, finish := range config.Finishes() {
@@ -437,7 +437,7 @@ func TestSeriesOfOnePage(t *testing.T) {
 			n++
 		}
 	}
-	if of := len(config.Distributions(config.ServerSoftware)) * 103; n < of || n > 1500 {
+	if of := len(distributions(config.ServerSoftware)) * 103; n < of || n > 1500 {
 		t.Errorf("%d series, want at most 1,500, %d of them of histograms", n, of)
 	}
 }

@@ -189,7 +189,7 @@ func (c *Config) complete(r *report, _ path) {
 	if c.Modules == nil {
 		c.Modules = map[string]*Module{}
 	}
-	for _, preset := range presets() {
+	for _, preset := range Presets() {
 		if c.Modules[preset.Name] == nil {
 			m := newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
 			m.usePreset(preset.Name)

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"reflect"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/prometheus/common/model"
@@ -281,14 +280,12 @@ type Preset struct {
 	Module yaml.Node
 }
 
-var presets = embedded[[]Preset]("presets.yml")
-
-// Presets lists the built-in modules.
-func Presets() []Preset { return slices.Clone(presets()) }
+// Presets returns the built-in modules, which are not to be changed.
+var Presets = embedded[[]Preset]("presets.yml")
 
 // usePreset makes a module with defaults the built-in one of that name, if there is one.
 func (m *Module) usePreset(name string) {
-	for _, preset := range presets() {
+	for _, preset := range Presets() {
 		if preset.Name == name {
 			(&decoder{report: newReport(name)}).value(&preset.Module, "", reflect.ValueOf(m).Elem())
 			m.PresetSLO, m.SLO = m.SLO, nil

@@ -90,13 +90,7 @@ func isNumber(row QuantityRow) bool       { return row.Kind != "histogram" && ro
 func isDistribution(row QuantityRow) bool { return row.Kind == "histogram" }
 func isAny(QuantityRow) bool              { return true }
 
-// Numbers lists the quantities of some software that `values` may have: gauges, then counters.
-func Numbers(of Software) []Quantity { return named(of, isNumber) }
-
-// Distributions lists the quantities of some software that `histograms` may have.
-func Distributions(of Software) []Quantity { return named(of, isDistribution) }
-
-// Quantities lists all quantities of some software: Numbers, those with a section of their own, Distributions.
+// Quantities lists all quantities of some software: those of `values`, those with a section of their own, those of `histograms`.
 func Quantities(of Software) []Quantity { return named(of, isAny) }
 
 // IsCounter reports whether a quantity grows until its server restarts. A distribution is none.
@@ -209,10 +203,8 @@ type SettingRow struct {
 	Help     string
 }
 
-var settings = embedded[[]SettingRow]("settings.yml")
-
-// Settings lists the settings of servers; it is not to be changed.
-func Settings() []SettingRow { return settings() }
+// Settings returns the settings of servers; they are not to be changed.
+var Settings = embedded[[]SettingRow]("settings.yml")
 
 // SettingNames lists the names of the settings.
 func SettingNames() (all []string) {
