@@ -137,8 +137,7 @@ func (p Profile) Spans(n int) []time.Duration {
 	return all
 }
 
-// parseTrace reads the requests of a file, which must have lengths where these are wanted: CSV, or JSON lines as
-// Mooncake's traces are.
+// parseTrace reads the requests of a file, with lengths where wanted: CSV, or JSON lines as Mooncake's traces.
 func parseTrace(data []byte, lengths bool) ([]TracedRequest, []lineError) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	t := traceReader{lengths: lengths}

@@ -133,8 +133,7 @@ func FromURLs(urls []string) (*Config, error) {
 	return c, nil
 }
 
-// None is the configuration without endpoints, with defaults for all else: for
-// an exporter that has only the hardware to look at.
+// None is the configuration without endpoints and with all defaults: for an exporter that looks at hardware alone.
 func None() *Config {
 	c := newConfig()
 	c.finish(&decoder{report: newReport("")}) // to have no endpoints is a mistake of a file alone
@@ -241,8 +240,7 @@ func (c *Config) Marshal() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// printYAML writes v as one line of YAML with its secrets hidden, whatever the
-// verb: left to itself, fmt would print a secret as any text.
+// printYAML writes v as one line of YAML with its secrets hidden, whatever the verb: fmt itself would print a secret.
 func printYAML(f fmt.State, v any) {
 	var n yaml.Node
 	err := n.Encode(v)

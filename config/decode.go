@@ -23,8 +23,7 @@ const (
 	maxDepth  = 64
 )
 
-// decoder fills Go values from YAML nodes. Unlike the decoder of the yaml
-// package, it reports every mistake with its path, in our own words.
+// decoder fills Go values from YAML nodes. Unlike yaml's own it reports every mistake, with its path and in our words.
 type decoder struct {
 	*report
 	dir    string // for file names that are relative

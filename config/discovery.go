@@ -126,8 +126,7 @@ const (
 	maxTargetLabels = 64
 )
 
-// The labels of a target that configure its endpoint: its URL, or the path of one, beside those
-// of Prometheus, and others.
+// The labels of a target that configure its endpoint: its URL or path, beside those of Prometheus, and others.
 const (
 	LabelURL      = "__url__"
 	LabelPath     = "__path__"

@@ -97,8 +97,7 @@ func printableProxy(u promconfig.URL) promconfig.URL {
 	return promconfig.URL{URL: &own}
 }
 
-// MarshalJSON writes the settings as a text, as Format does; the JSON form of the embedded
-// type would show the password in a proxy's URL.
+// MarshalJSON writes the settings as a text: the JSON of the embedded type would show the password of a proxy.
 func (h HTTPClient) MarshalJSON() ([]byte, error) { return json.Marshal(fmt.Sprint(h)) }
 
 // Format writes the settings as printYAML does.

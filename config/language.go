@@ -45,8 +45,7 @@ func Languages() []string {
 	return slices.Compact(codes)
 }
 
-// LanguageOf returns the ISO 639-1 code of the language that most of a text is in; "" where
-// that is not clear, as in a text of a few words.
+// LanguageOf returns the ISO 639-1 code of the language of most of a text; "" where it is not clear, as of a few words.
 func LanguageOf(text string) string {
 	all := writtenLanguages()
 	one, script := scriptOf(text, all)

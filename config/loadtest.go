@@ -127,8 +127,7 @@ func (l *LoadTest) Unit() float64 {
 	return 1
 }
 
-// Requests returns how many requests a run makes that nothing ends before: +Inf of users, who make as many as the
-// endpoint answers.
+// Requests returns how many requests a whole run makes: +Inf of users, who make as many as the endpoint answers.
 func (l *LoadTest) Requests() float64 {
 	if l.Kind() == LoadUsers {
 		return math.Inf(1)
@@ -253,8 +252,7 @@ func (m *Module) validateLoad(r *report, p path) {
 	}
 }
 
-// checkLoad checks that a load test of a module can see users who wait, and cannot cost any amount; all is the budget of
-// all endpoints.
+// checkLoad checks that a load test sees users who wait, and has a bound of cost; all is the budget of all endpoints.
 func (e *Endpoint) checkLoad(r *report, p path, name string, l *LoadTest, all Budget) {
 	inUSD := e.Price.PerToken()
 	priced := inUSD || e.Price != nil && e.Price.Input+e.Price.Output > 0 || e.IsHosted() // whether or not the file has it

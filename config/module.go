@@ -179,8 +179,7 @@ func (m *Module) check(r *report, p path) {
 // Rung is a module with a single length, or a mix, where the module has a ladder.
 type Rung struct {
 	*Module
-	// InputLabel and OutputLabel are the values of the labels input_tokens and
-	// output_tokens; "" where the module has no ladder of them.
+	// InputLabel and OutputLabel are the values of the labels input_tokens and output_tokens; "" without such a ladder.
 	InputLabel, OutputLabel string
 }
 

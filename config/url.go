@@ -14,8 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// URL is a base URL: http or https, with a host, without user and fragment,
-// and without a query but Azure's api-version.
+// URL is a base URL: http or https, with a host, without user and fragment, and with no query but Azure's api-version.
 type URL struct{ *url.URL }
 
 // MarshalYAML renders the URL as text.
@@ -123,8 +122,7 @@ func isModelQuery(query string) bool {
 	return query == "" || ok && err == nil && labelProblem(name, maxModelBytes) == nil && !strings.ContainsAny(escaped, "&;=")
 }
 
-// validateOpenURL refuses a user in a URL that others log: it belongs under the keys
-// that are named. The URL may lack its scheme.
+// validateOpenURL refuses a user in a URL that others log, which belongs under other keys. It may lack its scheme.
 func (d *decoder) validateOpenURL(p path, s, instead string) {
 	if s == "" {
 		return // which is another mistake, or none
@@ -293,8 +291,7 @@ func spellings(a netip.Addr) []netip.Addr {
 	return all
 }
 
-// isASCII is false for a host that a resolver may change: 169。254。169。254, with
-// ideographic stops, becomes 169.254.169.254.
+// isASCII is false for a host that a resolver may change: 169。254。169。254, with wide stops, becomes 169.254.169.254.
 func isASCII(host string) bool {
 	return !strings.ContainsFunc(host, func(c rune) bool { return c > unicode.MaxASCII })
 }

@@ -70,8 +70,7 @@ func mergeLabels(shared, own map[string]string) map[string]string {
 	return out
 }
 
-// Bytes is a number of bytes, above 0 where it is given. It is written like
-// 16GB (10^9), 15GiB (2^30) or, in bytes, as a whole number.
+// Bytes is a number of bytes, above 0 where it is given, written like 16GB (10^9), 15GiB (2^30) or as a whole number.
 type Bytes int64
 
 // maxBytes bounds sizes so that a float64 holds each of them exactly.

@@ -82,8 +82,7 @@ func manTemplate() string {
 	).Replace(kingpin.ManPageTemplate) + manEnd
 }
 
-// SetHelp sets what --help and help print. To be called when every command has its flags:
-// it completes what is said of those.
+// SetHelp sets what --help and help print, and completes what is said of flags. Commands must have theirs by then.
 func SetHelp(app *kingpin.Application) {
 	for _, f := range app.Model().Flags {
 		describe(app.GetFlag(f.Name))
@@ -111,8 +110,7 @@ func SetHelp(app *kingpin.Application) {
 	})
 }
 
-// describe completes the help of a flag and, where it has no default to show, the
-// placeholder of its value: the last word of its name.
+// describe completes the help of a flag and, without a default to show, the placeholder of its value: its last word.
 func describe(f *kingpin.FlagClause) {
 	m := f.Model()
 	help := strings.TrimSuffix(m.Help, ".") + "."
@@ -134,8 +132,7 @@ func Man(app *kingpin.Application) func(io.Writer) error {
 			err = app.UsageWriter(&page).UsageForContextWithTemplate(c, 2, manTemplate())
 		}
 		if err == nil {
-			// Kingpin's page escapes nothing: to roff a bare - is a hyphen, which no shell
-			// knows, and ' and ` are quotation marks.
+			// Kingpin escapes nothing: to roff - is a hyphen, which no shell knows, and ' and ` are quotation marks.
 			_, err = io.WriteString(w, strings.NewReplacer("\n\n", "\n", `\-`, `\-`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "~", `\(ti`).Replace(page.String()))
 		}
 		if err != nil {

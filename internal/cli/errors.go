@@ -108,8 +108,7 @@ func ValueError(app *kingpin.Application, args []string) error {
 // maxListed is how many values a message lists; of more it lists the nearest.
 const maxListed = 12
 
-// set sets the value of a flag, or of an argument, which has no name here. Its error says
-// what values are taken, where kingpin's does not.
+// set sets the value of a flag, or of an argument, "" here. Its error lists the values, where kingpin's does not.
 func set(v kingpin.Value, text *string, app *kingpin.Application, command *kingpin.CmdClause, flag string) error {
 	if text == nil {
 		return nil
@@ -254,8 +253,7 @@ func flagWords(flags []*kingpin.FlagModel) (words []string) {
 	return words
 }
 
-// unknown returns the error of an unknown word, with what was likely meant or, where that is
-// not known, how to get help.
+// unknown returns the error of an unknown word, with what was likely meant or, where that is unknown, how to get help.
 func unknown(text, word string, known []string, help string) error {
 	if meant := config.Guess(word, known); meant != "" {
 		return fmt.Errorf("%s: did you mean %q?", text, meant)

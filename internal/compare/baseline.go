@@ -90,12 +90,10 @@ type Figures struct {
 	TTFT     float64 `json:"ttft_seconds,omitempty"`
 	TPOT     float64 `json:"tpot_seconds,omitempty"`
 	Duration float64 `json:"duration_seconds,omitempty"`
-	// Requests is how many requests were made, Failed how many of them did not succeed
-	// for another reason than a verdict on their answer.
+	// Requests were made, of which Failed did not succeed for another reason than a verdict on their answer.
 	Requests int `json:"requests"`
 	Failed   int `json:"failed"`
-	// Judged is how many answers were checked or inspected for corruption, Wrong how many
-	// of them were not right or have a sign of it.
+	// Judged answers were checked or inspected for corruption, of which Wrong are not right or have a sign of it.
 	Judged int `json:"judged,omitempty"`
 	Wrong  int `json:"wrong,omitempty"`
 }
@@ -128,8 +126,7 @@ func NewFigures(results []*result.Result) Figures {
 	return f
 }
 
-// mean returns the geometric mean of a latency of results in seconds; 0 where one of
-// them has none that may be published.
+// mean returns the geometric mean of a latency of results in seconds; 0 where one has none that may be published.
 func mean(results []*result.Result, latency func(*result.Result) time.Duration) float64 {
 	sum := 0.0
 	for _, r := range results {

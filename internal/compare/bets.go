@@ -28,9 +28,8 @@ type sample struct {
 // mean is at most 0 if the hypothesis with the given value is true.
 type score func(s sample, value float64) float64
 
-// clip is the number of standard deviations from which on a sample counts no more. The
-// score is Huber's (Robust estimation of a location parameter, 1964), which loses little
-// with normal noise, and to which an outlier is one sample like another.
+// clip is how many standard deviations count of a sample at most. The score is Huber's (Robust estimation of a location
+// parameter, 1964), which loses little with normal noise, and to which an outlier is one sample like another.
 const clip = 1.5
 
 // centreAbove is against the hypothesis that the samples, given those before them, are symmetric about a centre of at
@@ -52,8 +51,7 @@ func centreAbove(s sample, value float64) float64 {
 // centreBelow is against a centre of at least value.
 func centreBelow(s sample, value float64) float64 { return -centreAbove(s, value) }
 
-// meanAbove is against the hypothesis that the samples, of -1 to 1, have a mean of at
-// most value given those before them.
+// meanAbove is against the hypothesis that the samples, of -1 to 1, have a mean of at most value given those before.
 func meanAbove(s sample, value float64) float64 { return (s.value - value) / (1 + value) }
 
 // meanBelow is against a mean of at least value.
@@ -92,9 +90,8 @@ func most(samples []sample, play score, value float64) float64 {
 	return highest
 }
 
-// bound returns the value between reached, at which the capital of a game reaches
-// 1/alpha, and missed, at which it does not, from which on it does not; NaN where it
-// does not reach it at reached either. The capital is monotonic in the value.
+// bound returns the value between reached, at which the capital of a game reaches 1/alpha, and missed, at which it does
+// not, up to which it does; NaN where it does not at reached either. The capital is monotonic in the value.
 func bound(samples []sample, play score, reached, missed, alpha float64) float64 {
 	if most(samples, play, reached) < 1/alpha {
 		return math.NaN()

@@ -1,5 +1,4 @@
-// Package compare decides whether a candidate is worse than a baseline, by sequential
-// tests on what pairs of probes measured.
+// Package compare decides whether a candidate is worse than a baseline, by sequential tests on pairs of probes.
 package compare
 
 import (
@@ -28,8 +27,7 @@ const (
 // Quantities lists the closed set.
 func Quantities() []Quantity { return []Quantity{TTFT, TPOT, Duration, Failures, WrongAnswers} }
 
-// IsLatency reports whether the quantity is a duration, whose change is relative; that
-// of the others is a difference of shares.
+// IsLatency reports whether the quantity is a duration, whose change is relative; that of a share is a difference.
 func (q Quantity) IsLatency() bool { return q == TTFT || q == TPOT || q == Duration }
 
 // inUse is how many quantities one comparison has at most: Duration is there only without TTFT and TPOT. A regression
@@ -243,8 +241,7 @@ func (t *test) finding() Finding {
 	}
 }
 
-// typical returns the median of latencies or of their changes, or the mean of shares or
-// of their differences; NaN of nothing.
+// typical returns the median of latencies or their changes, or the mean of shares or their differences; NaN of nothing.
 func (t *test) typical(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

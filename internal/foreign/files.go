@@ -52,8 +52,7 @@ func inTime(ctx context.Context, a *Abandoned, name string, read func() ([]byte,
 	return data, err
 }
 
-// openFile opens a regular file. The first look at it is for devices, where opening
-// has an effect; the second is at what was opened.
+// openFile opens a regular file. It looks before, as opening a device has an effect, and at what was opened.
 func openFile(name string, limit int64) (*os.File, error) {
 	if info, err := os.Stat(name); err == nil {
 		if err := suits(info, name, limit); err != nil {

@@ -19,8 +19,7 @@ type Kind struct {
 	// New returns what makes the questions of a module for an endpoint.
 	New      func(e *config.Endpoint, m *config.Module) (Source, error)
 	Verdicts []result.Verdict // those that the answers may have where they are checked
-	// Tokens returns how many tokens a prompt has at most, given what counts those of a text;
-	// nil of prompts that are made to length.
+	// Tokens returns the most tokens of a prompt, given what counts those of a text; nil of prompts made to length.
 	Tokens func(m *config.Module, count func(text string) int) int
 	// Texts is a workload for endpoints that embed or rank, and Answers one for those that generate.
 	Texts, Answers bool
@@ -33,8 +32,7 @@ type Kind struct {
 
 const (
 	TemplateTokens = 64 // what a chat template adds to a prompt at most
-	// ShortPrompt bounds built-in questions and passages, with what a server writes around
-	// a tool or a schema, in tokens.
+	// ShortPrompt bounds built-in questions and passages, with what servers write around a tool or schema, in tokens.
 	ShortPrompt = 600
 )
 
@@ -50,13 +48,11 @@ type Source interface {
 
 // Question is what one request asks.
 type Question struct {
-	// Texts are what to ask: the one prompt, the texts to embed or to rank, or
-	// the one text to score; none where there are messages.
+	// Texts are the one prompt, the texts to embed or to rank, or the one to score; none where there are messages.
 	Texts    []string
 	Query    string        // what texts are ranked by; "" is another one
 	Messages []api.Message // a conversation to go on with
-	// Length is how many tokens each text was made to, and wanted how many it is
-	// to have; 0 where it was not made to length.
+	// Length is how many tokens each text was made to, and Wanted how many it is to have; 0 of others.
 	Length, Wanted int
 	Later          int // how many tokens the later turns of a conversation add at most
 	// Output caps the answer in tokens; exact asks for one of that length, where the server can.
@@ -84,8 +80,7 @@ type Question struct {
 	// run, and Turn which turn of a conversation it is.
 	Prefix config.Prefix
 	Turn   *result.Turn
-	// Next returns what the run asks next, nil for nothing more; nil is never. It is not used of
-	// questions that are sent together.
+	// Next returns what the run asks next, nil for nothing; nil is never. It is not used in bursts.
 	Next func(Asked) *Question
 	// Instead has the question replace the one before if it succeeds, and be forgotten if not.
 	Instead bool
@@ -99,8 +94,7 @@ type Asked struct {
 
 // Round is how many questions of a run are asked at a time.
 type Round struct {
-	// Size is how many are sent together, over connections of their own; 0 is one, alone, and those
-	// that follow from it.
+	// Size is how many are sent together, over own connections; 0 is one, alone, and those that follow from it.
 	Size int
 	// Beside is the length in tokens of a long prompt that is the first of them, for a token; 0 is none. It is no probe.
 	Beside int
@@ -170,8 +164,7 @@ func Hash(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Length is a length in tokens, and how often it is drawn relative to others, which means nothing
-// where there is one length.
+// Length is a length in tokens, and how often it is drawn relative to others, where there are any.
 type Length = config.WeightedLength
 
 // Draw returns the tokens of one of the lengths, at random by weight. There is one at least; one alone takes no rng.

@@ -22,8 +22,7 @@ type Tracker struct {
 	all   []Estimate // of the model, in the order of the workloads; nil for those without
 }
 
-// NewTracker returns a tracker that knows nothing. estimates returns those of a model,
-// in the order of the workloads, nil for those without.
+// NewTracker returns an empty tracker. estimates returns those of a model, in the order of the workloads; nil is none.
 func NewTracker(now func() time.Time, estimates func() []Estimate) *Tracker {
 	return &Tracker{now: now, estimates: estimates, all: estimates()}
 }
@@ -137,8 +136,7 @@ func (t *Tracker) Save() (*SavedTracker, error) {
 	return all, nil
 }
 
-// Restore takes up what Save returned, before the first result. Parts that cannot be
-// used begin again; the error names them.
+// Restore takes up what Save returned, before the first result. Unusable parts begin again; the error names them.
 func (t *Tracker) Restore(all *SavedTracker) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,8 +17,7 @@ type Workload struct {
 	Kinds []Kind // what modules may ask
 	// Rounds are how many questions the runs of a module ask at a time; nil where that is one.
 	Rounds func(m *config.Module) []Round
-	// Estimate returns what draws conclusions from the results of an endpoint and a module;
-	// nil of a module whose results lead to none.
+	// Estimate returns what draws conclusions from the results of an endpoint and a module; nil is none.
 	Estimate func(e *config.Endpoint, m *config.Module) Estimate
 	Finding  Finding         // the zero value of its findings
 	Metrics  func() []Metric // the families of its findings, in the order of the documentation
@@ -39,8 +38,7 @@ type Taker interface {
 	Take(run any, now time.Time)
 }
 
-// Learner is an Estimate that goes on after a restart. The others learn again within minutes,
-// or say what is true of the latest run only.
+// Learner is an Estimate that goes on after a restart. Others learn again within minutes, or show the latest run only.
 type Learner interface{ Learned() []Learned }
 
 // Learned is a part of an Estimate that goes on after a restart.
@@ -48,8 +46,7 @@ type Learned struct {
 	// Part is its name, and Version that of its data: another version is not read.
 	Part    string
 	Version int
-	// Save returns what is encoded as the data; nil is nothing to keep. Restore takes
-	// it up, and changes nothing after an error.
+	// Save returns what is encoded as data; nil is nothing. Restore takes it up; an error leaves all as it was.
 	Save    func() any
 	Restore func(data []byte) error
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// Bursts is the workload of requests that start together, or one after the other as those of
-// users do: how many an endpoint carries.
+// Bursts is the workload of requests that start together, or arrive as users do: how many an endpoint carries.
 func Bursts() workload.Workload {
 	return workload.Workload{Rounds: rounds, Estimate: burstEstimateOf, Finding: new(BurstFinding), Metrics: burstMetrics}
 }
@@ -217,8 +216,7 @@ func MeasureBurst(level []*result.Result) (b Burst, ok bool) {
 	return b, true
 }
 
-// answered reports whether the server did its part, whatever the answer: how fast
-// it was is of interest also where it was wrong.
+// answered reports whether the server did its part: how fast it was is of interest also where the answer was wrong.
 func answered(r *result.Result) bool {
 	return r.Outcome == result.Success || r.Outcome == result.CheckFailed
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// maxConversations is how many of the latest conversations of each affinity count.
-// They may be as old as pairs, and as few.
+// maxConversations is how many of the latest conversations of each affinity count, as old and as few as pairs may be.
 const maxConversations = 60
 
 // Turn is what the latest conversations of one affinity show of one of their turns.
@@ -155,8 +154,7 @@ func contradicts(all []Turn) bool {
 }
 
 const (
-	// maxPairs is how many of the latest pairs, and of the latest warm replies,
-	// count, and pairReach how old they may be.
+	// maxPairs is how many of the latest pairs, and of warm replies, count, and pairReach how old they may be.
 	maxPairs  = 60
 	pairReach = 24 * time.Hour
 	// minPairs is the fewest pairs whose least and greatest difference bound the
@@ -165,9 +163,8 @@ const (
 	// templateTokens is how many tokens of a cold prompt may be cached: the server's own template before it, up
 	// to the end of a block of the cache.
 	templateTokens = 64
-	// cacheBenefit is the least benefit, as a share of the first half's TTFT, that
-	// nothing but a cache explains. A connection that is open, a clock that has
-	// sped up and a page that is in memory make the second half a little faster too.
+	// cacheBenefit is the least benefit, as a share of the first half's TTFT, that only a cache explains: an open
+	// connection, a clock that has sped up and a page in memory make the second half a little faster too.
 	cacheBenefit = 0.25
 )
 
@@ -240,8 +237,7 @@ type cache struct {
 	coldReported bool
 }
 
-// observe adds a result whose reply reports what came from the cache. Requests of
-// a burst compete for it, and say nothing of a probe.
+// observe adds a result whose reply reports the cache. Requests of a burst compete for it, and say nothing of a probe.
 func (c *cache) observe(r *result.Result, now time.Time) {
 	n := r.Tokens
 	if n.Cached < 0 || n.Prompt <= 0 || n.Cached > n.Prompt {

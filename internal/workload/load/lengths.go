@@ -240,8 +240,7 @@ func (a *source) Next(texts, context int) workload.Question {
 		first, output = a.prompts.Next(), workload.Draw(a.outputs, a.rng)
 	}
 	wanted := first.Target
-	// Before the first count a prompt may be half as long again as it should be.
-	// One that does not fit is refused, and never counted.
+	// Before the first count a prompt may be half too long. One that does not fit is refused, and never counted.
 	if !a.learnt && context > 0 && wanted+wanted/2+output+a.later > context {
 		from = NewPrompts([]workload.Length{{Tokens: wanted * 2 / 3}}, a.module.Prefix, a.rng)
 		first = from.Next()

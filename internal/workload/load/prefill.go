@@ -14,8 +14,7 @@ import (
 
 // What the fit of TTFT over the length takes its samples from.
 const (
-	// prefillSpan is how far back it looks, where that gives prefillWanted
-	// samples; else it looks for them as far back as prefillReach.
+	// prefillSpan is how far back it looks; without prefillWanted samples in it, as far as prefillReach.
 	prefillSpan   = time.Hour
 	prefillReach  = 6 * time.Hour
 	prefillWanted = 30
@@ -26,14 +25,12 @@ const (
 // What the samples must be like for the fit to say something.
 const (
 	minPrefillSamples = 20
-	// edgeSamples is how many samples there must be at each end of the lengths:
-	// one or two alone would decide the slope.
+	// edgeSamples is how many samples there must be at each end of the lengths: one or two would decide the slope.
 	edgeSamples = 5
 	// minLengthRatio and minLengthGap are how far apart the ends must be.
 	minLengthRatio, minLengthGap = 2, 256
 	maxRateError                 = 0.25 // the greatest half-width of the interval of the rate
-	// maxCurvature is by how much the time of one more token may differ between
-	// the ends of the lengths, relative to its mean.
+	// maxCurvature is by how much the time of one more token may differ between the ends, relative to its mean.
 	maxCurvature = 0.1
 )
 
@@ -282,8 +279,7 @@ func leastSquares(t, y, fitted, weights []float64, terms int) (coef [maxTerms]fl
 	return coef, true
 }
 
-// covariance returns that of the coefficients, by the asymptotic theory of M-estimates with the usual
-// correction of the degrees of freedom.
+// covariance returns that of the coefficients by the asymptotics of M-estimates, corrected for degrees of freedom.
 func covariance(t, fitted, residuals []float64, noise float64, terms int) (cov matrix, ok bool) {
 	var normal matrix
 	n, sumSquares, sumSlopes := float64(len(t)), 0.0, 0.0
@@ -323,8 +319,7 @@ func (m *matrix) add(t, w float64, terms int) (powers [2*maxTerms - 1]float64) {
 	return powers
 }
 
-// inverse inverts by elimination, which needs no exchange of rows for what is
-// positive definite; what is not quite is refused.
+// inverse inverts by elimination, which needs no exchange of rows if positive definite; what is not quite is refused.
 func (m matrix) inverse(terms int) (out matrix, ok bool) {
 	size := m
 	for i := range terms {

@@ -17,8 +17,7 @@ const MaxTarget = 2_000_000
 // of the prompts has 5.8 bytes with its space and at least minSlope tokens.
 const MaxBytesPerToken = 9
 
-// TemplateTokens is more than servers add to a prompt: chat templates and the
-// preambles of tools and of rerankers have a few hundred tokens.
+// TemplateTokens is more than servers add: templates and preambles of tools and rerankers have a few hundred tokens.
 const TemplateTokens = 1024
 
 const (
@@ -130,8 +129,7 @@ func (b *builder) learn(c Count, now time.Time) (v Verdict, taken bool) {
 	v = b.judge(c, least)
 	b.counted = true
 	if v == Truncated {
-		// It may have been longer than wanted, and one as long as wanted fit: a
-		// shorter one is to show how many tokens words have.
+		// It may have been too long, and one as wanted fit: a shorter one is to show how many tokens words have.
 		b.guess(fullSlope)
 		if b.truncated != (Count{}) {
 			b.rest = now.Add(tryAgain)
@@ -200,8 +198,7 @@ func (b *builder) learnSlope(now Count) {
 	b.slope = min(max(b.slope, minSlope), maxSlope)
 }
 
-// setWords sets the length of the next prompt within its bounds: those of the
-// tokens per word, whatever the server counts.
+// setWords sets the length of the next prompt within the bounds of tokens per word, whatever the server counts.
 func (b *builder) setWords(words float64) {
 	shortest := float64(fixedWords)
 	if b.prefix != config.PrefixWarm {
@@ -284,8 +281,7 @@ func (m *Prompts) Learn(p Prompt, promptTokens int, now time.Time) Verdict {
 	return v
 }
 
-// Resting returns the count of a prompt as long as p that the server truncated, if
-// that is so recent that p is not to be asked now.
+// Resting returns the latest truncated count of prompts as long as p, and whether they are not to be asked now.
 func (m *Prompts) Resting(p Prompt, now time.Time) (Count, bool) {
 	b := m.builder(p.Target)
 	return b.truncated, now.Before(b.rest)

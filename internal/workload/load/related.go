@@ -21,8 +21,7 @@ func (a *source) begin(q workload.Question) workload.Question {
 	return q
 }
 
-// askedTwice returns a cold prompt, after which the same prompt is asked again. A balancer that is
-// configured to keeps the two together.
+// askedTwice returns a cold prompt that is asked twice, kept together by a balancer that is configured to.
 func askedTwice(q workload.Question) workload.Question {
 	q.Session = newSession()
 	q.Next = func(before workload.Asked) *workload.Question {

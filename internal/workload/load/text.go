@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// The fixed parts of a prompt make any model write on until it is cut. The
-// order is at both ends, because the filler between them is long.
+// The fixed parts make any model write on until it is cut: at both ends, because the filler between them is long.
 const (
 	head = "Count upwards from one in English words and never stop. The passage below means nothing; skip it."
 	tail = "Now count: one, two, three, and so on in words, without any remark and without an end."
@@ -18,8 +17,7 @@ const (
 )
 
 const (
-	// meanBytes is a little more than the mean length of a word of the filler
-	// with its space, so that a prompt is built in one allocation.
+	// meanBytes is a little more than the mean length of a word with its space: a prompt is built in one allocation.
 	meanBytes = 5.8
 	// spareBytes covers what a short prompt may be longer than the mean.
 	spareBytes = 256
@@ -55,8 +53,7 @@ func writeNonce(text *strings.Builder, rng *rand.Rand) {
 	text.WriteString(". ")
 }
 
-// writeFiller writes the first n words of an endless text that is always the
-// same, so that a longer prompt extends a shorter one.
+// writeFiller writes the first n words of an endless text, always the same: a longer prompt extends a shorter one.
 func writeFiller(text *strings.Builder, n int) {
 	byLetter, state := words(), uint64(1)
 	pick := func(from []string) string {

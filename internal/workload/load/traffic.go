@@ -17,12 +17,10 @@ const (
 	// trafficSlot is how finely the past of the traffic is kept, and trafficReach how far.
 	trafficSlot  = 10 * time.Minute
 	trafficReach = 24 * time.Hour
-	// minTraffic is the fewest requests of users that make a mix, and
-	// minTrafficTime the least time that they come from.
+	// minTraffic is the fewest requests of users that make a mix, and minTrafficTime the least time of theirs.
 	minTraffic     = 200
 	minTrafficTime = 30 * time.Minute
-	// drawnEvery and drawnReach are how often what a module draws from is kept to be
-	// compared with the traffic, and how long.
+	// drawnEvery is how often what a module draws from is kept for comparison, and drawnReach how long.
 	drawnEvery = 5 * time.Minute
 	drawnReach = time.Hour
 	pointRatio = 1.1 // the ratio between lengths that stand for the same bucket
@@ -32,8 +30,7 @@ const (
 // and the highest one: what says otherwise is not counted.
 const maxTrafficBounds, maxTrafficLength = 100, 1e9
 
-// Cumulative is how many ended requests a server counts up to each length in tokens,
-// since some time in the past. Bounds increase.
+// Cumulative counts the ended requests of a server up to each length in tokens since some time. Bounds increase.
 type Cumulative struct {
 	Bounds []float64
 	Counts []uint64
@@ -98,8 +95,7 @@ func (t *Traffic) Read(server string, inputs, outputs Cumulative) {
 	t.mix.Store(t.mixOf(now))
 }
 
-// follows reports whether a reading of a server can be added to the others. Where there
-// are none, it makes its bounds those of all.
+// follows reports whether a reading of a server can be added to the others. The first one sets the bounds of all.
 func (t *Traffic) follows(r *reading) bool {
 	if !r.isValid() {
 		return false
@@ -225,8 +221,7 @@ func requests(counts []float64) float64 {
 	return all
 }
 
-// since returns what was counted since an earlier reading up to the same bounds:
-// everything where the server began again.
+// since returns what was counted since an earlier reading with the same bounds: all where the server began again.
 func (r *reading) since(before *reading) (counts lengthCounts) {
 	for i := range r {
 		now, then := &r[i], &before[i]
@@ -300,8 +295,7 @@ type draw struct {
 	inputs, outputs []workload.Length
 }
 
-// observe adds the probes of a run, which drew from the mix of users or, where there was
-// none, have the lengths of the module.
+// observe adds the probes of a run, which drew from the mix of users or, without one, have the lengths of the module.
 func (f *follower) observe(results []*result.Result, now time.Time) {
 	if n := len(f.drawn); len(results) == 0 || n > 0 && now.Sub(f.drawn[n-1].at) < drawnEvery {
 		return

@@ -12,8 +12,7 @@ import (
 // rise returns how long the load of a level takes to rise: a tenth of its duration, at most 10 s.
 func rise(level time.Duration) time.Duration { return min(level/10, 10*time.Second) }
 
-// risen returns when so much work is due, in requests or in seconds of a trace, where its rate rises evenly until it is
-// there, and stays.
+// risen returns when so much work, in requests or in seconds of a trace, is due at a rate that first rises evenly.
 func risen(work, rate float64, rise time.Duration) time.Duration {
 	half := rise.Seconds() / 2
 	at := half + work/rate

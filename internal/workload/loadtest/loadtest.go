@@ -50,8 +50,7 @@ type Plan struct {
 // Driver is what a run needs of the endpoint. Its methods may be called at the same time.
 type Driver interface {
 	// Ask sends a request as the user of that index, who keeps a connection, and returns when it ended. planned is when
-	// it was to be sent in an open loop, the zero time in a closed one. lengths are those of a trace; nil is by the
-	// module.
+	// it was due in an open loop, the zero time in a closed one. lengths are those of a trace; nil is by the module.
 	Ask(ctx context.Context, user int, planned time.Time, lengths *config.TracedRequest) *result.Result
 	// Pressure reads the pages of the servers now.
 	Pressure(ctx context.Context) (Pressure, error)

@@ -167,8 +167,7 @@ func (r *runner) level(i int) {
 	r.judgeOwnLateness(level)
 }
 
-// closed has n users send their requests, each when its answer came and it has thought. They come one after the other
-// while the load rises.
+// closed has n users ask, each when its answer came and it has thought. One after the other joins while the load rises.
 func (r *runner) closed(sending context.Context, asked *sync.WaitGroup, n int) {
 	duration, think := time.Duration(r.plan.Load.Duration), time.Duration(r.plan.Load.ThinkTime)
 	for user := range n {
