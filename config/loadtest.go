@@ -144,7 +144,7 @@ func (l *LoadTest) Opens(now time.Time) (until time.Time, open bool) {
 	if l.Window == nil {
 		return time.Time{}, true
 	}
-	begin, length := l.Window.span()
+	begin, length := spanOf(l.Window.Hours)
 	today := now.UTC().Truncate(day)
 	for _, midnight := range []time.Time{today.Add(-day), today} {
 		since, weekday := now.Sub(midnight.Add(begin)), strings.ToLower(midnight.Weekday().String()[:3])
@@ -157,9 +157,9 @@ func (l *LoadTest) Opens(now time.Time) (until time.Time, open bool) {
 
 const day = 24 * time.Hour
 
-// span returns when the window begins, after midnight, and how long it is.
-func (w *LoadWindow) span() (begin, length time.Duration) {
-	first, second, _ := strings.Cut(w.Hours, "-")
+// spanOf returns when a part of the day begins, after midnight, and how long it is.
+func spanOf(hours string) (begin, length time.Duration) {
+	first, second, _ := strings.Cut(hours, "-")
 	from, _ := time.Parse("15:04", first) // they have the form
 	to, _ := time.Parse("15:04", second)
 	return from.Sub(from.Truncate(day)), (to.Sub(from) + day) % day
@@ -222,7 +222,7 @@ func (l *LoadTest) check(r *report, p path) {
 	}
 	if w := p.key("window"); l.Window != nil && !r.failedUnder(w) && !r.failed[p.key("duration")] {
 		takes := time.Duration(len(levels)) * time.Duration(l.Duration)
-		if _, length := l.Window.span(); takes > length {
+		if _, length := spanOf(l.Window.Hours); takes > length {
 			r.errorf(w, "%d levels of %s take %s, longer than the window", len(levels), l.Duration, model.Duration(takes))
 		}
 	}

@@ -190,7 +190,7 @@ func newTerms(t reflect.Type, text, separator string) []term {
 	return all
 }
 
-// interval is where a number must be; a bound that is "" is none.
+// interval is where a number must be, from a bound on; to "" is without end.
 type interval struct {
 	from, to          string
 	low, high         float64
@@ -221,7 +221,7 @@ func boundOf(s string, t reflect.Type) float64 {
 }
 
 func (i *interval) contains(v float64) bool {
-	return (i.from == "" || v > i.low || v == i.low && !i.openLow) && (i.to == "" || v < i.high || v == i.high && !i.openHigh)
+	return (v > i.low || v == i.low && !i.openLow) && (i.to == "" || v < i.high || v == i.high && !i.openHigh)
 }
 
 // String returns the interval in words that follow "must be".
@@ -234,8 +234,6 @@ func (i *interval) String() string {
 		high = "below "
 	}
 	switch {
-	case i.from == "":
-		return high + i.to
 	case i.to == "":
 		return low + i.from
 	case i.openLow || i.openHigh:

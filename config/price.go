@@ -128,18 +128,15 @@ func (c *Price) with(part *PricePart) *Price {
 
 // applies reports whether t is in the days and hours.
 func (c *PricePart) applies(t time.Time) bool {
-	day, minute := t.Format(time.DateOnly), t.Format("15:04")
-	if day < c.From || c.Until != "" && day >= c.Until {
+	date := t.Format(time.DateOnly)
+	if date < c.From || c.Until != "" && date >= c.Until {
 		return false
 	}
 	if c.Hours == "" {
 		return true
 	}
-	first, end, _ := strings.Cut(c.Hours, "-")
-	if first < end {
-		return first <= minute && minute < end
-	}
-	return minute >= first || minute < end // over midnight
+	begin, length := spanOf(c.Hours)
+	return (t.Sub(t.Truncate(day))-begin+day)%day < length
 }
 
 // Prices are those of all GPUs for an hour and of a million tokens, in one currency; 0 is none.

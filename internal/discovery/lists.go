@@ -153,7 +153,7 @@ func emptied(place string, from, to int) []*targetgroup.Group {
 
 // limited returns the error of reading a list, with the limit that it exceeds.
 func limited(err error, limits config.Limits) error {
-	if _, large := errors.AsType[foreign.LargeFileError](err); large || errors.Is(err, foreign.ErrTooLarge) {
+	if errors.Is(err, foreign.ErrLargeFile) || errors.Is(err, foreign.ErrTooLarge) {
 		return fmt.Errorf("more than %s; see global.limits.discovery_bytes", limits.DiscoveryBytes)
 	}
 	return err

@@ -74,10 +74,8 @@ func openFile(name string, limit int64) (*os.File, error) {
 	return f, nil
 }
 
-// LargeFileError is that of a file of more bytes than are read.
-type LargeFileError struct{ Limit int64 }
-
-func (e LargeFileError) Error() string { return fmt.Sprintf("larger than %d bytes", e.Limit) }
+// ErrLargeFile is a file of more bytes than are read.
+var ErrLargeFile = errors.New("larger")
 
 func suits(info fs.FileInfo, name string, limit int64) error {
 	err := errNotRegular
@@ -85,7 +83,7 @@ func suits(info fs.FileInfo, name string, limit int64) error {
 		if info.Size() <= limit {
 			return nil
 		}
-		err = LargeFileError{limit}
+		err = fmt.Errorf("%w than %d bytes", ErrLargeFile, limit)
 	}
 	return &fs.PathError{Op: "read", Path: name, Err: err}
 }

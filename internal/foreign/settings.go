@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -190,16 +191,11 @@ func (t *tokens) newSource(ctx context.Context, secret string) oauth2.TokenSourc
 	}
 	c := promconfig.JwtGrantTypeConfig{
 		PrivateKey: []byte(secret), PrivateKeyID: o.ClientCertificateKeyID, SigningAlgorithm: jwt.SigningMethodRS256,
-		Iss: o.Iss, Subject: o.ClientID, Audience: o.Audience, PrivateClaims: o.Claims,
+		Iss: cmp.Or(o.Iss, o.ClientID), Subject: o.ClientID, Audience: o.Audience, PrivateClaims: o.Claims,
 		Scopes: o.Scopes, TokenURL: o.TokenURL, EndpointParams: params,
 	}
-	if c.Iss == "" {
-		c.Iss = o.ClientID
-	}
-	for _, known := range []*jwt.SigningMethodRSA{jwt.SigningMethodRS384, jwt.SigningMethodRS512} {
-		if o.SignatureAlgorithm == known.Name {
-			c.SigningAlgorithm = known
-		}
+	if known, ok := jwt.GetSigningMethod(o.SignatureAlgorithm).(*jwt.SigningMethodRSA); ok {
+		c.SigningAlgorithm = known
 	}
 	return c.TokenSource(ctx)
 }

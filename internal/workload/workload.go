@@ -4,7 +4,9 @@
 package workload
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"time"
 
@@ -182,16 +184,15 @@ type Findings struct {
 }
 
 // In returns the finding of a type; false where there is none.
-func In[F Finding](all *Findings) (F, bool) {
+func In[F Finding](all *Findings) (found F, ok bool) {
 	if all != nil {
 		for _, f := range all.All {
-			if found, ok := f.(F); ok {
-				return found, true
+			if found, ok = f.(F); ok {
+				break
 			}
 		}
 	}
-	var none F
-	return none, false
+	return found, ok
 }
 
 // Figures returns those of all findings.
@@ -207,7 +208,7 @@ func (f *Findings) Figures() []Figure {
 
 // MarshalJSON writes all findings as one object.
 func (f *Findings) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
+	var all [][]byte
 	for _, finding := range f.All {
 		if finding == nil {
 			continue
@@ -217,11 +218,8 @@ func (f *Findings) MarshalJSON() ([]byte, error) {
 			return nil, err
 		}
 		if fields := text[1 : len(text)-1]; len(fields) > 0 {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out = append(out, fields...)
+			all = append(all, fields)
 		}
 	}
-	return append(out, '}'), nil
+	return fmt.Appendf(nil, "{%s}", bytes.Join(all, []byte(","))), nil
 }
