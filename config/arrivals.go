@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // ArrivalProcess is how the requests of a burst arrive.
@@ -74,11 +76,8 @@ func (m *Module) validateArrivals(r *report, p path) {
 		r.errorf(file, "%d arrivals, want at least the %d requests that a run makes", len(a.Profile), n)
 		return
 	case recorded:
-		at, last = file, 0
 		spans := a.Profile.Spans(n)
-		for _, span := range spans {
-			last += span.Seconds() / float64(len(spans))
-		}
+		at, last = file, stats.Sum(spans, time.Duration.Seconds)/float64(len(spans))
 	case !r.written(rate):
 		r.errorf(rate, "missing; process: %s requires it", a.Process)
 		return

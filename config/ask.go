@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Ask is what the requests of a module ask: one of the workloads, each of which a module
@@ -142,11 +143,7 @@ func (m *Module) Requests() int {
 	case m.Bursts() == nil:
 		return 1
 	}
-	n := 0
-	for _, level := range m.Bursts() {
-		n += level
-	}
-	return n
+	return stats.Sum(m.Bursts(), func(level int) int { return level })
 }
 
 // complete sets the defaults of m that depend on what is asked.

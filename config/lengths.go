@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Lengths are numbers of tokens to ask for: one (`256`), a ladder of several that are each asked by themselves (`[8000,
@@ -24,6 +26,11 @@ type Lengths struct {
 type WeightedLength struct {
 	Tokens int
 	Weight float64
+}
+
+// TotalWeight returns the sum of the weights.
+func TotalWeight(all []WeightedLength) float64 {
+	return stats.Sum(all, func(w WeightedLength) float64 { return w.Weight })
 }
 
 // Tokens is a single length.
@@ -46,12 +53,8 @@ func (l Lengths) Mean() int {
 	if len(l.Mix) == 0 {
 		return l.Max()
 	}
-	var sum, weights float64
-	for _, w := range l.Mix {
-		sum += float64(w.Tokens) * w.Weight
-		weights += w.Weight
-	}
-	return int(math.Round(sum / weights))
+	sum := stats.Sum(l.Mix, func(w WeightedLength) float64 { return float64(w.Tokens) * w.Weight })
+	return int(math.Round(sum / TotalWeight(l.Mix)))
 }
 
 // Words returns the lengths in a few words; "-" for none.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // LoadKind is in what the levels of a load are counted.
@@ -132,11 +134,7 @@ func (l *LoadTest) Requests() float64 {
 	if l.Kind() == LoadUsers {
 		return math.Inf(1)
 	}
-	sum := 0.0
-	for _, level := range l.Levels() {
-		sum += level * l.Unit() * time.Duration(l.Duration).Seconds()
-	}
-	return sum
+	return stats.Sum(l.Levels(), func(level float64) float64 { return level * l.Unit() * time.Duration(l.Duration).Seconds() })
 }
 
 // Opens reports whether a run may begin, and when it must have ended; the zero time is never.

@@ -249,11 +249,7 @@ func (t *test) typical(values []float64) float64 {
 	if t.quantity.IsLatency() {
 		return stats.Median(slices.Sorted(slices.Values(values)))
 	}
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
+	return stats.Sum(values, func(v float64) float64 { return v }) / float64(len(values))
 }
 
 // limits returns between what bounds are looked for: of latencies a factor of 1000.

@@ -121,6 +121,14 @@ func UnixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1e3
 }
 
+// Sum returns the sum of a value of all.
+func Sum[T any, N int | float64](all []T, value func(T) N) (sum N) {
+	for _, v := range all {
+		sum += value(v)
+	}
+	return sum
+}
+
 // Count returns how many of the values are so.
 func Count[T any](all []T, is func(T) bool) (n int) {
 	for _, v := range all {

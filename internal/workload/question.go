@@ -178,11 +178,7 @@ func Draw(lengths []Length, rng *rand.Rand) int {
 // At returns the tokens of the length at a share of all lengths by weight, from 0 to 1.
 func At(lengths []Length, share float64) int {
 	last := len(lengths) - 1
-	total := 0.0
-	for _, l := range lengths {
-		total += l.Weight
-	}
-	at := share * total
+	at := share * config.TotalWeight(lengths)
 	for _, l := range lengths[:last] {
 		if at -= l.Weight; at < 0 {
 			return l.Tokens

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
@@ -214,11 +215,7 @@ func (t *Traffic) mixOf(now time.Time) *Mix {
 }
 
 func requests(counts []float64) float64 {
-	all := 0.0
-	for _, n := range counts {
-		all += max(0, n)
-	}
-	return all
+	return stats.Sum(counts, func(n float64) float64 { return max(0, n) })
 }
 
 // since returns what was counted since an earlier reading with the same bounds: all where the server began again.
@@ -315,10 +312,8 @@ func (f *follower) observe(results []*result.Result, now time.Time) {
 
 // within returns lengths cut to a bound, with the sum of the weights 1.
 func within(lengths []workload.Length, most int) []workload.Length {
-	out, total := cut(lengths, most), 0.0
-	for _, l := range out {
-		total += l.Weight
-	}
+	out := cut(lengths, most)
+	total := config.TotalWeight(out)
 	for i := range out {
 		out[i].Weight /= total
 	}
@@ -344,13 +339,10 @@ func (f *follower) likeness(now time.Time) *Likeness {
 func wasserstein(users, others []workload.Length) float64 {
 	steps := make([]workload.Length, 0, len(users)+len(others)) // of the difference
 	add := func(lengths []workload.Length, sign float64) (mean float64) {
-		total := 0.0
-		for _, l := range lengths {
-			total += l.Weight
-			mean += l.Weight * float64(l.Tokens)
-		}
+		total := config.TotalWeight(lengths)
 		for _, l := range lengths {
 			steps = append(steps, workload.Length{Tokens: l.Tokens, Weight: sign * l.Weight / total})
+			mean += l.Weight * float64(l.Tokens)
 		}
 		return mean / total
 	}
