@@ -99,10 +99,7 @@ const (
 func (a *Arrivals) complete(r *report, p path) {
 	r.loadLines(p.key("profile_file"), a.ProfileFile, func(data []byte) []lineError {
 		requests, mistakes := parseTrace(data, false)
-		for _, one := range requests {
-			a.Profile = append(a.Profile, one.At)
-		}
-		a.Profile = a.Profile.atRate(a.Rate)
+		a.Profile = Profile(stats.Map(requests, func(r TracedRequest) time.Duration { return r.At })).atRate(a.Rate)
 		return mistakes
 	})
 }
@@ -117,11 +114,7 @@ func (p Profile) atRate(rate float64) Profile {
 	}
 	last := len(p) - 1
 	factor := float64(last) / rate / p[last].Seconds()
-	scaled := make(Profile, len(p))
-	for i, at := range p {
-		scaled[i] = time.Duration(float64(at) * factor)
-	}
-	return scaled
+	return stats.Map(p, func(at time.Duration) time.Duration { return time.Duration(float64(at) * factor) })
 }
 
 // Spans returns how long each stretch of n arrivals takes, by its first; nil where the profile has fewer.

@@ -26,6 +26,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Discovery finds endpoints with the service discovery of Prometheus. In addition to the keys below it has those of an
@@ -170,11 +171,7 @@ func (d *Discovery) Endpoint(target labels.Labels) (*Endpoint, error) {
 	checkGateway(r, labelGateway, e.Gateway, d.gateways)
 	e.addLabels(r, target)
 	if len(r.errs) > 0 {
-		var lines []string
-		for _, e := range r.errs {
-			lines = append(lines, fmt.Sprintf("%s: %s", e.Path, e.Msg))
-		}
-		return nil, errors.New(strings.Join(lines, "; "))
+		return nil, errors.New(strings.Join(stats.Map(r.errs, func(e *Error) string { return e.Path + ": " + e.Msg }), "; "))
 	}
 	if !d.Allows(e.URL.URL) {
 		return nil, ErrNotAllowed

@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Error is one mistake in a configuration.
@@ -153,11 +154,7 @@ func (r *report) line(p path) int {
 // err joins the mistakes in the order of the file; nil without any.
 func (r *report) err() error {
 	slices.SortStableFunc(r.errs, func(a, b *Error) int { return a.Line - b.Line })
-	errs := make([]error, len(r.errs))
-	for i, e := range r.errs {
-		errs[i] = e
-	}
-	return errors.Join(errs...)
+	return errors.Join(stats.Map(r.errs, func(e *Error) error { return e })...)
 }
 
 // inSecret runs decode for a part of the file with secrets: anything misplaced there may be one, so that

@@ -63,22 +63,12 @@ func (l Lengths) Words() string {
 	case l.IsZero():
 		return "-"
 	case len(l.Mix) > 0:
-		var all []string
-		for _, w := range l.Mix {
-			all = append(all, fmt.Sprintf("%d (%g)", w.Tokens, w.Weight))
-		}
-		return strings.Join(all, " or ")
+		return strings.Join(stats.Map(l.Mix, func(w WeightedLength) string { return fmt.Sprintf("%d (%g)", w.Tokens, w.Weight) }), " or ")
 	}
 	return joinInts(l.Ladder)
 }
 
-func joinInts(all []int) string {
-	var texts []string
-	for _, n := range all {
-		texts = append(texts, strconv.Itoa(n))
-	}
-	return strings.Join(texts, ", ")
-}
+func joinInts(all []int) string { return strings.Join(stats.Map(all, strconv.Itoa), ", ") }
 
 // IsZero reports whether there is no length.
 func (l Lengths) IsZero() bool { return len(l.Ladder) == 0 && len(l.Mix) == 0 }

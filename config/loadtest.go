@@ -101,19 +101,12 @@ func (l *LoadTest) Levels() []float64 {
 	case LoadTrace:
 		return l.TraceSpeeds
 	}
-	all := make([]float64, len(l.Users))
-	for i, n := range l.Users {
-		all[i] = float64(n)
-	}
-	return all
+	return stats.Map(l.Users, func(n int) float64 { return float64(n) })
 }
 
 // Words returns levels as people read them, such as "10, 50 users".
 func (k LoadKind) Words(levels ...float64) string {
-	var all []string
-	for _, n := range levels {
-		all = append(all, strconv.FormatFloat(n, 'g', -1, 64))
-	}
+	all := stats.Map(levels, func(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) })
 	unit := map[LoadKind]string{LoadUsers: " users", LoadRate: " requests/s", LoadTrace: " × the trace"}[k]
 	if k == LoadUsers && len(levels) == 1 && levels[0] == 1 {
 		unit = " user"

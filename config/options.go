@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 	"gopkg.in/yaml.v3"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -167,9 +168,7 @@ func newOption(t reflect.Type, f reflect.StructField, key string) option {
 	items := strings.Split(f.Tag.Get("items"), ",")
 	o.some, o.unique, o.rising = slices.Contains(items, "some"), slices.Contains(items, "unique"), slices.Contains(items, "rising")
 	if text := f.Tag.Get("requires"); text != "" {
-		for _, any := range strings.Split(text, ",") {
-			o.requires = append(o.requires, newTerms(t, any, "|"))
-		}
+		o.requires = stats.Map(strings.Split(text, ","), func(any string) []term { return newTerms(t, any, "|") })
 	}
 	if text := f.Tag.Get("excludes"); text != "" {
 		o.excludes = newTerms(t, text, ",")
@@ -296,17 +295,14 @@ func (d *decoder) checkOption(o *option, p path, v, f reflect.Value) {
 		if slices.ContainsFunc(any, func(t term) bool { return t.holds(v) || d.failed[p.key(t.key)] }) {
 			continue
 		}
-		var names []string
-		for _, t := range any {
-			names = append(names, t.String())
-		}
+		names := enumerate(stats.Map(any, term.String), "or")
 		switch at := p.key(o.key); {
 		case !d.written(at):
 			f.SetZero() // a default that does not apply
 		case any[0].value != "":
-			d.errorf(at, "only valid with %s", enumerate(names, "or"))
+			d.errorf(at, "only valid with %s", names)
 		default:
-			d.errorf(at, "requires %s", enumerate(names, "or"))
+			d.errorf(at, "requires %s", names)
 		}
 	}
 	for _, t := range o.excludes {

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"sync"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Quantity is something that servers and gateways report about themselves, in one vocabulary
@@ -207,11 +209,8 @@ type SettingRow struct {
 var Settings = embedded[[]SettingRow]("settings.yml")
 
 // SettingNames lists the names of the settings.
-func SettingNames() (all []string) {
-	for _, row := range Settings() {
-		all = append(all, string(row.Setting))
-	}
-	return all
+func SettingNames() []string {
+	return stats.Map(Settings(), func(row SettingRow) string { return string(row.Setting) })
 }
 
 // MappingInfo is where to find a setting of a server on a page.

@@ -16,6 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/inference-exporter/inference_exporter/internal/asset"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // maxLabelBytes bounds a label value.
@@ -130,9 +131,5 @@ func (b Bytes) MarshalYAML() (any, error) { return b.String(), nil }
 
 // Texts returns the members of a closed set as texts.
 func Texts[T ~string](all []T) []string {
-	texts := make([]string, len(all))
-	for i, v := range all {
-		texts[i] = string(v)
-	}
-	return texts
+	return stats.Map(all, func(v T) string { return string(v) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"github.com/inference-exporter/inference_exporter/internal/asset"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Exit codes.
@@ -101,11 +102,8 @@ func SetHelp(app *kingpin.Application) {
 		"note":  func(name string) any { return ReadNotes().Commands[name] },
 		// The first example of these is what a beginner needs.
 		"firstSteps": func() []string { return []string{"demo", "probe", "detect", "check", "serve"} },
-		"commands": func() (rows [][2]string) {
-			for _, name := range commandNames(app) {
-				rows = append(rows, [2]string{name, app.GetCommand(name).Model().Help})
-			}
-			return rows
+		"commands": func() [][2]string {
+			return stats.Map(commandNames(app), func(name string) [2]string { return [2]string{name, app.GetCommand(name).Model().Help} })
 		},
 	})
 }

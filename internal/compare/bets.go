@@ -119,10 +119,7 @@ func deviation(samples []sample) float64 {
 	if len(samples) < minScaled {
 		return 0
 	}
-	values := make([]float64, len(samples))
-	for i, s := range samples {
-		values[i] = s.value
-	}
+	values := stats.Map(samples, func(s sample) float64 { return s.value })
 	slices.Sort(values)
 	median := stats.Median(values)
 	for i := range values {

@@ -85,11 +85,7 @@ type Comparison struct {
 
 // New returns a comparison without pairs. All numbers of the options are more than 0, and those of shares less than 1.
 func New(o Options) *Comparison {
-	c := &Comparison{}
-	for _, q := range Quantities() {
-		c.tests = append(c.tests, newTest(q, o))
-	}
-	return c
+	return &Comparison{tests: stats.Map(Quantities(), func(q Quantity) *test { return newTest(q, o) })}
 }
 
 // Add adds a pair of runs.
@@ -132,11 +128,7 @@ func (c *Comparison) Hopeless() bool {
 
 // Findings returns what is known of each quantity, in the order of Quantities.
 func (c *Comparison) Findings() []Finding {
-	var all []Finding
-	for _, t := range c.tests {
-		all = append(all, t.finding())
-	}
-	return all
+	return stats.Map(c.tests, (*test).finding)
 }
 
 // Amount is a latency in seconds, a share or a change; NaN is not known, and left out of JSON.
@@ -224,10 +216,7 @@ func (t *test) verdict() Verdict {
 }
 
 func (t *test) finding() Finding {
-	values := make([]float64, len(t.samples))
-	for i, s := range t.samples {
-		values[i] = s.value
-	}
+	values := stats.Map(t.samples, func(s sample) float64 { return s.value })
 	lowest, highest := t.limits()
 	change, lower, upper, margin := t.typical(values), bound(t.samples, t.worse, lowest, highest, 1/t.forBlock),
 		bound(t.samples, t.notWorse, highest, lowest, 1/t.forPass), t.margin

@@ -121,6 +121,15 @@ func UnixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1e3
 }
 
+// Map returns what f makes of each value; nil of none.
+func Map[T, U any](all []T, f func(T) U) []U {
+	out := slices.Grow([]U(nil), len(all))
+	for _, v := range all {
+		out = append(out, f(v))
+	}
+	return out
+}
+
 // Sum returns the sum of a value of all.
 func Sum[T any, N int | float64](all []T, value func(T) N) (sum N) {
 	for _, v := range all {

@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -20,12 +21,10 @@ func Bursts() workload.Workload {
 }
 
 func rounds(m *config.Module) []workload.Round {
-	var all []workload.Round
 	rng := workload.NewRand()
-	for _, n := range m.Concurrency {
-		all = append(all, workload.Round{Size: n, Offsets: func() []time.Duration { return arrivals(m.Arrivals, n, time.Duration(m.Timeout), rng) }})
-	}
-	return all
+	return stats.Map(m.Concurrency, func(n int) workload.Round {
+		return workload.Round{Size: n, Offsets: func() []time.Duration { return arrivals(m.Arrivals, n, time.Duration(m.Timeout), rng) }}
+	})
 }
 
 func burstEstimateOf(e *config.Endpoint, m *config.Module) workload.Estimate {
@@ -126,11 +125,9 @@ func (f *BurstFinding) Figures() []workload.Figure {
 
 // Series implements workload.Several: one for each burst.
 func (f *BurstFinding) Series() [][]workload.Label {
-	all := make([][]workload.Label, len(f.Bursts))
-	for i, b := range f.Bursts {
-		all[i] = []workload.Label{{Name: "concurrency", Value: strconv.Itoa(b.Concurrency)}}
-	}
-	return all
+	return stats.Map(f.Bursts, func(b Burst) []workload.Label {
+		return []workload.Label{{Name: "concurrency", Value: strconv.Itoa(b.Concurrency)}}
+	})
 }
 
 func burstMetrics() []workload.Metric {
@@ -276,11 +273,7 @@ func recorded(profile config.Profile, n int, most time.Duration, rng *rand.Rand)
 		return nil
 	}
 	first := firsts[rng.IntN(len(firsts))]
-	all := make([]time.Duration, n)
-	for i := range all {
-		all[i] = profile[first+i] - profile[first]
-	}
-	return all
+	return stats.Map(profile[first:first+n], func(at time.Duration) time.Duration { return at - profile[first] })
 }
 
 // poisson draws n arrivals of a Poisson process of so many per second, the first at 0 and none later than most.

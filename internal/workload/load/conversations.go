@@ -217,10 +217,7 @@ func median[T any](all []T, value func(T) float64) *workload.Interval {
 }
 
 func sorted[T any](all []T, value func(T) float64) []float64 {
-	values := make([]float64, len(all))
-	for i, v := range all {
-		values[i] = value(v)
-	}
+	values := stats.Map(all, value)
 	slices.Sort(values)
 	return values
 }

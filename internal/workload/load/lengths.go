@@ -13,6 +13,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -159,11 +160,9 @@ func (t *Turn) figure() (workload.Figure, bool) {
 
 // Series implements workload.Several: one for each turn.
 func (f *Finding) Series() [][]workload.Label {
-	all := make([][]workload.Label, len(f.Turns))
-	for i, t := range f.Turns {
-		all[i] = []workload.Label{{Name: "affinity", Value: string(t.Affinity)}, {Name: "turn", Value: strconv.Itoa(t.Number)}}
-	}
-	return all
+	return stats.Map(f.Turns, func(t Turn) []workload.Label {
+		return []workload.Label{{Name: "affinity", Value: string(t.Affinity)}, {Name: "turn", Value: strconv.Itoa(t.Number)}}
+	})
 }
 
 func metrics() []workload.Metric {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -221,11 +222,8 @@ type Prompts struct {
 // NewPrompts returns a Prompts of at least one length, in tokens as the server counts, its chat template
 // included. The shortest prompt has about 40 words. Warm prompts of one length take no rng.
 func NewPrompts(lengths []workload.Length, prefix config.Prefix, rng *rand.Rand) *Prompts {
-	m := &Prompts{lengths: lengths, prefix: prefix, rng: rng, builders: make([]*builder, len(lengths))}
-	for i, l := range lengths {
-		m.builders[i] = newBuilder(l.Tokens, prefix, rng)
-	}
-	return m
+	builders := stats.Map(lengths, func(l workload.Length) *builder { return newBuilder(l.Tokens, prefix, rng) })
+	return &Prompts{lengths: lengths, prefix: prefix, rng: rng, builders: builders}
 }
 
 // Next returns the prompt to send now.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -181,11 +182,10 @@ func (f *Finding) Figures() (all []workload.Figure) {
 }
 
 // Series implements workload.Several: one for each level.
-func (f *Finding) Series() (all [][]workload.Label) {
-	for _, l := range f.Levels {
-		all = append(all, []workload.Label{{Name: "level", Value: strconv.FormatFloat(l.Level, 'g', -1, 64)}, {Name: "load", Value: string(f.Kind)}})
-	}
-	return all
+func (f *Finding) Series() [][]workload.Label {
+	return stats.Map(f.Levels, func(l Level) []workload.Label {
+		return []workload.Label{{Name: "level", Value: strconv.FormatFloat(l.Level, 'g', -1, 64)}, {Name: "load", Value: string(f.Kind)}}
+	})
 }
 
 // News implements workload.News: the target is missed or met again, and the knee fell to a level that was good.
