@@ -99,7 +99,7 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 		return nil, fmt.Errorf("find the directory of %s: %w", r.file, err)
 	}
 	d := &decoder{report: r, dir: dir}
-	c := newConfig()
+	c := newOf[Config]()
 	// Where parts of the file could not be read, missing values are no mistakes of their own.
 	if root := parseYAML(data, "endpoints", r); root != nil {
 		if d.value(root, "", reflect.ValueOf(c).Elem()); !r.failed[""] {
@@ -118,9 +118,9 @@ func parse(data []byte, r *report, checks []Check) (*Config, error) {
 // for all else. Errors are as those of Load, in a file named --endpoint.
 func FromURLs(urls []string) (*Config, error) {
 	r := newReport("--endpoint")
-	c := newConfig()
+	c := newOf[Config]()
 	for i, s := range urls {
-		e := newItem(reflect.TypeFor[*Endpoint]()).Interface().(*Endpoint)
+		e := newOf[Endpoint]()
 		u, err := parseURL(s)
 		r.mistake(path("endpoints").index(i).key("url"), err)
 		e.URL = URL{u}
@@ -135,13 +135,9 @@ func FromURLs(urls []string) (*Config, error) {
 
 // None is the configuration without endpoints and with all defaults: for an exporter that looks at hardware alone.
 func None() *Config {
-	c := newConfig()
+	c := newOf[Config]()
 	c.finish(&decoder{report: newReport("")}) // to have no endpoints is a mistake of a file alone
 	return c
-}
-
-func newConfig() *Config {
-	return newItem(reflect.TypeFor[*Config]()).Interface().(*Config)
 }
 
 // checkFurther reports what the checks find in values without a mistake so far.
@@ -190,7 +186,7 @@ func (c *Config) complete(r *report, _ path) {
 	}
 	for _, preset := range Presets() {
 		if c.Modules[preset.Name] == nil {
-			m := newItem(reflect.TypeFor[*Module]()).Interface().(*Module)
+			m := newOf[Module]()
 			m.usePreset(preset.Name)
 			c.Modules[preset.Name] = m
 		}

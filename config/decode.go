@@ -217,6 +217,9 @@ func newItem(t reflect.Type) reflect.Value {
 	return item
 }
 
+// newOf returns a value with its defaults.
+func newOf[T any]() *T { return newItem(reflect.TypeFor[*T]()).Interface().(*T) }
+
 // is reports whether n is a mapping or list, which is wanted; it is a mistake at p where it is not.
 func (d *decoder) is(kind yaml.Kind, n *yaml.Node, p path) bool {
 	if n.Kind != kind {

@@ -227,9 +227,7 @@ func (r hostRule) allows(u *url.URL) bool {
 }
 
 // foldHost is the one spelling of a host: lower case, without final dots.
-func foldHost(u *url.URL) string {
-	return strings.TrimRight(strings.ToLower(u.Hostname()), ".")
-}
+func foldHost(u *url.URL) string { return strings.TrimRight(strings.ToLower(u.Hostname()), ".") }
 
 // Allows reports whether an endpoint may have a URL with this host. Names are not resolved.
 func (d *Discovery) Allows(u *url.URL) bool {

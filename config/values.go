@@ -130,6 +130,4 @@ func (b Bytes) String() string {
 func (b Bytes) MarshalYAML() (any, error) { return b.String(), nil }
 
 // Texts returns the members of a closed set as texts.
-func Texts[T ~string](all []T) []string {
-	return stats.Map(all, func(v T) string { return string(v) })
-}
+func Texts[T ~string](all []T) []string { return stats.Map(all, func(v T) string { return string(v) }) }

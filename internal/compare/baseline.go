@@ -153,6 +153,4 @@ func (f Figures) of(q Quantity) (value float64, ok bool) {
 	return share(f.Wrong, f.Judged)
 }
 
-func share(part, of int) (value float64, ok bool) {
-	return float64(part) / float64(max(1, of)), of > 0
-}
+func share(part, of int) (value float64, ok bool) { return float64(part) / float64(max(1, of)), of > 0 }

@@ -127,9 +127,7 @@ func (c *Comparison) Hopeless() bool {
 }
 
 // Findings returns what is known of each quantity, in the order of Quantities.
-func (c *Comparison) Findings() []Finding {
-	return stats.Map(c.tests, (*test).finding)
-}
+func (c *Comparison) Findings() []Finding { return stats.Map(c.tests, (*test).finding) }
 
 // Amount is a latency in seconds, a share or a change; NaN is not known, and left out of JSON.
 type Amount float64

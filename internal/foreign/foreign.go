@@ -123,9 +123,7 @@ func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 func Start(r io.Reader, limit int64) ([]byte, error) { return io.ReadAll(io.LimitReader(r, limit)) }
 
 // Gunzip returns what decompresses at most limit bytes of r: what it returns is for its caller to limit.
-func Gunzip(r io.Reader, limit int64) (io.Reader, error) {
-	return gzip.NewReader(Bounded(r, limit))
-}
+func Gunzip(r io.Reader, limit int64) (io.Reader, error) { return gzip.NewReader(Bounded(r, limit)) }
 
 // Bounded returns r with an error, ErrTooLarge, after limit bytes.
 func Bounded(r io.Reader, limit int64) io.Reader { return &limited{r, limit, limit} }

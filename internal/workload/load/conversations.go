@@ -273,6 +273,4 @@ func (c *cache) hitRatio(now time.Time) *float64 {
 }
 
 // cold reports whether a prompt began as no other did. One that was not made to length is asked again and again.
-func cold(r *result.Result) bool {
-	return r.Prefix == string(config.PrefixCold) && r.Length > 0
-}
+func cold(r *result.Result) bool { return r.Prefix == string(config.PrefixCold) && r.Length > 0 }
