@@ -1,5 +1,5 @@
-// Package stats has the statistics of few samples: order statistics, bounds of
-// quantiles that hold whatever the distribution, and windows of the latest samples.
+// Package stats has the statistics of few samples: order statistics, bounds of quantiles that hold whatever the
+// distribution, windows of the latest samples, and counts, sums and mappings of lists.
 package stats
 
 import (
