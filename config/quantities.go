@@ -92,7 +92,7 @@ func isNumber(row QuantityRow) bool       { return row.Kind != "histogram" && ro
 func isDistribution(row QuantityRow) bool { return row.Kind == "histogram" }
 func isAny(QuantityRow) bool              { return true }
 
-// Quantities lists all quantities of some software: those of `values`, those with a section of their own, those of `histograms`.
+// Quantities lists all quantities of some software, those of `values` first and those of `histograms` last.
 func Quantities(of Software) []Quantity { return named(of, isAny) }
 
 // IsCounter reports whether a quantity grows until its server restarts. A distribution is none.
