@@ -2,6 +2,7 @@ package prober
 
 import (
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
@@ -18,11 +19,7 @@ func Workloads() []workload.Workload { return workloads }
 // Estimates returns what draws conclusions from the results of an endpoint and a module: one
 // for each of Workloads, nil for those that have none of it.
 func Estimates(e *config.Endpoint, m *config.Module) []workload.Estimate {
-	var all []workload.Estimate
-	for _, w := range workloads {
-		all = append(all, w.Estimate(e, m))
-	}
-	return all
+	return stats.Map(workloads, func(w workload.Workload) workload.Estimate { return w.Estimate(e, m) })
 }
 
 // roundsOf returns the rounds of a run: one of one question, unless a workload says otherwise.
