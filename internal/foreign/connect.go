@@ -63,8 +63,7 @@ func Cause(c net.Conn, err error) error {
 }
 
 // MaxHead is the longest head of an HTTP reply (status line, headers, and what precedes them), in bytes. Servers and
-// proxies in use send at most 16 to 32 KiB. net/http reads up to 10 MiB, and needs some 14 times that for the headers
-// of a hostile server.
+// proxies in use send 16 to 32 KiB at most; net/http reads up to 10 MiB, and needs 14 times that for hostile headers.
 const MaxHead = 64 << 10
 
 // ErrHeadTooLong is a head of more than MaxHead bytes, an ErrTooLarge.

@@ -34,10 +34,9 @@ const (
 	maxCurvature = 0.1
 )
 
-// Prefill is the estimate of the prefill of one endpoint: TTFT is the fixed part and grows with
-// each prompt token that is not in the prefix cache. It is that of the typical probe: few slow
-// ones do not move it. It assumes that each token takes as long as another and that noise is
-// independent and in proportion to TTFT; slow hours move the value and not the bounds.
+// Prefill is the estimate of the prefill of one endpoint: TTFT is the fixed part and grows with each prompt token that
+// is not in the prefix cache. It is that of the typical probe: few slow ones do not move it. It assumes that each token
+// takes as long as another and noise that is independent and in proportion to TTFT; slow hours move only the value.
 type Prefill struct {
 	TokensPerSecond workload.Interval `json:"prefill_tokens_per_second"` // the speed on uncached prompt tokens
 	// FixedSeconds is the part that does not depend on the length: network, queue, tokenising of the least, and
@@ -155,10 +154,9 @@ func (p *polynomial) prefill(middle, half float64, n int) *Prefill {
 	}
 }
 
-// curved reports whether the time of one more token certainly differs between the shortest and
-// the longest length, as where attention begins to weigh more than the rest: then there is no
-// one rate. With few lengths between the ends it is not known. t is sorted. The ends are where
-// edgeSamples lie: the first long prompt may be too long, and must not decide alone.
+// curved reports whether the time of one more token certainly differs between the shortest and the longest length, as
+// where attention begins to weigh more than the rest: then there is no one rate. With few lengths between the ends it
+// is not known. t is sorted. The ends are where edgeSamples lie: the first long prompt must not decide alone.
 func curved(t, y []float64) bool {
 	low, high := t[edgeSamples-1], t[len(t)-edgeSamples]
 	between := 0
@@ -203,10 +201,9 @@ const maxTerms = 3
 // matrix is a symmetric one; only the terms of the polynomial are used.
 type matrix [maxTerms][maxTerms]float64
 
-// fit finds the polynomial that describes most samples best: least squares of the residuals
-// relative to the fit, where samples far off have little weight or none (Tukey's biweight). It
-// begins with residuals relative to y itself, so that what is far too high has little weight
-// from the start. y must be positive. It returns false when the samples do not determine it.
+// fit finds the polynomial that describes most samples best: least squares of the residuals relative to the fit, where
+// samples far off have little weight or none (Tukey's biweight). It begins with residuals relative to y itself, so that
+// what is far too high has little weight from the start. y must be positive. false is that samples do not determine it.
 func fit(t, y []float64, terms int) (p polynomial, ok bool) {
 	fitted, weights := slices.Clone(y), slices.Repeat([]float64{1}, len(y))
 	residuals, sizes := make([]float64, len(y)), make([]float64, len(y))
