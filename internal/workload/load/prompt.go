@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
-	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -88,11 +87,7 @@ type builder struct {
 }
 
 func newBuilder(target int, prefix config.Prefix, rng *rand.Rand) *builder {
-	b := &builder{
-		target: float64(min(max(target, 0), MaxTarget)),
-		prefix: prefix,
-		rng:    rng,
-	}
+	b := &builder{target: float64(min(max(target, 0), MaxTarget)), prefix: prefix, rng: rng}
 	b.guess(firstSlope)
 	return b
 }
@@ -214,7 +209,7 @@ func (b *builder) setWords(words float64) {
 // tokenizer: it counts words and learns from the server's counts how many tokens they are. It is not safe for concurrent use.
 type Prompts struct {
 	lengths  []workload.Length
-	builders []*builder // of lengths
+	builders map[int]*builder // of lengths, by their tokens
 	prefix   config.Prefix
 	rng      *rand.Rand
 }
@@ -222,8 +217,9 @@ type Prompts struct {
 // NewPrompts returns a Prompts of at least one length, in tokens as the server counts, its chat template
 // included. The shortest prompt has about 40 words. Warm prompts of one length take no rng.
 func NewPrompts(lengths []workload.Length, prefix config.Prefix, rng *rand.Rand) *Prompts {
-	builders := stats.Map(lengths, func(l workload.Length) *builder { return newBuilder(l.Tokens, prefix, rng) })
-	return &Prompts{lengths: lengths, prefix: prefix, rng: rng, builders: builders}
+	m := &Prompts{prefix: prefix, rng: rng}
+	m.Use(lengths)
+	return m
 }
 
 // Next returns the prompt to send now.
@@ -235,17 +231,17 @@ func (m *Prompts) At(share float64) Prompt { return m.next(workload.At(m.lengths
 // Use makes it a mix of other lengths, at least one. What was learnt of a length is
 // kept, and new lengths begin with what was learnt of others.
 func (m *Prompts) Use(lengths []workload.Length) {
-	counted := slices.IndexFunc(m.builders, func(b *builder) bool { return b.counted })
-	builders := make([]*builder, len(lengths))
-	for i, l := range lengths {
-		b := m.builder(l.Tokens)
+	counted := slices.IndexFunc(m.lengths, func(l workload.Length) bool { return m.builders[l.Tokens].counted })
+	builders := map[int]*builder{}
+	for _, l := range lengths {
+		b := m.builders[l.Tokens]
 		if b == nil {
 			b = newBuilder(l.Tokens, m.prefix, m.rng)
 			if counted >= 0 {
-				b.startFrom(m.builders[counted])
+				b.startFrom(m.builders[m.lengths[counted].Tokens])
 			}
 		}
-		builders[i] = b
+		builders[l.Tokens] = b
 	}
 	m.lengths, m.builders = lengths, builders
 }
@@ -254,7 +250,7 @@ func (m *Prompts) Use(lengths []workload.Length) {
 func (m *Prompts) Like(p Prompt) Prompt { return m.next(p.Target) }
 
 func (m *Prompts) next(target int) Prompt {
-	p := m.builder(target).next()
+	p := m.builders[target].next()
 	p.Target = target
 	return p
 }
@@ -263,7 +259,7 @@ func (m *Prompts) next(target int) Prompt {
 // means. The next prompt of that length comes nearer to it, and so does the first one of each
 // length without a count. Counts that cannot be are ignored, as if the prompt were whole.
 func (m *Prompts) Learn(p Prompt, promptTokens int, now time.Time) Verdict {
-	b := m.builder(p.Target)
+	b := m.builders[p.Target]
 	if b == nil {
 		return Whole
 	}
@@ -281,15 +277,6 @@ func (m *Prompts) Learn(p Prompt, promptTokens int, now time.Time) Verdict {
 
 // Resting returns the latest truncated count of prompts as long as p, and whether they are not to be asked now.
 func (m *Prompts) Resting(p Prompt, now time.Time) (Count, bool) {
-	b := m.builder(p.Target)
+	b := m.builders[p.Target]
 	return b.truncated, now.Before(b.rest)
-}
-
-func (m *Prompts) builder(target int) *builder {
-	for i, l := range m.lengths {
-		if l.Tokens == target {
-			return m.builders[i]
-		}
-	}
-	return nil
 }
