@@ -11,9 +11,10 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Mapping says how to read the metrics page of one software, a server or a gateway: which of its series hold which
-// quantity. One with the name of a built-in mapping changes only what it writes: a list or a plain value replaces the
-// built-in one, and in a mapping only the keys that are written change.
+// Mapping says how to read the metrics page of one software, a server or a gateway: which of
+// its series hold which quantity. One with the name of a built-in mapping changes
+// only what it writes: a list or a plain value replaces the built-in one, and
+// in a mapping only the keys that are written change.
 type Mapping struct {
 	// Sentinels are series, any of which identifies a page as this software's.
 	// Default: those of the built-in mapping; a new one needs at least one.

@@ -26,7 +26,7 @@ func TestEngineDefaults(t *testing.T) {
 		t.Helper()
 		f("values: {"+string(q)+": [{series: x}]}", Mapping{Values: map[Quantity][]MappingSource{q: {want}}})
 	}
-	for _, q := range Numbers(ServerSoftware) {
+	for _, q := range named(ServerSoftware, isNumber) {
 		want := MappingSource{Series: "x", Combine: "sum", Scale: 1}
 		if slices.Contains([]Quantity{
 			"kv_cache_usage_ratio", "kv_cache_full_attention_usage_ratio", "kv_cache_sliding_window_usage_ratio", "mamba_cache_usage_ratio",

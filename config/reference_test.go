@@ -41,11 +41,11 @@ func TestReference(t *testing.T) {
 		"presets":       presetTable,
 		"languages":     func() string { return codes(Languages()) },
 		"finishes":      func() string { return codes(api.FinishReasons()) },
-		"numbers":       func() string { return codes(Numbers(ServerSoftware)) },
-		"distributions": func() string { return codes(Distributions(ServerSoftware)) },
+		"numbers":       func() string { return codes(named(ServerSoftware, isNumber)) },
+		"distributions": func() string { return codes(named(ServerSoftware, isDistribution)) },
 
-		"gatewayNumbers":       func() string { return codes(Numbers(GatewaySoftware)) },
-		"gatewayDistributions": func() string { return codes(Distributions(GatewaySoftware)) },
+		"gatewayNumbers":       func() string { return codes(named(GatewaySoftware, isNumber)) },
+		"gatewayDistributions": func() string { return codes(named(GatewaySoftware, isDistribution)) },
 	}).ParseFiles("testdata/reference.md.tmpl")
 	if err != nil {
 		t.Fatal(err)
