@@ -28,12 +28,9 @@ type Budget struct {
 	// elapsed is the time since 1970 when the budget began and, from then on, of a clock that no one sets.
 	elapsed func() time.Duration
 
-	mu            sync.Mutex
-	tokensPerHour int     // 0 is no limit
-	usdPerDay     float64 // 0 is no limit
-	tokens, usd   slidingSum
-	held          Cost   // by runs in flight
-	revision      uint64 // grows with each change
+	mu          sync.Mutex
+	tokens, usd account
+	revision    uint64 // grows with each change
 }
 
 // NewBudget returns a budget; a limit of 0 is none.
@@ -41,8 +38,9 @@ func NewBudget(tokensPerHour int, usdPerDay float64, now func() time.Time) *Budg
 	start := now()
 	began := time.Duration(max(0, start.UnixNano()))
 	return &Budget{
-		elapsed: func() time.Duration { return began + max(0, now().Sub(start)) }, tokensPerHour: tokensPerHour, usdPerDay: usdPerDay,
-		tokens: newSlidingSum(tokenStep, 60), usd: newSlidingSum(usdStep, 96),
+		elapsed: func() time.Duration { return began + max(0, now().Sub(start)) },
+		tokens:  account{limit: float64(tokensPerHour), step: tokenStep, parts: make([]float64, 60+1)},
+		usd:     account{limit: usdPerDay, step: usdStep, parts: make([]float64, 96+1)},
 	}
 }
 
@@ -50,7 +48,7 @@ func NewBudget(tokensPerHour int, usdPerDay float64, now func() time.Time) *Budg
 func (b *Budget) Limit(tokensPerHour int, usdPerDay float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tokensPerHour, b.usdPerDay = tokensPerHour, usdPerDay
+	b.tokens.limit, b.usd.limit = float64(tokensPerHour), usdPerDay
 }
 
 // Reserve sets aside what a run may cost at most. It returns false, and sets nothing aside, where that could exceed a
@@ -59,14 +57,11 @@ func (b *Budget) Reserve(most Cost) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.elapsed()
-	if b.tokensPerHour > 0 && b.tokens.sum(now)+float64(b.held.Tokens+most.Tokens) > float64(b.tokensPerHour) {
+	if !b.tokens.hasRoom(now, float64(most.Tokens)) || !b.usd.hasRoom(now, most.USD) {
 		return false
 	}
-	if b.usdPerDay > 0 && b.usd.sum(now)+b.held.USD+most.USD > b.usdPerDay {
-		return false
-	}
-	b.held.Tokens += most.Tokens
-	b.held.USD += most.USD
+	b.tokens.held += float64(most.Tokens)
+	b.usd.held += most.USD
 	b.revision++
 	return true
 }
@@ -75,11 +70,9 @@ func (b *Budget) Reserve(most Cost) bool {
 func (b *Budget) Settle(reserved, spent Cost) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.held.Tokens -= reserved.Tokens
-	b.held.USD = math.Max(0, b.held.USD-reserved.USD)
 	now := b.elapsed()
-	b.tokens.add(now, float64(spent.Tokens))
-	b.usd.add(now, spent.USD)
+	b.tokens.settle(now, float64(reserved.Tokens), float64(spent.Tokens))
+	b.usd.settle(now, reserved.USD, spent.USD)
 	b.revision++
 }
 
@@ -88,57 +81,62 @@ func (b *Budget) Idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.elapsed()
-	return b.held == Cost{} && b.tokens.sum(now) == 0 && b.usd.sum(now) == 0
+	return b.tokens.used(now) == 0 && b.usd.used(now) == 0
 }
 
 // Used returns the shares of the limits that are spent or set aside; negative without such a limit.
 func (b *Budget) Used() (tokens, usd float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	tokens, usd = -1, -1
 	now := b.elapsed()
-	if b.tokensPerHour > 0 {
-		tokens = (b.tokens.sum(now) + float64(b.held.Tokens)) / float64(b.tokensPerHour)
-	}
-	if b.usdPerDay > 0 {
-		usd = (b.usd.sum(now) + b.held.USD) / b.usdPerDay
-	}
-	return tokens, usd
+	return b.tokens.share(now), b.usd.share(now)
 }
 
-// slidingSum sums what was added in the latest span of time. It forgets in steps of
-// an nth of the span, and a step too late rather than too early.
-type slidingSum struct {
+// account is what a budget knows of tokens, or of money. It forgets what was spent in steps of an nth of its span of
+// time, and a step too late rather than too early.
+type account struct {
+	limit float64 // 0 is none
+	held  float64 // by runs in flight
 	step  time.Duration
-	parts []float64 // a ring; the parts of the span and the one that goes on
+	parts []float64 // a ring of what was spent; the parts of the span and the one that goes on
 	last  int64     // the step of the latest part
 }
 
-func newSlidingSum(step time.Duration, n int) slidingSum {
-	return slidingSum{step: step, parts: make([]float64, n+1)}
-}
-
 // advance empties the parts that time has left behind.
-func (w *slidingSum) advance(now time.Duration) {
-	step := int64(now / w.step)
-	for n := min(step-w.last, int64(len(w.parts))); n > 0; n-- {
-		w.parts[(step-n+1)%int64(len(w.parts))] = 0
+func (a *account) advance(now time.Duration) {
+	step := int64(now / a.step)
+	for n := min(step-a.last, int64(len(a.parts))); n > 0; n-- {
+		a.parts[(step-n+1)%int64(len(a.parts))] = 0
 	}
-	w.last = step
+	a.last = step
 }
 
-func (w *slidingSum) add(now time.Duration, x float64) {
-	w.advance(now)
-	w.parts[w.last%int64(len(w.parts))] += x
+func (a *account) settle(now time.Duration, reserved, spent float64) {
+	a.advance(now)
+	a.held = max(0, a.held-reserved)
+	a.parts[a.last%int64(len(a.parts))] += spent
 }
 
-func (w *slidingSum) sum(now time.Duration) float64 {
-	w.advance(now)
+// used returns what is spent or set aside.
+func (a *account) used(now time.Duration) float64 {
+	a.advance(now)
 	var sum float64
-	for _, x := range w.parts {
+	for _, x := range a.parts {
 		sum += x
 	}
-	return sum
+	return sum + a.held
+}
+
+func (a *account) hasRoom(now time.Duration, most float64) bool {
+	return a.limit <= 0 || a.used(now)+most <= a.limit
+}
+
+// share returns used as a share of the limit; negative without one.
+func (a *account) share(now time.Duration) float64 {
+	if a.limit <= 0 {
+		return -1
+	}
+	return a.used(now) / a.limit
 }
 
 // SavedBudget is what was spent of a budget, in the steps in which it is forgotten.
@@ -161,7 +159,7 @@ func (b *Budget) Revision() uint64 {
 func (b *Budget) Limited() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.tokensPerHour > 0 || b.usdPerDay > 0
+	return b.tokens.limit > 0 || b.usd.limit > 0
 }
 
 // Save returns what is spent, with what runs in flight hold: it may be where the process is killed.
@@ -169,7 +167,7 @@ func (b *Budget) Save() SavedBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.elapsed()
-	return SavedBudget{Tokens: b.tokens.save(now, float64(b.held.Tokens)), USD: b.usd.save(now, b.held.USD)}
+	return SavedBudget{Tokens: b.tokens.save(now), USD: b.usd.save(now)}
 }
 
 // Restore adds what an earlier process has spent. What the clock places in the future is spent now.
@@ -182,34 +180,34 @@ func (b *Budget) Restore(s SavedBudget) {
 	b.revision++
 }
 
-// save returns the parts that count, the oldest first, with so much more in the latest.
-func (w *slidingSum) save(now time.Duration, held float64) []SavedSum {
-	w.advance(now)
+// save returns the parts that count, the oldest first, with what is held in the latest.
+func (a *account) save(now time.Duration) []SavedSum {
+	a.advance(now)
 	var saved []SavedSum
-	n := int64(len(w.parts))
-	for step := max(0, w.last-n+1); step <= w.last; step++ {
-		x := w.parts[step%n]
-		if step == w.last {
-			x += held
+	n := int64(len(a.parts))
+	for step := max(0, a.last-n+1); step <= a.last; step++ {
+		x := a.parts[step%n]
+		if step == a.last {
+			x += a.held
 		}
 		if x > 0 {
-			saved = append(saved, SavedSum{(time.Duration(step) * w.step).Seconds(), x})
+			saved = append(saved, SavedSum{(time.Duration(step) * a.step).Seconds(), x})
 		}
 	}
 	return saved
 }
 
-func (w *slidingSum) restore(now time.Duration, saved []SavedSum) {
-	w.advance(now)
-	n := int64(len(w.parts))
+func (a *account) restore(now time.Duration, saved []SavedSum) {
+	a.advance(now)
+	n := int64(len(a.parts))
 	for _, s := range saved {
 		at, x := s[0], s[1]
 		if !(x > 0) || math.IsInf(x, 0) || math.IsNaN(at) {
 			continue
 		}
-		step := int64(math.Min(at/w.step.Seconds(), float64(w.last)))
-		if step > w.last-n {
-			w.parts[step%n] += x
+		step := int64(math.Min(at/a.step.Seconds(), float64(a.last)))
+		if step > a.last-n {
+			a.parts[step%n] += x
 		}
 	}
 }
