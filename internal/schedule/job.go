@@ -46,10 +46,10 @@ type job struct {
 
 type run struct {
 	slot     *slot
-	job      *job
 	started  int64
 	canceled bool
 	cancel   context.CancelCauseFunc
+	report   Report // once it has ended
 }
 
 // stop cancels the run, with what errors.Is reports as context.Canceled, and makes its report void.
@@ -89,7 +89,8 @@ func (j *job) skip(why result.SkipReason) {
 	if j.skips == nil {
 		j.skips = new(skips)
 	}
-	j.skips.add(skip{j.Skipped, why})
+	report := j.Skipped
+	j.skips.add(func() { report(why) })
 }
 
 // handle does what is due for a job: a confirmation or a grid point.
@@ -139,28 +140,27 @@ func (s *Scheduler) start(ctx context.Context, sl *slot, now int64) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	j.run = &run{slot: sl, job: j, started: now, cancel: cancel}
+	j.run = &run{slot: sl, started: now, cancel: cancel, report: Report{Failed: true}}
 	go s.work(ctx, j.run, j.Job, Run{Scheduled: time.Unix(0, sl.due), Confirm: sl.confirm})
 }
 
 // work is the goroutine of one run. It sends its end whatever the job does.
 func (s *Scheduler) work(ctx context.Context, r *run, do Job, info Run) {
 	defer r.cancel(nil)
-	report := Report{Failed: true}
-	defer func() { s.done <- finished{r, report} }()
+	defer func() { s.done <- r }()
 	defer func() {
 		if v := recover(); v != nil {
 			s.log.Error("panic in a run", "key", do.Key, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		}
 	}()
-	report = do.Run(ctx, info)
+	r.report = do.Run(ctx, info)
 }
 
-func (s *Scheduler) finish(f finished, now int64) {
-	j := f.run.job
+func (s *Scheduler) finish(r *run, now int64) {
+	j := r.slot.job
 	j.run = nil
-	f.run.slot.group.ran(f.run, f.report.TimedOut && !f.run.canceled, now)
-	s.slots.release(f.run.slot, now)
+	r.slot.group.ran(r, now)
+	s.slots.release(r.slot, now)
 	if j.gone() {
 		s.forget(j)
 		return
@@ -168,21 +168,21 @@ func (s *Scheduler) finish(f finished, now int64) {
 	if j.slot != nil {
 		s.slots.admit(j.slot, now)
 	}
-	if !f.run.canceled {
-		j.learn(f, now)
+	if !r.canceled {
+		j.learn(r, now)
 		heap.Fix(&s.agenda, j.index)
 	}
 }
 
-func (j *job) learn(f finished, now int64) {
-	if f.report.Skipped {
+func (j *job) learn(r *run, now int64) {
+	if r.report.Skipped {
 		return
 	}
 	before := j.failed
-	j.failed, j.lasted = f.report.Failed, now-f.run.started
-	j.countTimeout(f.report.TimedOut, now)
-	if f.report.RetryAfter > 0 {
-		j.pauseEnd = now + int64(min(f.report.RetryAfter, maxPause))
+	j.failed, j.lasted = r.report.Failed, now-r.started
+	j.countTimeout(r.report.TimedOut, now)
+	if r.report.RetryAfter > 0 {
+		j.pauseEnd = now + int64(min(r.report.RetryAfter, maxPause))
 		return
 	}
 	if !j.failed {
@@ -190,7 +190,7 @@ func (j *job) learn(f finished, now int64) {
 	}
 	if !before {
 		j.confirms = 0
-	} else if !f.run.slot.confirm {
+	} else if !r.slot.confirm {
 		return // known to be down; the grid goes on
 	}
 	at := now + int64(min(maxConfirmDelay, j.Interval/3))
@@ -255,38 +255,32 @@ const maxSkips = 1000
 // goroutine that is there while there are any. The scheduler never waits for it.
 type skips struct {
 	mu      sync.Mutex // never held while a skip is reported
-	waiting []skip     // the first one is being reported
-}
-
-// skip is a grid point without a run, and whom to report it to.
-type skip struct {
-	report func(result.SkipReason)
-	why    result.SkipReason
+	waiting []func()   // the first one is being called
 }
 
 // add reports a skip after those that wait.
-func (s *skips) add(one skip) {
+func (s *skips) add(report func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiting) == maxSkips {
 		return
 	}
-	if s.waiting = append(s.waiting, one); len(s.waiting) == 1 {
+	if s.waiting = append(s.waiting, report); len(s.waiting) == 1 {
 		go func() {
-			for more := true; more; one, more = s.next() {
-				one.report(one.why)
+			for ; report != nil; report = s.next() {
+				report()
 			}
 		}()
 	}
 }
 
-// next ends the skip that was reported and returns the one after it; false is none.
-func (s *skips) next() (skip, bool) {
+// next ends the skip that was reported and returns the one after it; nil is none.
+func (s *skips) next() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
 		s.waiting = nil
-		return skip{}, false
+		return nil
 	}
-	return s.waiting[0], true
+	return s.waiting[0]
 }

@@ -55,6 +55,11 @@ func newLab(t *testing.T, o Options) *lab {
 	return l
 }
 
+func (l *lab) inFlight() int {
+	synctest.Wait()
+	return l.s.slots.running.all()
+}
+
 // first returns the first grid point of a job that was there from the start,
 // worked out apart from the code under test.
 func (l *lab) first(key string, interval time.Duration) time.Time {

@@ -168,7 +168,7 @@ func (p plan) play(t *testing.T) error {
 			return fmt.Errorf("%s: %d runs and skips at %d grid points", j.key, b.points[j.key], want)
 		}
 	}
-	if b.all != 0 || l.s.InFlight() != 0 {
+	if b.all != 0 || l.inFlight() != 0 {
 		return errors.New("Run returned before its runs")
 	}
 	return nil

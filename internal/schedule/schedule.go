@@ -84,7 +84,7 @@ type Scheduler struct {
 
 	jobs   map[string]*job
 	agenda agenda // every job that is not gone, by its next event
-	slots  slots  // who may start; its inFlight is shared
+	slots  slots  // who may start
 
 	// Shared with the callers of the methods and with the runs.
 	called   atomic.Bool               // Run was
@@ -92,12 +92,7 @@ type Scheduler struct {
 	update   atomic.Pointer[[]Job]     // the latest set not yet taken over
 	limits   atomic.Pointer[limits]    // the latest ones not yet taken over
 	wake     chan struct{}
-	done     chan finished
-}
-
-type finished struct {
-	run    *run
-	report Report
+	done     chan *run // that have ended
 }
 
 // New returns a Scheduler without jobs.
@@ -109,7 +104,7 @@ func New(o Options) *Scheduler {
 		jobs:  map[string]*job{},
 		slots: slots{limits: limits{o.InFlight, o.InFlightPerHost}, hosts: map[string]*host{}, groups: map[string]*group{}},
 		wake:  make(chan struct{}, 1),
-		done:  make(chan finished),
+		done:  make(chan *run),
 	}
 }
 
@@ -136,9 +131,6 @@ func (s *Scheduler) wakeUp() {
 	}
 }
 
-// InFlight returns the number of runs in flight.
-func (s *Scheduler) InFlight() int { return int(s.slots.inFlight.Load()) }
-
 // Hangs reports whether the loop makes no progress. It does not while Run does not run.
 func (s *Scheduler) Hangs() bool {
 	at := s.loopedAt.Load()
@@ -158,16 +150,16 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		timer.Reset(s.advance(ctx))
 		select {
 		case <-ctx.Done():
-		case f := <-s.done:
-			s.finish(f, s.now())
+		case r := <-s.done:
+			s.finish(r, s.now())
 		case <-s.wake:
 		case <-timer.C:
 		}
 	}
 	s.loopedAt.Store(nil)
-	for s.InFlight() > 0 {
-		f := <-s.done
-		s.slots.release(f.run.slot, s.clock.wall)
+	for s.slots.running.all() > 0 {
+		r := <-s.done
+		s.slots.release(r.slot, s.clock.wall)
 	}
 	return nil
 }
@@ -200,8 +192,8 @@ func (s *Scheduler) advance(ctx context.Context) time.Duration {
 func (s *Scheduler) collect(now int64) {
 	for {
 		select {
-		case f := <-s.done:
-			s.finish(f, now)
+		case r := <-s.done:
+			s.finish(r, now)
 		default:
 			return
 		}

@@ -241,13 +241,13 @@ func TestShutdownCancelsAndWaits(t *testing.T) {
 		}
 		l.s.Update([]Job{l.job("a", "", interval, slow), l.job("b", "", interval, slow)})
 		time.Sleep(interval)
-		if got := l.s.InFlight(); got != 1 {
+		if got := l.inFlight(); got != 1 {
 			t.Errorf("%d in flight", got)
 		}
 		before := time.Now()
 		l.end()
-		if took := time.Since(before); took != 2*time.Second || ended != 1 || l.s.InFlight() != 0 {
-			t.Errorf("left after %v with %d runs ended and %d in flight", took, ended, l.s.InFlight())
+		if took := time.Since(before); took != 2*time.Second || ended != 1 || l.inFlight() != 0 {
+			t.Errorf("left after %v with %d runs ended and %d in flight", took, ended, l.inFlight())
 		}
 		if len(l.order) != 1 {
 			t.Errorf("started %v; the second had to wait for ever", l.order)

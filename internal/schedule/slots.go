@@ -3,7 +3,6 @@ package schedule
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -16,12 +15,11 @@ import (
 type slots struct {
 	limits
 
-	inFlight atomic.Int64 // written by the loop only
-	running  places       // of those in flight
-	hosts    map[string]*host
-	groups   map[string]*group
-	lines    [numKinds]line // starts that have a place of their host
-	created  uint64         // slots so far, for the order
+	running places // of those in flight
+	hosts   map[string]*host
+	groups  map[string]*group
+	lines   [numKinds]line // starts that have a place of their host
+	created uint64         // slots so far, for the order
 }
 
 // limits bound the places; 0 is no limit.
@@ -152,21 +150,16 @@ func (s *slots) next(now int64) *slot {
 		}
 		s.lines[sl.kind].removeFirst()
 		if sl.job != nil {
-			s.countInFlight(sl.kind, 1)
+			s.running[sl.kind]++
 			return sl
 		}
 		s.leave(sl, now)
 	}
 }
 
-func (s *slots) countInFlight(k kind, by int) {
-	s.running[k] += by
-	s.inFlight.Store(int64(s.running.all()))
-}
-
 // release gives back a place in flight, and those of the host and the group.
 func (s *slots) release(sl *slot, now int64) {
-	s.countInFlight(sl.kind, -1)
+	s.running[sl.kind]--
 	s.leave(sl, now)
 }
 
@@ -270,11 +263,11 @@ func (g *group) leave(now int64) []*slot {
 	return admitted
 }
 
-func (g *group) ran(r *run, timedOut bool, now int64) {
+func (g *group) ran(r *run, now int64) {
 	if g == nil {
 		return
 	}
-	if timedOut && (g.inside > 1 || g.ended > r.started) {
+	if r.report.TimedOut && !r.canceled && (g.inside > 1 || g.ended > r.started) {
 		g.until = now + int64(apart)
 	}
 	g.ended = now

@@ -28,7 +28,7 @@ func TestLimits(t *testing.T) {
 				}
 				l.s.Update(jobs)
 				time.Sleep(5 * interval)
-				if got := l.s.InFlight(); got > most {
+				if got := l.inFlight(); got > most {
 					t.Errorf("InFlight: %d", got)
 				}
 				l.end()
@@ -58,7 +58,7 @@ func TestSetLimits(t *testing.T) {
 		at := func(want int) {
 			t.Helper()
 			synctest.Wait()
-			if got := l.s.InFlight(); got != want {
+			if got := l.inFlight(); got != want {
 				t.Errorf("%d runs in flight, want %d", got, want)
 			}
 		}
@@ -228,7 +228,7 @@ func TestWithdrawnTurns(t *testing.T) {
 		l.until("last", interval, 4*interval)
 		l.s.Update(nil)
 		synctest.Wait()
-		if n := len(l.s.jobs) + len(l.s.agenda) + len(l.s.slots.hosts) + len(l.s.slots.groups) + len(l.s.slots.lines[normal]) + len(l.s.slots.lines[hung]) + l.s.InFlight(); n != 0 {
+		if n := len(l.s.jobs) + len(l.s.agenda) + len(l.s.slots.hosts) + len(l.s.slots.groups) + len(l.s.slots.lines[normal]) + len(l.s.slots.lines[hung]) + l.inFlight(); n != 0 {
 			t.Errorf("left over: %v, %v", l.s.jobs, l.s.slots.hosts)
 		}
 		l.end()
