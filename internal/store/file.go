@@ -247,18 +247,20 @@ func (s *Store) write(f io.Writer, of *part, n *int64, p *pace) error {
 	if err != nil {
 		return err
 	}
-	counted := &counter{Writer: compressed, n: *n}
-	lines := json.NewEncoder(counted)
+	var line bytes.Buffer
+	lines := json.NewEncoder(&line)
 	lines.SetEscapeHTML(false)
 	put := func(record any) error {
-		before := counted.n
 		if err := lines.Encode(record); err != nil {
 			return err
 		}
-		if counted.n-before > maxRecordBytes || counted.n > maxSaveBytes {
+		if *n += int64(line.Len()); line.Len() > maxRecordBytes || *n > maxSaveBytes {
 			return errTooLarge
 		}
-		return p.rest(counted.n)
+		if _, err := line.WriteTo(compressed); err != nil {
+			return err
+		}
+		return p.rest(*n)
 	}
 	if err = put(header{Format: format, Version: version, Part: of.Name, Saved: s.Now()}); err == nil {
 		err = of.Save(put)
@@ -270,19 +272,7 @@ func (s *Store) write(f io.Writer, of *part, n *int64, p *pace) error {
 		compressed.Reset(f)
 		err = errors.Join(put(header{Format: format, Version: version, Part: of.Name, End: true}), compressed.Close())
 	}
-	*n = counted.n
 	return err
-}
-
-type counter struct {
-	io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.n += int64(n)
-	return n, err
 }
 
 const (
@@ -317,10 +307,8 @@ func (p *pace) rest(written int64) error {
 	worked := max(0, p.now().Sub(p.began))
 	p.busy += worked
 	if !p.hurry {
-		pause := time.NewTimer(min(restShare*worked, maxRest))
-		defer pause.Stop()
 		select {
-		case <-pause.C:
+		case <-time.After(min(restShare*worked, maxRest)):
 		case <-p.ctx.Done():
 		}
 	}

@@ -135,13 +135,11 @@ func (s *Store) open() ([]byte, error) {
 		}
 		done <- o
 	}()
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	select {
 	case o := <-done:
 		s.lock = o.lock
 		return o.data, o.err
-	case <-late.C:
+	case <-time.After(patience):
 		return nil, fmt.Errorf("the directory did not answer within %s", patience)
 	}
 }
@@ -234,11 +232,9 @@ func (s *Store) keep(ctx context.Context) {
 	for {
 		next := slices.MinFunc(s.parts, func(a, b *part) int { return a.next.Compare(b.next) }).next
 		<-s.saving
-		timer := time.NewTimer(next.Sub(s.Now()))
 		select {
-		case <-timer.C:
+		case <-time.After(next.Sub(s.Now())):
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 		s.saving <- struct{}{}
@@ -246,18 +242,10 @@ func (s *Store) keep(ctx context.Context) {
 			<-s.saving
 			return
 		}
-		s.save(s.due(), newPace(ctx, false, s.Now))
+		now := s.Now()
+		due := slices.DeleteFunc(slices.Clone(s.parts), func(p *part) bool { return p.next.After(now) })
+		s.save(due, newPace(ctx, false, s.Now))
 	}
-}
-
-func (s *Store) due() (due []*part) {
-	now := s.Now()
-	for _, p := range s.parts {
-		if !p.next.After(now) {
-			due = append(due, p)
-		}
-	}
-	return due
 }
 
 // Close saves every part a last time, and gives the directory back. It is called
