@@ -65,12 +65,6 @@ type line struct {
 
 func (k *kept) isOpen() bool { return k.Incident.End.IsZero() }
 
-// lineOf returns an entry as it is kept.
-func lineOf(e *Entry) (line, error) {
-	text, err := json.Marshal(e)
-	return line{at: e.At.UTC(), text: text}, err
-}
-
 // begin adds a recording without entries; nil where there is no room for it, as many incidents go on.
 func (r *Recorder) begin(head Recording) *kept {
 	if len(head.Config) > maxConfig {
@@ -290,7 +284,7 @@ func (r *Recorder) Restore(record []byte) error {
 		return err
 	case head.Incident.Start.After(now) || head.Incident.End.After(now):
 		return errors.New("a recording of the future")
-	case slices.ContainsFunc(r.all, func(k *kept) bool { return k.is(head.Endpoint, head.Incident.Start) }):
+	case slices.ContainsFunc(r.all, func(k *kept) bool { return k.Endpoint == head.Endpoint && k.Incident.Start.Equal(head.Incident.Start) }):
 		return errors.New("twice the same recording")
 	}
 	k := r.begin(head)
@@ -299,10 +293,6 @@ func (r *Recorder) Restore(record []byte) error {
 	}
 	k.tracked, r.loading, r.loaded = false, k, now
 	return nil
-}
-
-func (k *kept) is(endpoint string, start time.Time) bool {
-	return k.Endpoint == endpoint && k.Incident.Start.Equal(start)
 }
 
 func (r *Recorder) restoreEntry(s *saved, now time.Time) error {

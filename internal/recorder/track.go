@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -135,8 +136,8 @@ func (t *Track) Observe(p Probe) {
 
 // put adds an entry to the recording.
 func (t *Track) put(e Entry) {
-	if l, err := lineOf(&e); err == nil {
-		t.recorder.put(t.open, l)
+	if text, err := json.Marshal(e); err == nil {
+		t.recorder.put(t.open, line{at: e.At.UTC(), text: text})
 	}
 }
 
