@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -141,10 +143,7 @@ func (r *Recorder) drop(k *kept, bytes int) bool {
 func (r *Recorder) AddSelf(e Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.self) == maxSelf {
-		r.self = slices.Delete(r.self, 0, 1)
-	}
-	r.self = append(r.self, e)
+	r.self = stats.AppendLatest(r.self, e, maxSelf)
 	for _, k := range r.all {
 		if k.isOpen() && !k.tracked && r.now().Sub(r.loaded) > orphanAfter {
 			k.Incident.End = k.lastAt()

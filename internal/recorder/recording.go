@@ -225,15 +225,10 @@ func (r *Recording) check() error {
 }
 
 func (e *Entry) check() error {
-	set := 0
-	for _, is := range []bool{
+	set := []bool{
 		e.Probe != nil, e.Point != nil, e.State != nil, e.Page != nil, e.GPU != nil, e.Self != nil, e.Report != nil && len(e.Report.Findings) > 0, len(e.Evidence) > 0,
-	} {
-		if is {
-			set++
-		}
 	}
-	if set != 1 || e.At.IsZero() {
+	if stats.Count(set, func(is bool) bool { return is }) != 1 || e.At.IsZero() {
 		return errors.New("want a time and one thing that was seen")
 	}
 	return nil
