@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -225,20 +224,14 @@ func (g *clientMetrics) points(at uint64) (points [numInstruments][]*metricspb.H
 // attributes returns those of the conventions, and the endpoint and its module, by which
 // streams of one server stay apart.
 func (s stream) attributes(of owner) []*commonpb.KeyValue {
-	all := []*commonpb.KeyValue{
+	all := keyValues{
 		attributeOf(semconv.GenAIOperationNameKey, s.operation), attributeOf(semconv.GenAIProviderNameKey, s.provider),
 		attributeOf(own+"endpoint", of.endpoint), attributeOf(own+"module", of.module),
 	}
-	for key, value := range map[attribute.Key]string{
-		semconv.GenAIRequestModelKey: s.model, semconv.ServerAddressKey: s.address,
-		semconv.ErrorTypeKey: s.errorType, semconv.GenAITokenTypeKey: s.purpose,
-	} {
-		if value != "" {
-			all = append(all, attributeOf(key, value))
-		}
-	}
-	if s.port > 0 {
-		all = append(all, attributeOf(semconv.ServerPortKey, s.port))
-	}
+	all.add(s.model != "", semconv.GenAIRequestModelKey, s.model)
+	all.add(s.address != "", semconv.ServerAddressKey, s.address)
+	all.add(s.port > 0, semconv.ServerPortKey, s.port)
+	all.add(s.errorType != "", semconv.ErrorTypeKey, s.errorType)
+	all.add(s.purpose != "", semconv.GenAITokenTypeKey, s.purpose)
 	return all
 }

@@ -280,6 +280,16 @@ func nanos(t interface{ AsTime() time.Time }) uint64 {
 	return 0
 }
 
+// keyValues are attributes.
+type keyValues []*commonpb.KeyValue
+
+// add adds an attribute, if it is known.
+func (a *keyValues) add(known bool, key attribute.Key, value any) {
+	if known {
+		*a = append(*a, attributeOf(key, value))
+	}
+}
+
 // attributeOf returns an attribute, whose value is a text, an int, a float64, a bool or a list of texts.
 func attributeOf(key attribute.Key, value any) *commonpb.KeyValue {
 	v := new(commonpb.AnyValue)

@@ -126,32 +126,25 @@ func (m *Metrics) Run(ctx context.Context) error {
 	sending, cancel := outlast(ctx)
 	defer cancel()
 	for ctx.Err() == nil {
-		p := m.active.Load()
-		if p.receiver == nil {
-			select {
-			case <-p.replaced:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		m.pushEach(ctx, sending, p)
+		m.pushEach(ctx, sending, m.active.Load())
 	}
 	return nil
 }
 
-// pushEach pushes at each interval until ctx ends or p is replaced, and then once more.
+// pushEach pushes to the receiver of p, if there is one, at each interval until ctx ends or p is replaced, and then once more.
 func (m *Metrics) pushEach(ctx, sending context.Context, p *push) {
-	tick := time.NewTicker(p.interval)
-	defer tick.Stop()
+	tick := time.Tick(p.interval)
 	for last := false; !last; {
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-p.replaced:
 			last = true
 		case <-ctx.Done():
 			last = true
 		}
-		m.push(sending, p)
+		if p.receiver != nil {
+			m.push(sending, p)
+		}
 	}
 }
 
@@ -255,11 +248,7 @@ type rejectedError struct {
 }
 
 func (e *rejectedError) Error() string {
-	text := fmt.Sprintf("the receiver rejects %d", e.number)
-	if e.message != "" {
-		text += ": " + e.message
-	}
-	return text
+	return strings.TrimSuffix(fmt.Sprintf("the receiver rejects %d: %s", e.number, e.message), ": ")
 }
 
 // send posts the compressed body of one request; see bodyOf. The receiver has taken it
@@ -312,12 +301,8 @@ func bodyOf(m proto.Message) ([]byte, error) {
 	}
 	var body bytes.Buffer
 	w := gzip.NewWriter(&body)
-	if _, err := w.Write(data); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
+	_, _ = w.Write(data) // to memory, which cannot fail
+	_ = w.Close()
 	return body.Bytes(), nil
 }
 

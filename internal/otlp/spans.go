@@ -96,14 +96,13 @@ type batch struct {
 func (s *Spans) Run(ctx context.Context) error {
 	sending, cancel := outlast(ctx)
 	defer cancel()
-	tick := time.NewTicker(batchInterval)
-	defer tick.Stop()
+	tick := time.Tick(batchInterval)
 	var b batch
 	for ctx.Err() == nil {
 		select {
 		case next := <-s.queue:
 			s.add(sending, &b, next)
-		case <-tick.C:
+		case <-tick:
 			s.send(sending, &b)
 		case <-ctx.Done():
 		}
@@ -213,29 +212,24 @@ func statusOf(r *result.Result) *tracepb.Status {
 
 // conventional returns the attributes of the semantic conventions for generative AI clients, as far as they are known.
 func conventional(operation string, t Target, r *result.Result) []*commonpb.KeyValue {
-	as := []*commonpb.KeyValue{attributeOf(semconv.GenAIOperationNameKey, operation)}
-	add := func(known bool, key attribute.Key, value any) {
-		if known {
-			as = append(as, attributeOf(key, value))
-		}
-	}
+	as := keyValues{attributeOf(semconv.GenAIOperationNameKey, operation)}
 	host, n, first := t.URL.Hostname(), r.Tokens, firstChunk(r)
 	port, _ := strconv.Atoi(config.PortOf(t.URL)) // 0 is not known
 	provider := providerOf(host)
-	add(provider != "", semconv.GenAIProviderNameKey, provider)
-	add(r.Model != "", semconv.GenAIRequestModelKey, safetext.Line(r.Model, maxReason))
-	add(t.MaxTokens > 0 && isGeneration(r), semconv.GenAIRequestMaxTokensKey, t.MaxTokens)
-	add(isGeneration(r), semconv.GenAIRequestStreamKey, true)
-	add(r.Finish != "", semconv.GenAIResponseFinishReasonsKey, []string{r.Finish})
-	add(n.Prompt >= 0, semconv.GenAIUsageInputTokensKey, n.Prompt)
-	add(n.Cached >= 0, semconv.GenAIUsageCacheReadInputTokensKey, n.Cached)
-	add(n.Output >= 0 && n.Source == result.TokensFromUsage, semconv.GenAIUsageOutputTokensKey, n.Output)
-	add(n.Reasoning >= 0, semconv.GenAIUsageReasoningOutputTokensKey, n.Reasoning)
-	add(host != "", semconv.ServerAddressKey, host)
-	add(port > 0, semconv.ServerPortKey, port)
-	add(r.Status > 0, semconv.HTTPResponseStatusCodeKey, r.Status)
-	add(first >= 0, semconv.GenAIResponseTimeToFirstChunkKey, first.Seconds())
-	add(failed(r), semconv.ErrorTypeKey, string(r.Outcome))
+	as.add(provider != "", semconv.GenAIProviderNameKey, provider)
+	as.add(r.Model != "", semconv.GenAIRequestModelKey, safetext.Line(r.Model, maxReason))
+	as.add(t.MaxTokens > 0 && isGeneration(r), semconv.GenAIRequestMaxTokensKey, t.MaxTokens)
+	as.add(isGeneration(r), semconv.GenAIRequestStreamKey, true)
+	as.add(r.Finish != "", semconv.GenAIResponseFinishReasonsKey, []string{r.Finish})
+	as.add(n.Prompt >= 0, semconv.GenAIUsageInputTokensKey, n.Prompt)
+	as.add(n.Cached >= 0, semconv.GenAIUsageCacheReadInputTokensKey, n.Cached)
+	as.add(n.Output >= 0 && n.Source == result.TokensFromUsage, semconv.GenAIUsageOutputTokensKey, n.Output)
+	as.add(n.Reasoning >= 0, semconv.GenAIUsageReasoningOutputTokensKey, n.Reasoning)
+	as.add(host != "", semconv.ServerAddressKey, host)
+	as.add(port > 0, semconv.ServerPortKey, port)
+	as.add(r.Status > 0, semconv.HTTPResponseStatusCodeKey, r.Status)
+	as.add(first >= 0, semconv.GenAIResponseTimeToFirstChunkKey, first.Seconds())
+	as.add(failed(r), semconv.ErrorTypeKey, string(r.Outcome))
 	return as
 }
 
@@ -252,40 +246,26 @@ func firstChunk(r *result.Result) time.Duration {
 // ourOwn returns what no convention has a name for. Durations are in seconds
 // and, as everywhere, only a success has latencies.
 func ourOwn(t Target, r *result.Result) []*commonpb.KeyValue {
-	var as []*commonpb.KeyValue
-	add := func(name string, value any) { as = append(as, attributeOf(attribute.Key(own+name), value)) }
-	add("endpoint", safetext.Line(t.Endpoint, maxReason))
-	add("module", safetext.Line(t.Module, maxReason))
-	add("prefix", r.Prefix)
-	add("outcome", string(r.Outcome))
-	add("clock", string(r.Clock))
-	add("events", len(r.Events))
-	add("merged_events", r.MergedEvents())
-	add("connection_reused", r.Reused)
-	add("buffered", r.Buffered)
-	add("imprecise", r.Imprecise)
-	for name, value := range map[string]string{"api": r.API, "engine": r.Engine, "tokens_source": string(r.Tokens.Source)} {
-		if value != "" {
-			add(name, value)
-		}
+	as := keyValues{
+		attributeOf(own+"endpoint", safetext.Line(t.Endpoint, maxReason)), attributeOf(own+"module", safetext.Line(t.Module, maxReason)),
+		attributeOf(own+"prefix", r.Prefix), attributeOf(own+"outcome", string(r.Outcome)), attributeOf(own+"clock", string(r.Clock)),
+		attributeOf(own+"events", len(r.Events)), attributeOf(own+"merged_events", r.MergedEvents()),
+		attributeOf(own+"connection_reused", r.Reused), attributeOf(own+"buffered", r.Buffered), attributeOf(own+"imprecise", r.Imprecise),
 	}
-	for name, is := range map[string]bool{
-		"more_events_than_tokens": r.MoreEvents, "no_finish_reason": r.NoFinish, "max_tokens_ignored": r.MaxTokensIgnored,
-	} {
-		if is {
-			add(name, true)
-		}
-	}
+	as.add(r.API != "", own+"api", r.API)
+	as.add(r.Engine != "", own+"engine", r.Engine)
+	as.add(r.Tokens.Source != "", own+"tokens_source", string(r.Tokens.Source))
+	as.add(r.MoreEvents, own+"more_events_than_tokens", true)
+	as.add(r.NoFinish, own+"no_finish_reason", true)
+	as.add(r.MaxTokensIgnored, own+"max_tokens_ignored", true)
 	if r.Outcome != result.Success {
 		return as
 	}
-	for name, d := range map[string]time.Duration{
+	for name, d := range map[attribute.Key]time.Duration{
 		"ttft": r.Timing.TTFT, "ttfo": r.Timing.TTFO, "tpot": r.Timing.TPOT, "max_gap": r.Timing.MaxGap,
 		"server.queue": r.Server.Queue, "server.prefill": r.Server.Prefill, "server.decode": r.Server.Decode,
 	} {
-		if d >= 0 {
-			add(name, d.Seconds())
-		}
+		as.add(d >= 0, own+name, d.Seconds())
 	}
 	return as
 }
