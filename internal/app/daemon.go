@@ -313,7 +313,7 @@ func (d *daemon) openState() {
 	if d.stateDir == "" || d.probing == nil {
 		return
 	}
-	d.state = store.Open(store.Options{Dir: d.stateDir, Logger: d.env.logger, Now: time.Now, Parts: d.fleet.Parts()})
+	d.state = store.Open(store.Options{Dir: d.stateDir, Logger: d.env.logger, Parts: d.fleet.Parts()})
 	if d.state == nil {
 		return
 	}

@@ -339,7 +339,7 @@ func seedIncidents(t *testing.T, directory, file string) {
 	}
 	began := time.Now().Add(-5 * time.Minute)
 	failing := &health.Incident{State: health.Degraded, Begin: began, Row: began, Latest: time.Now(), Probes: 10, Bad: 10, Down: began, Spells: 1}
-	store.Open(store.Options{Dir: directory, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Parts: []store.Part{{
+	store.Open(store.Options{Dir: directory, Logger: slog.New(slog.DiscardHandler), Parts: []store.Part{{
 		Name: "endpoints", Revision: func() uint64 { return 1 },
 		Save: func(put func(any) error) error {
 			for _, e := range cfg.Endpoints {

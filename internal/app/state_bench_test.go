@@ -76,7 +76,7 @@ func BenchmarkState(b *testing.B) {
 	all := seriesOf(endpoints, clock)
 	fill(all, &now)
 	open := func(dir string, saved chan<- time.Time) *store.Store {
-		return store.Open(store.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Parts: []store.Part{{
+		return store.Open(store.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler), Parts: []store.Part{{
 			Name: "history", Every: time.Millisecond, Revision: func() uint64 { return 1 },
 			Load: func(record []byte) error {
 				var s status.SavedSeries

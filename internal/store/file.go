@@ -224,7 +224,7 @@ func (s *Store) finish(f file, parts []*part, p *pace) (n int64, err error) {
 		if err = s.write(f, of, &n, p); err != nil {
 			break
 		}
-		of.next = s.Now().Add(max(of.Every, maxShare*(p.work()-before)))
+		of.next = time.Now().Add(max(of.Every, maxShare*(p.work()-before)))
 	}
 	if err == nil {
 		err = f.Sync()
@@ -262,7 +262,7 @@ func (s *Store) write(f io.Writer, of *part, n *int64, p *pace) error {
 		}
 		return p.rest(*n)
 	}
-	if err = put(header{Format: format, Version: version, Part: of.Name, Saved: s.Now()}); err == nil {
+	if err = put(header{Format: format, Version: version, Part: of.Name, Saved: time.Now()}); err == nil {
 		err = of.Save(put)
 	}
 	if closed := compressed.Close(); err == nil {
@@ -288,14 +288,13 @@ const (
 type pace struct {
 	ctx   context.Context // whose end gives up the save
 	hurry bool            // without rests
-	now   func() time.Time
-	began time.Time     // of the stretch
-	next  int64         // bytes at which it ends
-	busy  time.Duration // all stretches that have ended
+	began time.Time       // of the stretch
+	next  int64           // bytes at which it ends
+	busy  time.Duration   // all stretches that have ended
 }
 
-func newPace(ctx context.Context, hurry bool, now func() time.Time) *pace {
-	return &pace{ctx: ctx, hurry: hurry, now: now, began: now(), next: stretch}
+func newPace(ctx context.Context, hurry bool) *pace {
+	return &pace{ctx: ctx, hurry: hurry, began: time.Now(), next: stretch}
 }
 
 // rest is called after each record, with the bytes that were encoded so far.
@@ -304,7 +303,7 @@ func (p *pace) rest(written int64) error {
 		return nil
 	}
 	p.next = written + stretch
-	worked := max(0, p.now().Sub(p.began))
+	worked := time.Since(p.began)
 	p.busy += worked
 	if !p.hurry {
 		select {
@@ -312,10 +311,10 @@ func (p *pace) rest(written int64) error {
 		case <-p.ctx.Done():
 		}
 	}
-	p.began = p.now()
+	p.began = time.Now()
 	return p.ctx.Err()
 }
 
-func (p *pace) work() time.Duration { return p.busy + max(0, p.now().Sub(p.began)) }
+func (p *pace) work() time.Duration { return p.busy + time.Since(p.began) }
 
 func (s *Store) path() string { return filepath.Join(s.Dir, "state.jsonl.zst") }

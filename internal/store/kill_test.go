@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 )
 
 // keepSaving makes the test binary a process that saves without end in a directory.
@@ -46,7 +45,7 @@ func saveForever(dir string) {
 			}
 			return nil
 		}
-		st.save(st.parts, newPace(context.Background(), true, time.Now))
+		st.save(st.parts, newPace(context.Background(), true))
 	}
 }
 

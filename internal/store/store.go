@@ -57,8 +57,6 @@ type Options struct {
 	Dir    string
 	Parts  []Part
 	Logger *slog.Logger
-	// Now is the clock.
-	Now func() time.Time
 }
 
 // Store keeps the state in one directory, which no other process may use meanwhile.
@@ -227,13 +225,13 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) keep(ctx context.Context) {
 	s.saving <- struct{}{}
 	for _, p := range s.parts {
-		p.next = s.Now().Add(p.Every)
+		p.next = time.Now().Add(p.Every)
 	}
 	for {
 		next := slices.MinFunc(s.parts, func(a, b *part) int { return a.next.Compare(b.next) }).next
 		<-s.saving
 		select {
-		case <-time.After(next.Sub(s.Now())):
+		case <-time.After(time.Until(next)):
 		case <-ctx.Done():
 			return
 		}
@@ -242,9 +240,9 @@ func (s *Store) keep(ctx context.Context) {
 			<-s.saving
 			return
 		}
-		now := s.Now()
+		now := time.Now()
 		due := slices.DeleteFunc(slices.Clone(s.parts), func(p *part) bool { return p.next.After(now) })
-		s.save(due, newPace(ctx, false, s.Now))
+		s.save(due, newPace(ctx, false))
 	}
 }
 
@@ -257,7 +255,7 @@ func (s *Store) Close(ctx context.Context) {
 		defer s.Release()
 		select {
 		case s.saving <- struct{}{}:
-			s.save(s.parts, newPace(ctx, true, s.Now))
+			s.save(s.parts, newPace(ctx, true))
 			<-s.saving
 		case <-ctx.Done():
 		}
@@ -279,7 +277,7 @@ func (s *Store) Release() {
 // save saves the parts that have changed, or all where the file is to be rewritten, and counts how it went.
 func (s *Store) save(due []*part, p *pace) {
 	for _, d := range due {
-		d.next = s.Now().Add(d.Every)
+		d.next = time.Now().Add(d.Every)
 	}
 	changed := slices.DeleteFunc(slices.Clone(due), func(d *part) bool { return !d.changed() })
 	var err error
@@ -317,16 +315,12 @@ func (s *Store) count(of []*part, err error) {
 		s.stats.Failures++
 		return
 	}
-	now := s.Now()
+	now := time.Now()
 	for _, p := range of {
 		p.at = now
 	}
-	s.stats.Bytes, s.stats.At = sizeOf(s.path()), now
-	for _, p := range s.parts {
-		if p.at.Before(s.stats.At) {
-			s.stats.At = p.at
-		}
-	}
+	s.stats.Bytes = sizeOf(s.path())
+	s.stats.At = slices.MinFunc(s.parts, func(a, b *part) int { return a.at.Compare(b.at) }).at
 }
 
 // sizeOf returns the size of a file; 0 where that cannot be known.

@@ -94,7 +94,7 @@ func (s *shelf) part() Part {
 func open(dir string) (*Store, *shelf) {
 	s := &shelf{log: &log{}}
 	return Open(Options{
-		Dir: dir, Parts: []Part{s.part()}, Logger: slog.New(slog.NewTextHandler(s.log, nil)), Now: time.Now,
+		Dir: dir, Parts: []Part{s.part()}, Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	}), s
 }
 
@@ -306,7 +306,7 @@ func TestFullDisk(t *testing.T) {
 	st, s := mustOpen(t, dir)
 	s.set(2, 3)
 	f := st.parts[0]
-	save := func() { st.save([]*part{f}, newPace(t.Context(), true, time.Now)) }
+	save := func() { st.save([]*part{f}, newPace(t.Context(), true)) }
 	for _, disk := range []broken{{room: 0}, {room: 10}, {room: 1 << 20, sync: errFull}} {
 		st.create = func(name string) (file, error) {
 			made, err := create(name)
@@ -349,7 +349,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	dir, name := written(t, 1)
 	st, s := mustOpen(t, dir)
 	save := func() int64 {
-		st.save(st.parts, newPace(t.Context(), true, time.Now))
+		st.save(st.parts, newPace(t.Context(), true))
 		return sizeOf(name)
 	}
 	s.set(2)
@@ -383,7 +383,7 @@ func TestLostEnd(t *testing.T) {
 	var ends []int64 // of the saves
 	for n := range 3 {
 		s.set(n, n, n)
-		st.save(st.parts, newPace(t.Context(), true, time.Now))
+		st.save(st.parts, newPace(t.Context(), true))
 		ends = append(ends, sizeOf(name))
 	}
 	st.Release()
@@ -419,7 +419,7 @@ func TestParts(t *testing.T) {
 			first.Name, first.Every, second.Name, second.Every = "often", time.Second, "seldom", time.Hour
 			return []Part{first, second}
 		}
-		st := Open(Options{Dir: dir, Parts: parts(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		st := Open(Options{Dir: dir, Parts: parts(), Logger: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- st.Run(ctx) }()
@@ -436,7 +436,7 @@ func TestParts(t *testing.T) {
 		<-done
 		st.Release() // as a process that is killed
 		often, seldom = &shelf{log: &log{}}, &shelf{log: &log{}}
-		st = Open(Options{Dir: dir, Parts: parts(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+		st = Open(Options{Dir: dir, Parts: parts(), Logger: slog.New(slog.DiscardHandler)})
 		defer st.Release()
 		wantNumbers(t, seldom, 7)
 		if len(often.numbers) != 3 || often.numbers[0] < 4997 {
@@ -453,7 +453,7 @@ func TestTooLarge(t *testing.T) {
 	f := st.parts[0]
 	f.Save = func(put func(any) error) error { return put(strings.Repeat("x", maxRecordBytes)) }
 	f.Revision = func() uint64 { return 5 }
-	st.save([]*part{f}, newPace(t.Context(), true, time.Now))
+	st.save([]*part{f}, newPace(t.Context(), true))
 	if st.Stats().Failures != 1 {
 		t.Error("a record was saved that is too large")
 	}
@@ -499,7 +499,7 @@ func TestLockIsNotFollowed(t *testing.T) {
 func fast(t *testing.T, every time.Duration, save func(put func(any) error) error) (*Store, *atomic.Uint64) {
 	revision := new(atomic.Uint64)
 	s := &Store{
-		Options: Options{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: time.Now}, create: create, extend: extend,
+		Options: Options{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, create: create, extend: extend,
 		parts:  []*part{{Part: Part{Name: "f", Every: every, Revision: revision.Load, Save: save}}},
 		saving: make(chan struct{}, 1),
 	}
@@ -555,7 +555,7 @@ func TestPace(t *testing.T) {
 			}
 			return nil
 		})
-		p := newPace(t.Context(), false, time.Now)
+		p := newPace(t.Context(), false)
 		began := time.Now()
 		s.save(s.parts, p)
 		if d := time.Since(began); d != 10*time.Second || p.work() != time.Second {
@@ -564,7 +564,7 @@ func TestPace(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(2*time.Second, cancel)
 		began, s.parts[0].saved = time.Now(), false
-		s.save(s.parts, newPace(ctx, false, time.Now))
+		s.save(s.parts, newPace(ctx, false))
 		if d := time.Since(began); d > 2100*time.Millisecond || s.Stats().Failures != 0 {
 			t.Errorf("gave up after %s: %+v", d, s.Stats())
 		}
