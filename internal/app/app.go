@@ -54,8 +54,8 @@ type environment struct {
 // test that ended early.
 func Run(ctx context.Context, args []string, o Options) int {
 	line := newCommandLine(o)
-	cmd, done, err := line.parse(args)
-	if done {
+	cmd, err := line.parse(args)
+	if line.done {
 		return cli.ExitOK
 	}
 	if err == nil {
@@ -146,9 +146,7 @@ type commandLine struct {
 }
 
 func newCommandLine(o Options) *commandLine {
-	c := &commandLine{
-		app: kingpin.New("inference_exporter", "Prometheus exporter and synthetic prober for inference endpoints."),
-	}
+	c := &commandLine{app: kingpin.New("inference_exporter", "Prometheus exporter and synthetic prober for inference endpoints.")}
 	c.app.UsageWriter(o.Stdout)
 	c.app.ErrorWriter(o.Stderr)
 	c.app.Terminate(func(int) { c.done = true })
@@ -190,22 +188,19 @@ func printing(print func(io.Writer) error) command {
 	return func(_ context.Context, env environment) error { return print(env.Stdout) }
 }
 
-// parse returns the command to run; done means that help or version was all.
-func (c *commandLine) parse(args []string) (cmd command, done bool, err error) {
+// parse returns the command to run; nil where help or version was all.
+func (c *commandLine) parse(args []string) (command, error) {
 	args, completes := cli.ToComplete(c.app, args)
 	if !completes {
 		if err := cli.UnknownError(c.app, args); err != nil {
-			return nil, false, usageError{err}
+			return nil, usageError{err}
 		}
 	}
 	name, err := c.app.Parse(args)
-	if c.done {
-		return nil, true, nil
+	if err != nil && !c.done {
+		return nil, usageError{fmt.Errorf("%w, try %s", cmp.Or(cli.ValueError(c.app, args), err), cli.TryHelp(c.app, args))}
 	}
-	if err != nil {
-		return nil, false, usageError{fmt.Errorf("%w, try %s", cmp.Or(cli.ValueError(c.app, args), err), cli.TryHelp(c.app, args))}
-	}
-	return c.commands[name], false, nil
+	return c.commands[name], nil
 }
 
 const (

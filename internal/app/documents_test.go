@@ -119,7 +119,7 @@ func TestDocumentsCallTheProgramRight(t *testing.T) {
 	t.Parallel()
 	parse := func(page string, args []string) {
 		t.Helper()
-		if _, _, err := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).parse(args); err != nil {
+		if _, err := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).parse(args); err != nil {
 			t.Errorf("%s: inference_exporter %s: %v", page, strings.Join(args, " "), err)
 		}
 	}

@@ -83,11 +83,11 @@ const (
 
 // explainFile returns what the evidence in a recording shows.
 func explainFile(name string) (*explain.Report, error) {
+	var report *explain.Report
 	r, err := readRecording(name)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--file=%s: %w", name, err)}
+	if err == nil {
+		report, err = r.Explain()
 	}
-	report, err := r.Explain()
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--file=%s: %w", name, err)}
 	}

@@ -188,7 +188,7 @@ func TestDaemonSetArguments(t *testing.T) {
 	if len(args) != 5 {
 		t.Errorf("found %q, want 5 arguments", args)
 	}
-	if _, _, err := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).parse(args); err != nil {
+	if _, err := newCommandLine(Options{Stdout: io.Discard, Stderr: io.Discard}).parse(args); err != nil {
 		t.Errorf("%q: %v", args, err)
 	}
 }

@@ -38,11 +38,9 @@ func (p *progress) start() {
 	stopping := make(chan struct{})
 	var stopped sync.WaitGroup
 	stopped.Go(func() {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
+		for tick := time.Tick(time.Second); ; {
 			select {
-			case <-tick.C:
+			case <-tick:
 				p.mu.Lock()
 				p.draw()
 				p.mu.Unlock()

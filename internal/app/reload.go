@@ -44,12 +44,7 @@ func (d *daemon) info() web.Info {
 func (d *daemon) follow(ctx context.Context) error {
 	d.web.Ready(true)
 	defer d.web.Ready(false)
-	var looks <-chan time.Time // at the file
-	if d.autoReload > 0 {
-		ticker := time.NewTicker(d.autoReload)
-		defer ticker.Stop()
-		looks = ticker.C
-	}
+	looks := time.Tick(d.autoReload) // at the file; nil is never
 	for {
 		select {
 		case <-d.discovery.Changed():

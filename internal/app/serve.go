@@ -179,13 +179,7 @@ func (s shard) of(all []*config.Endpoint) []*config.Endpoint {
 	if s.count <= 1 {
 		return all
 	}
-	var own []*config.Endpoint
-	for _, e := range all {
-		if shardOf(e.Name, s.count) == s.index {
-			own = append(own, e)
-		}
-	}
-	return own
+	return slices.DeleteFunc(slices.Clone(all), func(e *config.Endpoint) bool { return shardOf(e.Name, s.count) != s.index })
 }
 
 // shardOf returns to which of count shards an endpoint belongs, so that one shard more takes its share evenly from all
