@@ -15,24 +15,33 @@ import (
 )
 
 // Checks returns the checks of a configuration that need to know what a fleet does with it.
-func Checks() []config.Check {
-	return []config.Check{checkEngines, checkSoftware, checkHardware, checkModules, checkObjectives, checkBudgets}
+func Checks() []config.Check { return []config.Check{check} }
+
+func check(cfg *config.Config) []*config.Error {
+	c := &checker{Config: cfg, sections: sections(cfg)}
+	c.checkEngines()
+	c.checkSoftware()
+	c.checkHardware()
+	c.checkModules()
+	c.checkObjectives()
+	return c.mistakes
+}
+
+// checker collects the mistakes of a configuration.
+type checker struct {
+	*config.Config
+	sections []section
+	mistakes []*config.Error
+}
+
+func (c *checker) mistake(path, format string, args ...any) {
+	c.mistakes = append(c.mistakes, &config.Error{Path: path, Msg: fmt.Sprintf(format, args...)})
 }
 
 // section describes an endpoint in the configuration, or is the template of discovered ones.
 type section struct {
 	path string
 	*config.Endpoint
-}
-
-// isOfTexts reports whether the section names a wire protocol without answers in tokens.
-func (s section) isOfTexts() bool {
-	p, _ := api.Lookup(s.API)
-	return isOfTexts(p.Kind)
-}
-
-func (s section) mistake(at, format string, args ...any) *config.Error {
-	return &config.Error{Path: s.path + "." + at, Msg: fmt.Sprintf(format, args...)}
 }
 
 func sections(cfg *config.Config) []section {
@@ -46,117 +55,72 @@ func sections(cfg *config.Config) []section {
 	return all
 }
 
+// generates reports whether the section names no wire protocol without answers in tokens.
+func (s section) generates() bool {
+	p, _ := api.Lookup(s.API)
+	return !isOfTexts(p.Kind)
+}
+
+// known returns the software of a role, of which the own mappings can be used.
+func (c *checker) known(r page.Role, own map[string]*config.Mapping) []string {
+	names, mistakes := page.Check(r, own)
+	c.mistakes = append(c.mistakes, mistakes...)
+	return names
+}
+
 // checkEngines finds mappings of engines that cannot be used, and references to an engine without one.
-func checkEngines(cfg *config.Config) []*config.Error {
-	known, mistakes := page.Check(page.Servers, cfg.Engines)
-	for _, e := range sections(cfg) {
+func (c *checker) checkEngines() {
+	known := c.known(page.Servers, c.Engines)
+	for _, e := range c.sections {
 		if name := e.Servers.Engine; name != "" && !slices.Contains(known, name) {
-			mistakes = append(mistakes, e.mistake("servers.engine", "unknown engine %.64q%s", name, config.Hint(name, "known", known)))
+			c.mistake(e.path+".servers.engine", "unknown engine %.64q%s", name, config.Hint(name, "known", known))
 		}
 	}
-	return mistakes
 }
 
 // checkSoftware does the same for the mappings of gateways, and finds pages of GPUs of an exporter that nobody knows.
-func checkSoftware(cfg *config.Config) []*config.Error {
-	gateways, mistakes := page.Check(page.Gateways, cfg.GatewayMappings)
-	exporters, _ := page.Check(page.Accelerators, nil) // a test holds that there are no mistakes
-	return slices.Concat(mistakes, unknownSoftware("gateways", "gateway software", cfg.Gateways, gateways),
-		unknownSoftware("gpus.pages", "software", cfg.GPUs.Pages, exporters))
+func (c *checker) checkSoftware() {
+	c.checkPages("gateways", "gateway software", c.Gateways, c.known(page.Gateways, c.GatewayMappings))
+	c.checkPages("gpus.pages", "software", c.GPUs.Pages, c.known(page.Accelerators, nil))
 }
 
-func unknownSoftware(section, what string, pages map[string]*config.MetricsPages, known []string) []*config.Error {
-	var mistakes []*config.Error
+func (c *checker) checkPages(section, what string, pages map[string]*config.MetricsPages, known []string) {
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		if software := pages[name].Software; software != "" && !slices.Contains(known, software) {
-			mistakes = append(mistakes, &config.Error{
-				Path: config.Key(section, name) + ".software",
-				Msg:  fmt.Sprintf("unknown %s %.64q%s", what, software, config.Hint(software, "known", known)),
-			})
+			c.mistake(config.Key(section, name)+".software", "unknown %s %.64q%s", what, software, config.Hint(software, "known", known))
 		}
 	}
-	return mistakes
 }
 
-// checkModules finds modules that ask what the protocol of an endpoint has no way to ask.
-func checkModules(cfg *config.Config) []*config.Error {
-	var mistakes []*config.Error
-	for _, e := range sections(cfg) {
+// checkModules finds modules that ask what the protocol of an endpoint has no way to ask, and those whose single run may
+// exceed a budget, so that they would never run. Discovered endpoints make the shares of global.budget smaller, which
+// nobody can know here.
+func (c *checker) checkModules() {
+	each, rest := shares(c.Global.Budget, c.Endpoints, c.Modules)
+	for i, e := range c.sections {
 		for j, name := range e.Modules {
-			m := cfg.Modules[name]
+			m := c.Modules[name]
 			if m == nil { // without a sound definition
 				continue
 			}
+			mistake := func(err error, which string) {
+				c.mistake(fmt.Sprintf("%s.modules[%d]", e.path, j), "module %q: %v%s", name, err, which)
+			}
 			if err := prober.Suits(e.API, m); err != nil {
-				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v", name, err))
-			}
-		}
-	}
-	return mistakes
-}
-
-// checkObjectives finds objectives for tokens where no endpoint that they hold for answers with tokens.
-func checkObjectives(cfg *config.Config) []*config.Error {
-	var mistakes []*config.Error
-	users := map[string][]section{} // by module
-	for _, e := range sections(cfg) {
-		for _, name := range e.Modules {
-			users[name] = append(users[name], e)
-		}
-		if e.SLO != nil && e.isOfTexts() {
-			mistakes = append(mistakes, tokenObjectives(e.SLO, e.path, e.API)...)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(users)) {
-		m, all := cfg.Modules[name], users[name]
-		generates := func(e section) bool { return !e.isOfTexts() }
-		if m != nil && m.SLO != nil && !slices.ContainsFunc(all, generates) {
-			mistakes = append(mistakes, tokenObjectives(m.SLO, config.Key("modules", name), all[0].API)...)
-		}
-	}
-	return mistakes
-}
-
-func tokenObjectives(slo *config.SLO, at, apiName string) []*config.Error {
-	var mistakes []*config.Error
-	refuse := func(key string, limit model.Duration) {
-		if limit > 0 {
-			text := fmt.Sprintf("the api %s embeds or ranks and does not generate: want e2e instead", apiName)
-			mistakes = append(mistakes, &config.Error{Path: at + ".slo." + key, Msg: text})
-		}
-	}
-	refuse("ttft", slo.TTFT)
-	refuse("tpot", slo.TPOT)
-	return mistakes
-}
-
-// checkBudgets finds modules whose single run may exceed a budget, so that they would never run. Discovered endpoints
-// make the shares of global.budget smaller, which nobody can know here.
-func checkBudgets(cfg *config.Config) []*config.Error {
-	each, rest := shares(cfg.Global.Budget, cfg.Endpoints, cfg.Modules)
-	var mistakes []*config.Error
-	for i, e := range sections(cfg) {
-		for j, name := range e.Modules {
-			m := cfg.Modules[name]
-			if m == nil {
-				continue
-			}
-			mistake := func(err error, whose string) {
-				mistakes = append(mistakes, e.mistake(fmt.Sprintf("modules[%d]", j), "module %q: %v that %s allows", name, err, whose))
+				mistake(err, "")
 			}
 			if err := checkBudget(e.Endpoint, m, e.Budget); err != nil {
-				mistake(err, "the endpoint's budget")
+				mistake(err, " that the endpoint's budget allows")
 			}
-			if err := checkBudget(e.Endpoint, m, cfg.Global.Budget); err != nil {
-				mistake(err, "global.budget")
+			if err := checkBudget(e.Endpoint, m, c.Global.Budget); err != nil {
+				mistake(err, " that global.budget allows")
 			} else if i < len(each) {
 				if err := checkBudget(e.Endpoint, m, each[i]); err != nil && checkBudget(e.Endpoint, m, rest) != nil {
-					mistake(err, "its share of global.budget")
+					mistake(err, " that its share of global.budget allows")
 				}
 			}
 		}
 	}
-	return mistakes
 }
 
 func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {
@@ -170,6 +134,37 @@ func checkBudget(e *config.Endpoint, m *config.Module, b config.Budget) error {
 		}
 	}
 	return nil
+}
+
+// checkObjectives finds objectives for tokens where no endpoint that they hold for answers with tokens.
+func (c *checker) checkObjectives() {
+	users := map[string][]section{} // by module
+	for _, e := range c.sections {
+		for _, name := range e.Modules {
+			users[name] = append(users[name], e)
+		}
+		if !e.generates() {
+			c.refuseTokens(e.SLO, e.path, e.API)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		if m, all := c.Modules[name], users[name]; m != nil && !slices.ContainsFunc(all, section.generates) {
+			c.refuseTokens(m.SLO, config.Key("modules", name), all[0].API)
+		}
+	}
+}
+
+// refuseTokens refuses objectives for tokens, if there are any.
+func (c *checker) refuseTokens(slo *config.SLO, at, apiName string) {
+	refuse := func(key string, limit model.Duration) {
+		if limit > 0 {
+			c.mistake(at+".slo."+key, "the api %s embeds or ranks and does not generate: want e2e instead", apiName)
+		}
+	}
+	if slo != nil {
+		refuse("ttft", slo.TTFT)
+		refuse("tpot", slo.TPOT)
+	}
 }
 
 // Bandwidths returns the memory bandwidths that a configuration gives to GPUs, by UUID.
@@ -187,17 +182,16 @@ func Bandwidths(cfg *config.Config) map[string]float64 {
 
 // checkHardware finds GPUs that two endpoints give different memory bandwidths, and products
 // whose bandwidth nobody knows.
-func checkHardware(cfg *config.Config) []*config.Error {
-	var mistakes []*config.Error
+func (c *checker) checkHardware() {
 	first := map[string]section{} // that gave the GPU its bandwidth
-	for _, e := range sections(cfg) {
+	for _, e := range c.sections {
 		h := e.Hardware
 		if h == nil {
 			continue
 		}
 		if h.MemoryBandwidth == 0 {
 			if _, ok := gpu.ProductBandwidth(h.GPU); !ok && h.GPU != "" {
-				mistakes = append(mistakes, e.mistake("hardware.gpu", "unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU))
+				c.mistake(e.path+".hardware.gpu", "unknown product %.64q; docs/gpu.md lists the known ones; for another set memory_bandwidth", h.GPU)
 			}
 			continue
 		}
@@ -206,10 +200,9 @@ func checkHardware(cfg *config.Config) []*config.Error {
 			if !seen {
 				first[uuid] = e
 			} else if given := before.Hardware.MemoryBandwidth; given != h.MemoryBandwidth {
-				mistakes = append(mistakes, e.mistake("hardware.memory_bandwidth", "%s is that of %s, which has %s at %s", h.MemoryBandwidth, uuid, given, before.path))
+				c.mistake(e.path+".hardware.memory_bandwidth", "%s is that of %s, which has %s at %s", h.MemoryBandwidth, uuid, given, before.path)
 				break // one for a value
 			}
 		}
 	}
-	return mistakes
 }

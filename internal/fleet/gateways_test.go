@@ -156,7 +156,7 @@ func TestGPUPages(t *testing.T) {
 func TestGatewayMistakes(t *testing.T) {
 	cfg := parse(t, "gateways: {g: {urls: [\"http://g\"], software: nosuch}}\ngateway_mappings: {m: {}}\nendpoints: [{url: \"http://h\"}]")
 	var got []string
-	for _, m := range checkSoftware(cfg) {
+	for _, m := range check(cfg) {
 		got = append(got, m.Path+": "+m.Msg)
 	}
 	want := "gateway_mappings.m: no sentinels; a new mapping needs series that no other engine has\ngateways.g.software: unknown gateway software \"nosuch\"; known: "
