@@ -226,7 +226,7 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 	}
 	for _, n := range e.findings {
 		if tracker, err := n.tracker.Save(); err == nil && tracker != nil {
-			known.learned[n.seriesID()] = &savedLearned{Asked: n.asked, Tracker: tracker}
+			known.learned[n.id()] = &savedLearned{Asked: n.asked, Tracker: tracker}
 		}
 	}
 	for _, l := range e.loads {

@@ -51,7 +51,7 @@ func suspected(i *health.Incident) explain.Condition {
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
 	known := &explain.Evidence{At: now, Condition: c, Facts: e.facts.Latest(), Engine: knownOf(e.facts).Engine}
 	for _, f := range e.findings {
-		known.AddFindings(f.id.Module, f.latest())
+		known.AddFindings(f.Name, f.latest())
 	}
 	e.memory.Complete(known, e.series, gpus, e.gateway())
 	return known

@@ -25,12 +25,10 @@ import (
 // logged again when it is over.
 func TestCorruptionIsReported(t *testing.T) {
 	var log bytes.Buffer
-	id := collector.FindingsID{Endpoint: "e", Module: "m"}
-	f := &findings{
-		id: id, tracker: (Target{Endpoint: new(config.Endpoint), Rung: config.Rung{Module: new(config.Module)}}).Tracker(nil), logger: slog.New(slog.NewTextHandler(&log, nil)),
-		series: collector.NewProbes(time.Now).OpenFindings(id),
-		page:   status.NewBoard(time.Now).NewEndpoint(&config.Endpoint{Name: "e"}, health.New("e", health.NewShared(time.Now, slog.Default()), nil), nil),
-	}
+	cfg := &config.Endpoint{Name: "e"}
+	e := &endpoint{fleet: &Fleet{Options: Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Probes: collector.NewProbes(time.Now)}}}
+	e.page = status.NewBoard(time.Now).NewEndpoint(cfg, health.New("e", health.NewShared(time.Now, slog.Default()), nil), nil)
+	f := newFindings(e, newTarget(cfg, "m", new(config.Module)), 0)
 	corruptions := func() []string {
 		var e explain.Evidence
 		e.AddFindings("m", f.latest())

@@ -74,7 +74,7 @@ func newLoadRun(t Target, reader Reader, log *slog.Logger) *loadRun {
 	begin := time.Now() // and now for good: a budget whose clock does not run forgets nothing
 	return &loadRun{
 		Target: t, plan: loadtest.Plan{Load: t.Load, Objectives: t.promised}, reader: reader, end: func() {},
-		log: log.With("endpoint", t.Endpoint.Name, "module", t.Name), pages: map[string]*page.Snapshot{},
+		log: t.logger(log), pages: map[string]*page.Snapshot{},
 		own: schedule.NewBudget(t.Load.MaxTokens, t.Load.MaxUSD, func() time.Time { return begin }),
 	}
 }

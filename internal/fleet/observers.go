@@ -34,12 +34,11 @@ type Observer interface{ Observe(o *Observation) }
 // findings publishes what the results of one endpoint and module show together. Its
 // tasks share it. It is safe for concurrent use.
 type findings struct {
-	id      collector.FindingsID
-	asked   uint64 // a hash of what is asked
-	tracker *workload.Tracker
-	series  *collector.FindingsSeries
-	page    *status.Endpoint
-	logger  *slog.Logger // of the fleet
+	Target
+	endpoint *endpoint
+	asked    uint64 // a hash of what is asked
+	tracker  *workload.Tracker
+	series   *collector.FindingsSeries
 
 	mu   sync.Mutex
 	last *workload.Findings
@@ -47,19 +46,16 @@ type findings struct {
 
 // newFindings returns the findings of a target on both pages, given a hash of what is asked.
 func newFindings(e *endpoint, t Target, asked uint64) *findings {
-	return &findings{
-		id: t.findingsID(), asked: asked, tracker: t.Tracker(e.traffic.of()), series: e.fleet.Probes.OpenFindings(t.findingsID()),
-		page: e.page, logger: e.fleet.Logger,
-	}
+	return &findings{Target: t, endpoint: e, asked: asked, tracker: t.Tracker(e.traffic.of()), series: e.fleet.Probes.OpenFindings(t.findingsID())}
 }
 
 func (t Target) findingsID() collector.FindingsID {
 	return collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels}
 }
 
-// seriesID is that of what was learned.
-func (f *findings) seriesID() result.SeriesID {
-	return result.SeriesID{Endpoint: f.id.Endpoint, Module: f.id.Module}
+// logger is made for each line: most targets have none.
+func (t Target) logger(l *slog.Logger) *slog.Logger {
+	return l.With("endpoint", t.Endpoint.Name, "module", t.Name)
 }
 
 // latest returns what the results show by now; nil before the first run.
@@ -85,16 +81,11 @@ func (f *findings) take(model string, run any) {
 // show publishes what the results show by now; f.mu is held, or f is new.
 func (f *findings) show(latest *workload.Findings) {
 	f.series.Set(latest)
-	f.page.SetFindings(f.id.Module, latest)
+	f.endpoint.page.SetFindings(f.Name, latest)
 	if latest != nil {
 		f.log(latest)
 	}
 	f.last = latest
-}
-
-// endpointLogger is made for each line: most findings have none.
-func (f *findings) endpointLogger() *slog.Logger {
-	return f.logger.With("endpoint", f.id.Endpoint, "module", f.id.Module)
 }
 
 func (f *findings) log(latest *workload.Findings) {
@@ -109,7 +100,7 @@ func (f *findings) log(latest *workload.Findings) {
 			before = f.last.All[i]
 		}
 		if lines := now.News(before, latest.Model); len(lines) > 0 {
-			note(f.page, f.endpointLogger(), f.id.Module, lines)
+			note(f.endpoint.page, f.logger(f.endpoint.fleet.Logger), f.Name, lines)
 		}
 	}
 }

@@ -255,63 +255,55 @@ func hasShortage(statuses []page.Status) bool {
 	return slices.ContainsFunc(statuses, func(st page.Status) bool { return foreign.IsShortage(st.Err) })
 }
 
-// lacksFile reports whether a page was not asked for want of a file of this machine.
-func lacksFile(st *page.Status) bool {
-	_, ok := errors.AsType[*foreign.FileError](st.Err)
-	return ok
-}
-
 // pageLog logs what changes from one reading of pages to the next. It is used by one reading at a time.
 type pageLog struct {
-	logger     *slog.Logger
-	section    string                 // of the configuration, with the mappings
-	states     map[string]serverState // of the last reading, by server
-	incomplete map[string]string      // quantities that were missing, by server
+	logger  *slog.Logger
+	section string                 // of the configuration, with the mappings
+	states  map[string]serverState // of the last reading, by server
 }
 
 // all reports servers that come, go or change their state, and quantities that a page no longer shows.
 func (s *pageLog) all(statuses []page.Status) {
 	states := make(map[string]serverState, len(statuses))
-	incomplete := map[string]string{}
 	for i := range statuses {
 		st := &statuses[i]
-		states[st.Server] = stateOf(st)
-		if before, seen := s.states[st.Server]; !seen || before != stateOf(st) {
+		before, seen := s.states[st.Server]
+		now := serverState{st.State, st.Reason, st.Absent, before.missing}
+		if !seen || before != now {
 			s.one(st, seen)
 		}
-		if st.Snapshot == nil || len(st.Snapshot.Missing) == 0 {
-			continue
+		if now.missing = ""; st.Snapshot != nil && len(st.Snapshot.Missing) > 0 {
+			now.missing = fmt.Sprint(st.Snapshot.Missing)
 		}
-		missing := fmt.Sprint(st.Snapshot.Missing)
-		incomplete[st.Server] = missing
-		if s.incomplete[st.Server] != missing {
+		if now.missing != "" && now.missing != before.missing {
 			s.logger.Warn("the server's page lacks quantities that this engine always showed; if it renamed them, set them under "+s.section,
-				"server", st.Server, "engine", st.Snapshot.Engine, "missing", missing)
+				"server", st.Server, "engine", st.Snapshot.Engine, "missing", now.missing)
 		}
+		states[st.Server] = now
 	}
 	for server := range s.states {
 		if _, ok := states[server]; !ok {
 			s.logger.Warn("server is gone", "server", server)
 		}
 	}
-	s.states, s.incomplete = states, incomplete
+	s.states = states
 }
 
 type serverState struct {
-	state  page.State
-	reason page.Reason
-	absent bool
+	state   page.State
+	reason  page.Reason
+	absent  bool
+	missing string // quantities
 }
 
-func stateOf(st *page.Status) serverState { return serverState{st.State, st.Reason, st.Absent} }
-
 func (s *pageLog) one(st *page.Status, seen bool) {
+	_, lacksFile := errors.AsType[*foreign.FileError](st.Err) // of this machine
 	switch {
 	case st.State == page.Up && seen:
 		s.logger.Info("server's page is back", "server", st.Server, "engine", st.Snapshot.Engine)
 	case st.State == page.Up:
 		s.logger.Info("reading the server's page", "server", st.Server, "engine", st.Snapshot.Engine, "url", st.URL)
-	case st.Absent && lacksFile(st):
+	case st.Absent && lacksFile:
 		s.logger.Warn("server's page not read: a required file is unusable", "server", st.Server, "url", st.URL, "err", st.Err)
 	case st.Absent:
 		s.logger.Info("not a server metrics page", "server", st.Server, "url", st.URL, "reason", string(st.Reason), "err", st.Err)

@@ -341,7 +341,7 @@ func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error 
 		if tracker == nil {
 			continue
 		}
-		of.Learned = &savedLearned{SeriesID: n.seriesID(), Asked: n.asked, At: now, Tracker: tracker}
+		of.Learned = &savedLearned{SeriesID: n.id(), Asked: n.asked, At: now, Tracker: tracker}
 		if err := put(of); err != nil {
 			return err
 		}
@@ -364,12 +364,12 @@ func (e *endpoint) saveLearned(now time.Time, put func(record any) error) error 
 }
 
 func (f *findings) restore(p *past) {
-	saved := p.learnedOf(f.seriesID(), f.asked).Tracker
+	saved := p.learnedOf(f.id(), f.asked).Tracker
 	if saved == nil {
 		return
 	}
 	if err := f.tracker.Restore(saved); err != nil {
-		f.endpointLogger().Warn("saved estimate is unusable; starting over", "err", err)
+		f.logger(f.endpoint.fleet.Logger).Warn("saved estimate is unusable; starting over", "err", err)
 	}
 	f.last = f.tracker.Findings()
 }

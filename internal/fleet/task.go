@@ -191,7 +191,7 @@ type taskLog struct {
 // logger is made for each line: most tasks have none.
 func (l *taskLog) logger() *slog.Logger {
 	t := l.task
-	logger := t.endpoint.fleet.Logger.With("endpoint", t.Endpoint.Name, "module", t.Name)
+	logger := t.Target.logger(t.endpoint.fleet.Logger)
 	if t.InputLabel != "" {
 		logger = logger.With("input_tokens", t.InputLabel)
 	}
