@@ -148,13 +148,13 @@ type endpoint struct {
 // none, which it closes: of the same target it keeps what is known of the series that stay.
 func (f *Fleet) newEndpoint(c *connections, before *endpoint, hashes map[string]uint64) *endpoint {
 	cfg, now := c.cfg, time.Now()
-	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: newStarts(), facts: new(workload.Facts)}
+	e := &endpoint{spec: c.spec, fleet: f, memory: explain.NewMemory(cfg), traffic: newTraffic(c.targets), starts: &starts{since: now}, facts: new(workload.Facts)}
 	past := e.follow(before, now)
 	health.Learn(e.facts, &result.Result{Model: cfg.Model})
 	e.replicas, e.week = cmp.Or(e.replicas, page.NewReplicas(past.differ)), cmp.Or(e.week, page.NewWeek(past.week))
 	e.watchModel(past, now)
 	e.openMetrics()
-	e.followUsers(before)
+	e.followUsers()
 	if past.served != nil {
 		e.metrics.SetServed(past.served)
 	}
@@ -233,24 +233,23 @@ func (e *endpoint) handOver(next *endpoint, last []variantSeries) *past {
 		e.page.SetFindings(l.Name, nil) // until one that stays shows them again
 	}
 	next.memory.Adopt(e.memory)
-	next.starts, next.replicas, next.week, next.facts = e.starts, e.replicas, e.week, e.facts
+	next.starts, next.replicas, next.week, next.facts, next.users = e.starts, e.replicas, e.week, e.facts, e.users
 	known.served, known.models = e.metrics.Served(), e.models.Save()
 	return known
 }
 
 // followUsers goes on with what is known of users of the same target.
-func (e *endpoint) followUsers(before *endpoint) {
+func (e *endpoint) followUsers() {
 	objectives := series.NewObjectives(e.cfg.SLOWith(new(config.Module)))
 	for _, t := range slices.Backward(e.targets) {
 		if of := t.objectives(); of != nil && e.cfg.SLO == nil {
 			objectives = of
 		}
 	}
-	if before == nil || targetOf(before.cfg) != targetOf(e.cfg) {
+	if e.users == nil {
 		e.users = users.NewTracker(objectives)
 		return
 	}
-	e.users = before.users
 	e.users.Configure(objectives)
 	setFact(e, "", e.users.View(time.Now()))
 }

@@ -152,11 +152,9 @@ func (f *Fleet) cause(e *endpoint) explain.Cause {
 
 // WatchCauses finds causes every few seconds until ctx ends, and shows them on the status page.
 func (f *Fleet) WatchCauses(ctx context.Context) error {
-	tick := time.NewTicker(causesAge)
-	defer tick.Stop()
-	for {
+	for tick := time.Tick(causesAge); ; {
 		select {
-		case <-tick.C:
+		case <-tick:
 			found := f.findCauses(time.Now())
 			f.setScopes()
 			gpus := f.GPUs()

@@ -124,11 +124,10 @@ func (f *Fleet) State(name string) *health.Status {
 // Mute mutes an endpoint from now on. The error is health.ErrNoEndpoint or one of
 // health.Endpoint.Mute. It is safe for concurrent use.
 func (f *Fleet) Mute(name string, d time.Duration, reason string) error {
-	e := f.endpoint(name)
-	if e == nil {
-		return health.ErrNoEndpoint
+	if e := f.endpoint(name); e != nil {
+		return e.health.Mute(d, reason)
 	}
-	return e.health.Mute(d, reason)
+	return health.ErrNoEndpoint
 }
 
 // Unmute ends the mute of an endpoint, if there is one. The error is health.ErrNoEndpoint. It

@@ -186,12 +186,15 @@ func (k *keptProbers) probe(ctx context.Context, e *config.Endpoint, t Target, l
 	if err != nil {
 		return nil, err
 	}
-	start, wait := time.Now(), limit
-	if wait == 0 {
-		wait = time.Duration(t.Timeout)
-	}
-	if err := kept.take(ctx, wait); err != nil {
-		return nil, err
+	start, wait := time.Now(), cmp.Or(limit, time.Duration(t.Timeout))
+	waiting, stop := context.WithTimeoutCause(ctx, wait, &Refusal{
+		Busy: true, Reason: fmt.Sprintf("another probe of this endpoint and module did not end within %s", wait),
+	})
+	defer stop()
+	select {
+	case kept.slot <- struct{}{}:
+	case <-waiting.Done():
+		return nil, context.Cause(waiting)
 	}
 	defer func() { <-kept.slot }()
 	if limit > 0 {
@@ -239,19 +242,6 @@ func (k *keptProbers) keep(all targets) {
 			return false
 		}
 	})
-}
-
-func (k *keptProber) take(ctx context.Context, limit time.Duration) error {
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	select {
-	case k.slot <- struct{}{}:
-		return nil
-	case <-late.C:
-		return &Refusal{Busy: true, Reason: fmt.Sprintf("another probe of this endpoint and module did not end within %s", limit)}
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // close closes the probers. It waits for the probes that run, whose contexts

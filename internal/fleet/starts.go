@@ -25,8 +25,6 @@ type starts struct {
 	awaited  time.Time                 // the start of the only server, until a probe succeeds; zero is none
 }
 
-func newStarts() *starts { return &starts{since: time.Now()} }
-
 // read takes a reading of the pages of all servers, and returns how long a start took that is over now; 0 is none. What the first one shows
 // may have been there for long.
 func (s *starts) read(all []page.Status, probes []*explain.Series) (took time.Duration) {
