@@ -3,6 +3,7 @@ package store
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,19 +62,23 @@ type section struct {
 	index int // among those of the file
 }
 
-// check reads a file to its end and compares the checksums. It returns the sections before
-// the first error. Nothing of a file may be used before.
-func check(file []byte) (sections, error) {
-	lines, done, err := newLines(file)
+// scan reads a file to its end, compares the checksums, and gives each record to take, with the index of its section. It
+// returns the sections before the first error: nothing of a file may be used before it was read once.
+func scan(file []byte, take func(section int, record []byte)) (sections, error) {
+	d, err := zstd.NewReader(bytes.NewReader(file),
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes), zstd.WithDecoderMaxMemory(maxBytes))
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer d.Close()
+	lines := bufio.NewScanner(foreign.Bounded(d, maxBytes))
+	lines.Buffer(nil, maxRecordBytes)
 	whole := sections{}
 	var current section
 	open := false // current has not ended
 	for next := 0; lines.Scan(); {
 		if open && !bytes.HasPrefix(lines.Bytes(), headerPrefix) {
+			take(current.index, lines.Bytes())
 			continue
 		}
 		var h header
@@ -97,41 +102,6 @@ func check(file []byte) (sections, error) {
 		return whole, io.ErrUnexpectedEOF
 	}
 	return whole, nil
-}
-
-// records hands each record of whole sections of a file to the load of its section, by index.
-func records(file []byte, loads map[int]func(record []byte)) error {
-	lines, done, err := newLines(file)
-	if err != nil {
-		return err
-	}
-	defer done()
-	headers := 0 // so far, those of ends included
-	for left := len(loads); left > 0 && lines.Scan(); {
-		load := loads[headers/2]
-		switch isHeader := bytes.HasPrefix(lines.Bytes(), headerPrefix); {
-		case !isHeader && load != nil:
-			load(lines.Bytes())
-		case isHeader:
-			headers++
-			if load != nil && headers%2 == 0 {
-				left--
-			}
-		}
-	}
-	return lines.Err()
-}
-
-// newLines returns the lines of a compressed file; done is to be called in the end.
-func newLines(file []byte) (lines *bufio.Scanner, done func(), err error) {
-	d, err := zstd.NewReader(bytes.NewReader(file),
-		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes), zstd.WithDecoderMaxMemory(maxBytes))
-	if err != nil {
-		return nil, nil, err
-	}
-	lines = bufio.NewScanner(foreign.Bounded(d, maxBytes))
-	lines.Buffer(nil, maxRecordBytes)
-	return lines, d.Close, nil
 }
 
 // file is what a file is written to.
@@ -229,10 +199,7 @@ func (s *Store) finish(f file, parts []*part, p *pace) (n int64, err error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
+	if err = cmp.Or(err, f.Close()); err == nil {
 		for i, of := range parts {
 			of.saved, of.revision = true, revisions[i]
 		}
@@ -265,10 +232,7 @@ func (s *Store) write(f io.Writer, of *part, n *int64, p *pace) error {
 	if err = put(header{Format: format, Version: version, Part: of.Name, Saved: time.Now()}); err == nil {
 		err = of.Save(put)
 	}
-	if closed := compressed.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
+	if err = cmp.Or(err, compressed.Close()); err == nil {
 		compressed.Reset(f)
 		err = errors.Join(put(header{Format: format, Version: version, Part: of.Name, End: true}), compressed.Close())
 	}

@@ -120,23 +120,20 @@ func Open(o Options) *Store {
 
 // open locks the directory and reads the file, within patience.
 func (s *Store) open() ([]byte, error) {
-	type opened struct {
-		lock fileutil.Releaser
-		data []byte
-		err  error
-	}
-	done := make(chan opened, 1)
+	var locked fileutil.Releaser
+	var data []byte
+	var err error
+	done := make(chan struct{})
 	go func() {
-		var o opened
-		if o.lock, o.err = lock(s.Dir); o.err == nil {
-			o.data, o.err = foreign.ReadFile(s.path(), maxFileBytes)
+		defer close(done)
+		if locked, err = lock(s.Dir); err == nil {
+			data, err = foreign.ReadFile(s.path(), maxFileBytes)
 		}
-		done <- o
 	}()
 	select {
-	case o := <-done:
-		s.lock = o.lock
-		return o.data, o.err
+	case <-done:
+		s.lock = locked
+		return data, err
 	case <-time.After(patience):
 		return nil, fmt.Errorf("the directory did not answer within %s", patience)
 	}
@@ -166,7 +163,7 @@ func (s *Store) load(data []byte, err error) error {
 	}
 	var known sections
 	if err == nil {
-		known, err = check(data)
+		known, err = scan(data, func(int, []byte) {})
 	}
 	name := s.path()
 	switch {
@@ -180,26 +177,26 @@ func (s *Store) load(data []byte, err error) error {
 		s.Logger.Warn("the latest save is not whole; the one before is used", "err", err)
 	}
 	var accepted, rejected int
-	loads := map[int]func([]byte){}
+	parts := map[int]*part{} // by the index of their sections
 	for _, p := range s.parts {
 		latest, ok := known[p.Name]
 		if !ok {
 			continue
 		}
-		loads[latest.index] = func(record []byte) {
-			if p.Load(record) != nil {
-				rejected++
-			} else {
-				accepted++
-			}
-		}
+		parts[latest.index] = p
 		if latest.Saved.After(s.loaded) {
 			s.loaded = latest.Saved
 		}
 	}
-	if err := records(data, loads); err != nil {
-		return fmt.Errorf("read %s again: %w", name, err)
-	}
+	_, _ = scan(data, func(section int, record []byte) { // whose error is the same
+		switch p := parts[section]; {
+		case p == nil:
+		case p.Load(record) != nil:
+			rejected++
+		default:
+			accepted++
+		}
+	})
 	s.Logger.Info("state restored", "saved", s.loaded.UTC().Format(time.RFC3339), "records", accepted, "rejected", rejected)
 	s.stats.Bytes = int64(len(data))
 	return nil

@@ -318,7 +318,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		if data, err := os.ReadFile(name); err != nil {
 			t.Error(err)
-		} else if _, err := check(data); err != nil {
+		} else if _, err := scan(data, func(int, []byte) {}); err != nil {
 			t.Errorf("room for %d: the file is not whole: %v", disk.room, err)
 		}
 	}
