@@ -166,7 +166,7 @@ func newCommandLine(o Options) *commandLine {
 		"detect":     newDetectCommand(c.app.Command("detect", "Find out what answers at a URL, and print the configuration for it.")).run,
 		"explain":    newExplainCommand(c.app.Command("explain", "Say why an endpoint is as it is: the likeliest cause, its evidence, and what to do.")).run,
 		"incident":   newIncidentCommand(c.app.Command("incident", "Print what was recorded around an incident, as one page for a ticket.")).run,
-		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")).run,
+		"modules":    newModulesCommand(c.app.Command("modules", "List the modules: what they ask, how often, and what for.")),
 		"rules":      newRulesCommand(c.app.Command("rules", "Print recording and alert rules for Prometheus.")).run,
 		"simulate":   newSimulateCommand(c.app.Command("simulate", "Run one simulated inference server.")).run,
 		"completion": printing(cli.Completion(c.app.Command("completion", "Print the completion script of a shell."))),

@@ -126,19 +126,16 @@ func money(amounts map[string]float64, times float64) string {
 	return cmp.Or(strings.Join(all, " + "), "-")
 }
 
-// modulesCommand lists the modules: the built-in ones, and those of a file.
-type modulesCommand struct {
-	file *string
+// newModulesCommand lists the modules: the built-in ones, and those of a file.
+func newModulesCommand(c *kingpin.CmdClause) command {
+	file := c.Flag("config.file", "Configuration file whose modules to list too.").String()
+	return printing(func(w io.Writer) error { return printModules(w, *file) })
 }
 
-func newModulesCommand(c *kingpin.CmdClause) *modulesCommand {
-	return &modulesCommand{file: c.Flag("config.file", "Configuration file whose modules to list too.").String()}
-}
-
-func (c *modulesCommand) run(_ context.Context, env environment) error {
+func printModules(w io.Writer, file string) error {
 	modules := config.None().Modules
-	if *c.file != "" {
-		cfg, err := loadConfig(*c.file, config.IgnoreSecrets)
+	if file != "" {
+		cfg, err := loadConfig(file, config.IgnoreSecrets)
 		if err != nil {
 			return err
 		}
@@ -154,7 +151,7 @@ func (c *modulesCommand) run(_ context.Context, env environment) error {
 		fmt.Fprintf(&text, "%s\n", strings.TrimSuffix(name+": "+purposes[name], ": "))
 		fmt.Fprintf(&text, "  every %s: %s, output %s, objective %s\n", m.Interval, m.WhatIsAsked(), m.OutputTokens.Words(), objectiveText(m))
 	}
-	if _, err := io.WriteString(env.Stdout, text.String()); err != nil {
+	if _, err := io.WriteString(w, text.String()); err != nil {
 		return fmt.Errorf("print the modules: %w", err)
 	}
 	return nil
