@@ -195,10 +195,6 @@ func (f *Fleet) prepare(p Plan) (next *snapshot, fresh []*connections, err error
 // connectAll puts the endpoints that stay into a snapshot, and connects those that are new. A
 // discovered one that cannot be used is left out.
 func (f *Fleet) connectAll(p Plan, next *snapshot) (fresh []*connections, err error) {
-	listed := make(map[*config.Endpoint]bool, len(p.Config.Endpoints))
-	for _, e := range p.Config.Endpoints {
-		listed[e] = true
-	}
 	refused := map[*config.Endpoint]bool{}
 	for _, cfg := range p.Endpoints {
 		s := spec{cfg, targetsOf(cfg, next.modules), next.mappings}
@@ -210,7 +206,7 @@ func (f *Fleet) connectAll(p Plan, next *snapshot) (fresh []*connections, err er
 		switch {
 		case err == nil:
 			fresh = append(fresh, c)
-		case listed[cfg]:
+		case slices.Contains(p.Config.Endpoints, cfg):
 			return fresh, err
 		default:
 			refused[cfg] = true

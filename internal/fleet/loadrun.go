@@ -79,11 +79,6 @@ func newLoadRun(t Target, reader Reader, log *slog.Logger) *loadRun {
 	}
 }
 
-// usersOf is a Runner that can send the requests of many users.
-type usersOf interface {
-	Users(ctx context.Context) (*prober.Users, *result.Skip, error)
-}
-
 // run runs the load test. It logs its begin and its end, and why it cannot begin, unless that is for want of room.
 func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest.Progress)) *loadtest.Report {
 	start := time.Now()
@@ -111,7 +106,7 @@ func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest
 // open finds out what to ask, and whether pages show how busy the servers are. It returns why there can be no run; "" is
 // that there can.
 func (r *loadRun) open(ctx context.Context, runner Runner) (end loadtest.End, text string) {
-	asks, ok := runner.(usersOf)
+	asks, ok := runner.(*prober.Prober)
 	if !ok {
 		return loadtest.NotPossible, "this endpoint cannot be asked"
 	}

@@ -49,7 +49,8 @@ func (s *source) read(ctx context.Context, _ schedule.Run) schedule.Report {
 	}
 	var statuses []page.Status
 	s.run(ctx, func(ctx context.Context) { statuses = s.reader.Scrape(ctx, known) }, func() {
-		if ctx.Err() == nil && !hasShortage(statuses) { // else ended by us, or for a lack of ours, which says nothing of the other side
+		short := slices.ContainsFunc(statuses, func(st page.Status) bool { return foreign.IsShortage(st.Err) })
+		if ctx.Err() == nil && !short { // else ended by us, or for a lack of ours, which says nothing of the other side
 			s.take(known, statuses)
 		}
 	})
@@ -248,11 +249,6 @@ func (f *Fleet) newGPUPages(cfg *config.Config) (named, error) {
 // present returns the statuses that are published.
 func present(statuses []page.Status) []page.Status {
 	return slices.DeleteFunc(slices.Clone(statuses), func(st page.Status) bool { return st.Absent })
-}
-
-// hasShortage reports whether a page could not be read for a lack of this machine's.
-func hasShortage(statuses []page.Status) bool {
-	return slices.ContainsFunc(statuses, func(st page.Status) bool { return foreign.IsShortage(st.Err) })
 }
 
 // pageLog logs what changes from one reading of pages to the next. It is used by one reading at a time.

@@ -271,11 +271,11 @@ func (l *taskLog) success(r *result.Result, before result.Outcome) {
 	if before != "" {
 		message = "burst recovered"
 	}
-	if r.Timing.TTFT < 0 { // no tokens that come one by one
-		l.logger().Info(message, "model", r.Model, "duration_seconds", r.Timing.Duration.Seconds())
-		return
+	key, took := "ttft_seconds", r.Timing.TTFT
+	if took < 0 { // no tokens that come one by one
+		key, took = "duration_seconds", r.Timing.Duration
 	}
-	l.logger().Info(message, "model", r.Model, "ttft_seconds", r.Timing.TTFT.Seconds())
+	l.logger().Info(message, "model", r.Model, key, took.Seconds())
 }
 
 // lifecycle ends the run of a task with the task: the same job may go on with one that replaced it.

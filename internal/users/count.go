@@ -114,11 +114,6 @@ func growth(before, now *page.Histogram, same bool) *page.Histogram {
 	return d
 }
 
-// knows reports whether it is known how requests met an objective.
-func (c *counted) knows(o series.Objective) bool {
-	return o == series.Availability && c.ends || c.latency[o] != nil
-}
-
 // count returns how many requests met an objective.
 func (c *counted) count(o series.Objective, limit time.Duration) Count {
 	if o == series.Availability {

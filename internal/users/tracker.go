@@ -177,7 +177,7 @@ func (t *Tracker) increments(prefix string, statuses []page.Status, shown *serie
 		var whole counted
 		whole.add(new(page.Snapshot), now, false)
 		for o := range series.NumObjectives {
-			if whole.knows(o) {
+			if o == series.Availability && whole.ends || whole.latency[o] != nil {
 				*shown |= 1 << o
 			}
 		}
