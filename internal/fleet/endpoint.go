@@ -311,7 +311,10 @@ func (e *endpoint) seriesIDs() []result.SeriesID {
 }
 
 func (e *endpoint) gateway() *explain.Gateway {
-	return e.fleet.active.Load().gateways.of(e.cfg.Gateway)
+	if s := e.fleet.active.Load().gateways.byName[e.cfg.Gateway]; s != nil {
+		return s.gateway
+	}
+	return nil
 }
 
 // observe hands a result of a series to all that keep or show something of it.

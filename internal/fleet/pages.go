@@ -149,13 +149,6 @@ func (n named) replace(next named) {
 	}
 }
 
-func (n named) of(name string) *explain.Gateway {
-	if s := n.byName[name]; s != nil {
-		return s.gateway
-	}
-	return nil
-}
-
 func (n named) jobs(prefix string) []schedule.Job {
 	var jobs []schedule.Job
 	for name, s := range n.byName {

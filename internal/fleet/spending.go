@@ -125,15 +125,18 @@ func (s *spending) request(turn int) tokens {
 		if s.likely {
 			return tokens{m.Interference, 1}
 		}
-		long := *s
-		long.lengths = &config.TracedRequest{Input: m.Interference, Output: 1}
-		return tokens{long.promptToLength(), 1}
+		return tokens{s.promptOf(m.Interference), 1}
 	}
-	t := tokens{output: s.answerToLength()}
-	if tokens := prober.KindOf(m).Tokens; tokens != nil {
-		t.input = tokens(m, s.text)
+	t := tokens{s.promptOf(m.MaxInput()), m.MaxOutput()}
+	switch {
+	case s.lengths != nil:
+		t = tokens{s.promptOf(s.lengths.Input), s.lengths.Output}
+	case s.likely && m.Traffic == nil:
+		t = tokens{m.MeanLengths().Input, m.MeanLengths().Output}
+	}
+	if count := prober.KindOf(m).Tokens; count != nil {
+		t.input = count(m, s.text)
 	} else {
-		t.input = s.promptToLength()
 		if m.Prefix == config.PrefixConversation {
 			t.input += m.TurnsBefore(turn)
 		}
@@ -154,30 +157,13 @@ func (s *spending) text(text string) int {
 	return len(text)/bytesPerToken + workload.TemplateTokens
 }
 
-func (s *spending) answerToLength() int {
-	if s.lengths != nil {
-		return s.lengths.Output
+// promptOf is how long a prompt may become that is made to a length: a tenth longer than it should be, and half before
+// the server has counted one.
+func (s *spending) promptOf(length int) int {
+	if s.counted {
+		return length + length/10 + workload.TemplateTokens
 	}
-	if s.likely && s.module.Traffic == nil {
-		return s.module.MeanLengths().Output
-	}
-	return s.module.MaxOutput()
-}
-
-// promptToLength is how long a prompt may become that is made to length: a tenth
-// longer than it should be, and half before the server has counted one.
-func (s *spending) promptToLength() int {
-	n := s.module.MaxInput()
-	if s.lengths != nil {
-		n = s.lengths.Input
-	}
-	switch {
-	case s.likely && s.module.Traffic == nil:
-		return s.module.MeanLengths().Input
-	case s.counted:
-		return n + n/10 + workload.TemplateTokens
-	}
-	return n + n/2 + workload.TemplateTokens
+	return length + length/2 + workload.TemplateTokens
 }
 
 // allowance guards what one request for probes may spend: by rung.
