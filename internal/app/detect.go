@@ -61,7 +61,8 @@ func (c *detectCommand) run(ctx context.Context, env environment) error {
 		return err
 	}
 	found.Engine = cmp.Or(found.Engine, shown) // known by its page alone: the rest may need a key
-	fmt.Fprintf(env.Stdout, "# yaml-language-server: $schema=%s\n# %s\n", config.SchemaURL, summary(found))
+	engine := cmp.Or(strings.TrimSpace(found.Engine+" "+found.Version), "unknown")
+	fmt.Fprintf(env.Stdout, "# yaml-language-server: $schema=%s\n# api %s, engine %s\n", config.SchemaURL, found.API, engine)
 	printEvidence(env.Stdout, "#   ", found.Evidence)
 	fmt.Fprintf(env.Stdout, "#   %s\n", page)
 	fmt.Fprint(env.Stdout, detect.Stanza(found, base)+c.access.stanza(endpoint))
@@ -103,18 +104,6 @@ func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (
 		text += "; to show them: " + strings.Join(strings.Fields(m.Setup), " ")
 	}
 	return text, "", nil
-}
-
-func summary(f detect.Finding) string {
-	what := "api " + f.API
-	if f.Engine == "" {
-		return what + ", engine unknown"
-	}
-	what += ", engine " + f.Engine
-	if f.Version != "" {
-		what += " " + f.Version
-	}
-	return what
 }
 
 func printEvidence(w io.Writer, indent string, evidence []string) {
