@@ -212,8 +212,7 @@ func isAddress(target string) bool {
 	return err == nil && n > 0
 }
 
-// withScheme returns a target that is an address as the URL of what answers there, and says
-// which; any other target as it is.
+// withScheme returns a target that is an address as the URL of what answers there, and says which; others as they are.
 func withScheme(ctx context.Context, target string, stderr io.Writer) string {
 	if fleet.IsURL(target) || !isAddress(target) {
 		return target
@@ -227,8 +226,7 @@ func withScheme(ctx context.Context, target string, stderr io.Writer) string {
 // schemeLimits are those of one attempt to find out the scheme.
 func schemeLimits() foreign.Limits { return foreign.Limits{Time: 3 * time.Second, Bytes: 1} }
 
-// schemeAt returns https if a server speaks TLS and no plain HTTP, else http: also where
-// nothing answers, which the probe then reports. It sends no key.
+// schemeAt returns https if a server speaks TLS and no plain HTTP, else http, as where nothing answers. It sends no key.
 func schemeAt(ctx context.Context, hostPort string) string {
 	if !speaksHTTP(ctx, hostPort) && speaksTLS(ctx, hostPort) {
 		return "https"
@@ -236,8 +234,7 @@ func schemeAt(ctx context.Context, hostPort string) string {
 	return "http"
 }
 
-// speaksHTTP reports whether a server answers plain HTTP. Status 400 does not count: servers
-// answer it to plain HTTP where they want TLS.
+// speaksHTTP reports whether a server answers plain HTTP, but for the status 400 of servers that want TLS.
 func speaksHTTP(ctx context.Context, hostPort string) bool {
 	req, err := http.NewRequestWithContext(ctx, http.MethodHead, "http://"+hostPort+"/", nil)
 	if err != nil {
@@ -254,8 +251,7 @@ func speaksHTTP(ctx context.Context, hostPort string) bool {
 	return resp.StatusCode != http.StatusBadRequest
 }
 
-// speaksTLS reports whether a server completes a TLS handshake. Its certificate is left to the
-// probe to verify: nothing is sent on this connection.
+// speaksTLS reports whether a server completes a TLS handshake. Nothing is sent on the connection: any certificate does.
 func speaksTLS(ctx context.Context, hostPort string) bool {
 	conn, err := schemeLimits().Dial(ctx, "tcp", hostPort)
 	if err != nil {

@@ -41,8 +41,7 @@ const scrapesInFlight = 1000
 // discoveryThrottle is how long discovered changes are collected before they are applied.
 const discoveryThrottle = time.Second
 
-// saveTimeout is how long after the program was asked to stop its state may still be
-// saved, so that it ends before exitTimeout.
+// saveTimeout is how long after the program was asked to stop its state may be saved: it ends before exitTimeout.
 const saveTimeout = exitTimeout - 300*time.Millisecond
 
 type daemonOptions struct {

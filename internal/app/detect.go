@@ -80,8 +80,7 @@ func (c *detectCommand) ask(ctx context.Context, endpoint *config.Endpoint) (det
 	return e.Detect(ctx)
 }
 
-// serversPage says whether the server shows metrics of its own or, where it
-// does not, what would make it. shown is the engine of the page.
+// serversPage says whether the server shows metrics or, where not, what would make it. shown is the engine of the page.
 func serversPage(ctx context.Context, endpoint *config.Endpoint, found string) (said, shown string, err error) {
 	mappings := page.NewMappings(page.Servers, nil)
 	reader, err := page.New(endpoint, page.Options{Mappings: mappings, UserAgent: fleet.UserAgent()})

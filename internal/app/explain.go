@@ -151,8 +151,7 @@ func (x exporter) get(ctx context.Context, path, what string, limit int64) (*htt
 	return resp, text, nil
 }
 
-// client returns a client that asks the exporter with the flags of access. A key becomes
-// the password of the user of its URL.
+// client returns a client with the flags of access. A key becomes the password of the user of the exporter's URL.
 func (x exporter) client(server *url.URL, limit int64) (*http.Client, error) {
 	anonymous := *server
 	anonymous.User = nil
@@ -174,8 +173,7 @@ func (x exporter) client(server *url.URL, limit int64) (*http.Client, error) {
 	return client, nil
 }
 
-// notAnExporter returns the error of an answer that no exporter with this command gives:
-// what was asked, what answered, and what to check.
+// notAnExporter returns the error of an answer that no exporter with this command gives: what answered, what to check.
 func notAnExporter(resp *http.Response, wanted string) error {
 	what := cmp.Or(safetext.Line(resp.Header.Get("Content-Type"), maxHeaderShown), "no content type")
 	if server := safetext.Line(resp.Header.Get("Server"), maxHeaderShown); server != "" {

@@ -22,8 +22,7 @@ type hardware struct {
 	copies  copies
 }
 
-// newHardware prepares the reading of GPUs and puts it on the page. hasPages says that the
-// configuration names pages of other exporters.
+// newHardware prepares the reading of GPUs and puts it on the page. hasPages: the configuration names pages of exporters.
 func newHardware(env environment, in collectors, hasPages bool, r prometheus.Registerer, probes *collector.Probes) (*hardware, error) {
 	h := &hardware{
 		sources: newSources(env, in, !in.probe && !in.server && !hasPages), copies: copies{logger: env.logger},

@@ -235,8 +235,7 @@ func (c *probeCommand) printJSON(w io.Writer, t result.Target, results []*result
 	return nil
 }
 
-// repeat runs until the count is reached or ctx ends, in which case the results so
-// far are shown. JSON is printed after each run.
+// repeat runs until the count is reached or ctx ends, and shows the results so far. JSON is printed after each run.
 func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*fleet.Prober, target fleet.Target, o probereport.Options) error {
 	t := target.Report()
 	s := probereport.NewSummary()
@@ -284,8 +283,7 @@ func (c *probeCommand) repeat(ctx context.Context, env environment, probers []*f
 	return c.verdict(s, done)
 }
 
-// runs returns what comes of the runs, as many at once as there are probers, until the
-// count is reached, ctx ends, or who reads them is gone.
+// runs returns what comes of the runs, as many at once as probers, until the count is reached, ctx ends, or nobody reads.
 func (c *probeCommand) runs(ctx context.Context, gone <-chan struct{}, probers []*fleet.Prober) <-chan fleet.Results {
 	all := make(chan fleet.Results)
 	var begun atomic.Int64

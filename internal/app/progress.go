@@ -21,8 +21,7 @@ type progress struct {
 	stop         func() // drawing, and takes the line away
 }
 
-// newProgress returns the progress of something that is done so many times, which must be
-// ended: nil where w is no terminal.
+// newProgress returns the progress of what is done so many times, which must be ended; nil where w is no terminal.
 func newProgress(w io.Writer, what string, total int) *progress {
 	if !isTerminal(w) {
 		return nil

@@ -150,8 +150,7 @@ func (d *daemon) activate(cfg *config.Config) error {
 	return nil
 }
 
-// applyEndpoints makes the endpoints of the configuration, and those that are
-// discovered for it, those that are looked at.
+// applyEndpoints makes the endpoints of the configuration, and the discovered ones, those that are looked at.
 func (d *daemon) applyEndpoints(cfg *config.Config) error {
 	found := d.discovery.Endpoints(cfg)
 	err := d.fleet.Apply(fleet.Plan{Config: cfg, Endpoints: d.shard.of(found.Endpoints), All: found.Endpoints})
@@ -199,8 +198,7 @@ func (s *source) changed(name string, loaded *config.Config) bool {
 	return err != nil || !bytes.Equal(data, s.taken) || loaded.FilesChanged()
 }
 
-// read returns the contents of a file: of one that looks half written those that have
-// been the same for as long as settled.
+// read returns the contents of a file; of one that looks half written, once they have been the same for settled.
 func (s *source) read(name string) ([]byte, error) {
 	data, err := config.Read(name)
 	for range 5 {
@@ -216,8 +214,7 @@ func (s *source) read(name string) ([]byte, error) {
 	return nil, fmt.Errorf("%s is being written: it has changed for %v", name, 5*settled)
 }
 
-// cut reports whether data may be the beginning of a file: of the one that was taken, or
-// of one whose last line has no end, unlike that.
+// cut reports whether data may be the beginning of a file: of the one that was taken or, unlike it, without a last newline.
 func (s *source) cut(data []byte) bool {
 	rest, ok := bytes.CutPrefix(s.taken, bytes.TrimRight(data, "\n"))
 	return ok && len(bytes.TrimSpace(rest)) > 0 || bytes.HasSuffix(s.taken, []byte("\n")) && !bytes.HasSuffix(data, []byte("\n"))

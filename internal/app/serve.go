@@ -34,8 +34,7 @@ const maxWebConfigBytes = 1 << 20
 const (
 	// shutdownTimeout is how long open requests may take to finish.
 	shutdownTimeout = 500 * time.Millisecond
-	// The other limits keep slow clients from holding connections, and stuck
-	// readers of the metrics from holding off the other ones.
+	// The other limits keep slow clients from holding connections, and stuck readers of the metrics from holding off others.
 	readTimeout  = 10 * time.Second
 	writeTimeout = time.Minute
 	idleTimeout  = 2 * time.Minute

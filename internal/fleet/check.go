@@ -180,8 +180,7 @@ func Bandwidths(cfg *config.Config) map[string]float64 {
 	return bandwidth
 }
 
-// checkHardware finds GPUs that two endpoints give different memory bandwidths, and products
-// whose bandwidth nobody knows.
+// checkHardware finds GPUs that two endpoints give different bandwidths, and products whose bandwidth nobody knows.
 func (c *checker) checkHardware() {
 	first := map[string]section{} // that gave the GPU its bandwidth
 	for _, e := range c.sections {

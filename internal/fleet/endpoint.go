@@ -115,8 +115,7 @@ func (c *connections) close() {
 	}
 }
 
-// endpoint is one endpoint with all that is kept of it, and its tasks. But for what its parts
-// guard, it never changes.
+// endpoint is one endpoint with all that is kept of it, and its tasks. But for what its parts guard, it never changes.
 type endpoint struct {
 	spec
 	fleet    *Fleet

@@ -130,8 +130,7 @@ func (f *Fleet) Mute(name string, d time.Duration, reason string) error {
 	return health.ErrNoEndpoint
 }
 
-// Unmute ends the mute of an endpoint, if there is one. The error is health.ErrNoEndpoint. It
-// is safe for concurrent use.
+// Unmute ends the mute of an endpoint, if any. The error is health.ErrNoEndpoint. It is safe for concurrent use.
 func (f *Fleet) Unmute(name string) error {
 	e := f.endpoint(name)
 	if e == nil {
@@ -192,8 +191,7 @@ func (f *Fleet) prepare(p Plan) (next *snapshot, fresh []*connections, err error
 	return next, fresh, err
 }
 
-// connectAll puts the endpoints that stay into a snapshot, and connects those that are new. A
-// discovered one that cannot be used is left out.
+// connectAll puts the endpoints that stay into a snapshot, and connects new ones but for discovered ones that are unusable.
 func (f *Fleet) connectAll(p Plan, next *snapshot) (fresh []*connections, err error) {
 	refused := map[*config.Endpoint]bool{}
 	for _, cfg := range p.Endpoints {
@@ -219,8 +217,7 @@ func (f *Fleet) connectAll(p Plan, next *snapshot) (fresh []*connections, err er
 	return fresh, nil
 }
 
-// use completes a snapshot by the endpoints of fresh, and puts it in the place of the one
-// before: on the pages, and in the schedules.
+// use completes a snapshot by the endpoints of fresh, and puts it in place of the one before: on pages and in schedules.
 func (f *Fleet) use(next *snapshot, fresh []*connections, p Plan) {
 	before := f.active.Load()
 	before.gateways.replace(next.gateways)

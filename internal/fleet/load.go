@@ -124,8 +124,7 @@ func (e *endpoint) beginLoad() (end func()) {
 	}
 }
 
-// canTakeLoad reports whether the endpoint is well by its probes: up, without a burst, and, where users cannot be seen,
-// as fast as usual.
+// canTakeLoad reports whether the endpoint is well: up, without a burst, and, where users cannot be seen, as fast as usual.
 func (e *endpoint) canTakeLoad(now time.Time, alone bool) bool {
 	if e.health.Status().State != health.Up || e.bursts.since(now) {
 		return false

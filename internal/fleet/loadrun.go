@@ -103,8 +103,7 @@ func (r *loadRun) run(ctx context.Context, runner Runner, progress func(loadtest
 	return report
 }
 
-// open finds out what to ask, and whether pages show how busy the servers are. It returns why there can be no run; "" is
-// that there can.
+// open finds out what to ask, and whether pages show how busy the servers are. It returns why there can be no run, or "".
 func (r *loadRun) open(ctx context.Context, runner Runner) (end loadtest.End, text string) {
 	asks, ok := runner.(*prober.Prober)
 	if !ok {

@@ -31,8 +31,7 @@ func observe(t Target, r *result.Result, disturbed, confirmation bool) *Observat
 // Observer takes the results of tasks, one after the other for each task. It is safe for concurrent use.
 type Observer interface{ Observe(o *Observation) }
 
-// findings publishes what the results of one endpoint and module show together. Its
-// tasks share it. It is safe for concurrent use.
+// findings publishes what the results of one endpoint and module, of all its tasks, show. It is safe for concurrent use.
 type findings struct {
 	Target
 	endpoint *endpoint

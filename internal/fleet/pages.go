@@ -97,9 +97,8 @@ type named struct {
 	byName   map[string]*source
 }
 
-// newNamed returns the sources of a section of the configuration, with those of before in
-// place of equal ones. complete says what becomes of the readings of one. It touches nothing
-// else; an error leaves nothing to close.
+// newNamed returns the sources of a section of the configuration, with those of before in place of equal ones. complete
+// says what becomes of the readings of one. It touches nothing else; an error leaves nothing to close.
 func (f *Fleet) newNamed(
 	section string, before named, m *page.Mappings, pages map[string]*config.MetricsPages, complete func(name string, s *source),
 ) (named, error) {
@@ -133,8 +132,7 @@ func (n named) closeOthers(kept named) {
 	}
 }
 
-// replace closes the sources that are not among next, takes those whose names go off the
-// pages, and puts those that are new on them.
+// replace closes the sources that are not among next, takes names that are gone off the pages, and puts new ones on them.
 func (n named) replace(next named) {
 	n.closeOthers(next)
 	for name, s := range n.byName {
@@ -202,8 +200,7 @@ func (f *Fleet) Gateways() (all []collector.Gateway) {
 	return all
 }
 
-// BehindGateways returns the gateway of each endpoint that is behind one, by its name. It is
-// safe for concurrent use.
+// BehindGateways returns the gateway of each endpoint that is behind one, by its name. It is safe for concurrent use.
 func (f *Fleet) BehindGateways() map[string]string {
 	all := map[string]string{}
 	for name, e := range f.active.Load().endpoints {

@@ -49,8 +49,7 @@ func (v variant) id(of result.SeriesID) result.SeriesID {
 	return of
 }
 
-// rungSeries are the series of a rung on the page of metrics and on the status page:
-// few, for there is a set in every task.
+// rungSeries are the series of a rung on the page of metrics and on the status page: few, as every task has a set.
 type rungSeries []variantSeries
 
 type variantSeries struct {
@@ -69,8 +68,7 @@ func (s rungSeries) of(r *result.Result) *variantSeries {
 	return &s[slices.IndexFunc(s, func(v variantSeries) bool { return v.variant == variantOf(r) })]
 }
 
-// observe takes a result: metrics, log, and then what reads them: the state, and the page
-// that shows the state and the window.
+// observe takes a result: metrics, log, and then what reads them: the state, and the page with the state and the window.
 func (v *variantSeries) observe(o *series.Observation) {
 	v.metrics.Add(o)
 	if v.page == nil {
@@ -145,8 +143,7 @@ func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 	v.metrics = p.Open(v.id(t.id()), o)
 }
 
-// KindOf is what the answers of an endpoint to a module are, as far as the
-// configuration shows; "" is not known before a probe.
+// KindOf is what the answers of an endpoint to a module are, as far as configured; "" is not known before a probe.
 func KindOf(e *config.Endpoint, m *config.Module) api.Kind {
 	if prober.KindOf(m).Scores {
 		return api.Scoring

@@ -47,8 +47,7 @@ func newSpending(e *config.Endpoint, m *config.Module, limits []limit) *spending
 // isOfTexts reports whether a request has a batch of texts, and no answer in tokens.
 func isOfTexts(k api.Kind) bool { return k == api.Embedding || k == api.Rerank }
 
-// reserve sets aside what the next run may cost at most, until settle. It returns false
-// where that could exceed a limit.
+// reserve sets aside what the next run may cost at most, until settle; false where that could exceed a limit.
 func (s *spending) reserve() bool {
 	s.reserved = s.most()
 	for i, l := range s.limits {
@@ -281,8 +280,7 @@ func requestsOf(l *config.LoadTest, one schedule.Cost) float64 {
 	return n
 }
 
-// meanPrices returns the prices of tokens over a day from now, and their currency: US
-// dollars if they are known in that; "" is no price.
+// meanPrices returns the mean prices of tokens over a day, and their currency: US dollars if known in that; "" is no price.
 func meanPrices(p *config.Price) (currency string, mean config.Prices) {
 	var in func(*config.Price) config.Prices
 	switch {

@@ -101,8 +101,7 @@ func (s *starts) makeDrillDue(context.Context, schedule.Run) schedule.Report {
 	return schedule.Report{}
 }
 
-// publishDrill shows how long the model took to wake, and counts what that cost. It says nothing of the endpoint while
-// it is awake.
+// publishDrill shows how long the model took to wake, and counts the cost. It says nothing of the endpoint while awake.
 func (t *task) publishDrill(results []*result.Result, skip *result.Skip) {
 	t.publishSkip(skip)
 	t.spend(results)

@@ -75,8 +75,7 @@ func (t Target) key() string {
 // countsWaiting reports whether users who wait while a probe does count for the TTFT.
 func (t Target) countsWaiting() bool { return t.Judged() && t.promised.CorrectCoordinatedOmission }
 
-// Tracker returns a tracker of what the results of the target show together; users are those
-// of the endpoint, nil where they are not known.
+// Tracker returns a tracker of what the results of the target show together; users are the endpoint's, nil is not known.
 func (t Target) Tracker(users *load.Traffic) *workload.Tracker {
 	return workload.NewTracker(time.Now, func() []workload.Estimate {
 		all := prober.Estimates(t.Endpoint, t.Module)
@@ -143,8 +142,7 @@ func (t Target) NewProber(d *prober.Dialer) (*Prober, error) {
 	return all[0], nil
 }
 
-// NewProbers returns n probers of the target that may probe at once, each of which must be
-// closed. They identify it once together.
+// NewProbers returns n probers of the target that may probe at once. Each must be closed; they identify it once together.
 func (t Target) NewProbers(d *prober.Dialer, n int) ([]*Prober, error) {
 	if t.Load != nil {
 		return nil, &Refusal{Reason: fmt.Sprintf("module %q is a load test, and no probe; the command load runs it", t.Name)}

@@ -89,8 +89,7 @@ func (t *task) probe(ctx context.Context, r schedule.Run) schedule.Report {
 	return reportOf(results)
 }
 
-// reportOf returns what the results of a run mean for the schedule. A burst is no
-// sign of an outage: too much was asked at once, on purpose.
+// reportOf returns what results mean for the schedule. A burst is no sign of an outage: it asks too much on purpose.
 func reportOf(results []*result.Result) schedule.Report {
 	report := schedule.Report{Skipped: len(results) == 0}
 	for _, r := range results {
@@ -137,8 +136,7 @@ func failuresLast(results []*result.Result) []*result.Result {
 	return ordered
 }
 
-// publishSkip counts a run that measured nothing, and reports why in the log and on the
-// status page. nil is a run that measured.
+// publishSkip counts a run that measured nothing, nil is none, and reports why in the log and on the status page.
 func (t *task) publishSkip(s *result.Skip) {
 	if s == nil {
 		return
@@ -296,8 +294,7 @@ type lock chan struct{}
 func (l lock) Lock()   { l <- struct{}{} }
 func (l lock) Unlock() { <-l }
 
-// run calls work and then, unless the task was closed meanwhile, publish,
-// which is never called after close has returned.
+// run calls work and then, unless the task was closed meanwhile, publish: never after close has returned.
 func (l *lifecycle) run(ctx context.Context, work func(context.Context), publish func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

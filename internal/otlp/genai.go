@@ -162,8 +162,7 @@ func flavourOf(protocol string) string {
 	return "_OTHER"
 }
 
-// dropOtherModels drops the streams of models that an owner no longer has, so that a
-// server cannot have any number of them.
+// dropOtherModels drops the streams of models that an owner no longer has: a server cannot have any number of them.
 func (g *clientMetrics) dropOtherModels(of owner, model string) {
 	if model != "" && len(g.streams[of]) > 0 {
 		g.streams[of] = slices.DeleteFunc(g.streams[of], func(d *distribution) bool { return d.model != model })
@@ -221,8 +220,7 @@ func (g *clientMetrics) points(at uint64) (points [numInstruments][]*metricspb.H
 	return points
 }
 
-// attributes returns those of the conventions, and the endpoint and its module, by which
-// streams of one server stay apart.
+// attributes returns those of the conventions, and endpoint and module, by which streams of one server stay apart.
 func (s stream) attributes(of owner) []*commonpb.KeyValue {
 	all := keyValues{
 		attributeOf(semconv.GenAIOperationNameKey, s.operation), attributeOf(semconv.GenAIProviderNameKey, s.provider),

@@ -88,8 +88,7 @@ func (p *page) flush() error {
 // familyMetric is the number of the field metric of MetricFamily in metrics.proto of prometheus/client_model.
 const familyMetric protowire.Number = 4
 
-// family takes one MetricFamily. Its metrics are decoded one by one, so that those of
-// thousands of endpoints do not exist at once.
+// family takes one MetricFamily, metric by metric, so that those of thousands of endpoints do not exist at once.
 func (p *page) family(message []byte) error {
 	var f dto.MetricFamily
 	var m *metricspb.Metric
@@ -165,8 +164,7 @@ func unitOf(unit string) string {
 	return strings.Join(words, "/")
 }
 
-// addPoint adds a metric of the family to its metric of OTLP. The start of what has no
-// created timestamp is not known, and left out.
+// addPoint adds a metric of the family to its metric of OTLP. Without a created timestamp the start is left out.
 func addPoint(m *metricspb.Metric, from *dto.Metric, at uint64) {
 	attributes := make([]*commonpb.KeyValue, len(from.Label))
 	for i, l := range from.Label {
@@ -199,8 +197,7 @@ func addPoint(m *metricspb.Metric, from *dto.Metric, at uint64) {
 	}
 }
 
-// classic returns the point of a histogram with buckets of its own. Those of OTLP are
-// not cumulative, and the last one has no bound.
+// classic returns the point of a histogram with bounds. Buckets of OTLP are not cumulative, and the last has no bound.
 func classic(h *dto.Histogram, attributes []*commonpb.KeyValue, at uint64) *metricspb.HistogramDataPoint {
 	point := &metricspb.HistogramDataPoint{
 		Attributes: attributes, TimeUnixNano: at, StartTimeUnixNano: nanos(h.GetCreatedTimestamp()),

@@ -62,8 +62,7 @@ type push struct {
 	replaced chan struct{}  // closed when other settings are in use
 }
 
-// NewMetrics returns an export without a receiver. page writes the page of metrics in Prometheus'
-// delimited protobuf format.
+// NewMetrics returns an export without a receiver. page writes the metrics in Prometheus' delimited protobuf format.
 func NewMetrics(version string, page func(io.Writer) error, logger *slog.Logger) *Metrics {
 	resource := newResource(version)
 	if host, err := os.Hostname(); err == nil {
@@ -306,8 +305,7 @@ func bodyOf(m proto.Message) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// rejection returns what a reply says of a part that was not taken; nil is nothing. Other
-// forms than those of OTLP say nothing.
+// rejection returns what a reply says of a part that was not taken; nil is nothing, as in any form but those of OTLP.
 func rejection(reply []byte, contentType string) error {
 	e := &rejectedError{}
 	var err error

@@ -57,8 +57,7 @@ func NewSpans(version string, logger *slog.Logger) *Spans {
 	return &Spans{logger: logger, resource: newResource(version), queue: make(chan queued, queueSize)}
 }
 
-// Use exports by other settings from now on. Spans that wait still go to the receiver of their time.
-// Calls must not be concurrent.
+// Use exports by other settings from now on, but for spans that wait. Calls must not be concurrent.
 func (s *Spans) Use(settings config.Tracing) {
 	if !reflect.DeepEqual(settings, s.settings) {
 		s.settings = settings
@@ -91,8 +90,7 @@ type batch struct {
 	spans []*tracepb.Span
 }
 
-// Run sends what is observed until ctx ends, and what is left within flushTimeout after that. It returns
-// nil. It must be called once.
+// Run sends what is observed until ctx ends, and the rest within flushTimeout. It returns nil, and must be called once.
 func (s *Spans) Run(ctx context.Context) error {
 	sending, cancel := outlast(ctx)
 	defer cancel()
@@ -233,9 +231,8 @@ func conventional(operation string, t Target, r *result.Result) []*commonpb.KeyV
 	return as
 }
 
-// firstChunk returns the time from when the client issues the request, before the
-// connection is set up, to the first event with generated content of a stream, by the
-// semantic conventions; Absent without a success whose times are reliable.
+// firstChunk returns the time from when the client issues the request, before the connection is set up, to the first
+// event with generated content, by the semantic conventions; Absent without a success whose times are reliable.
 func firstChunk(r *result.Result) time.Duration {
 	if r.Outcome != result.Success || r.Imprecise || !isGeneration(r) || len(r.Events) == 0 {
 		return result.Absent
@@ -243,8 +240,7 @@ func firstChunk(r *result.Result) time.Duration {
 	return r.Events[0].At
 }
 
-// ourOwn returns what no convention has a name for. Durations are in seconds
-// and, as everywhere, only a success has latencies.
+// ourOwn returns what no convention has a name for. Durations are in seconds; only a success has latencies.
 func ourOwn(t Target, r *result.Result) []*commonpb.KeyValue {
 	as := keyValues{
 		attributeOf(own+"endpoint", safetext.Line(t.Endpoint, maxReason)), attributeOf(own+"module", safetext.Line(t.Module, maxReason)),
@@ -270,8 +266,7 @@ func ourOwn(t Target, r *result.Result) []*commonpb.KeyValue {
 	return as
 }
 
-// eventsOf returns the moments of a probe in order: the end of each phase
-// that it reached, and the first token that a user sees.
+// eventsOf returns the moments of a probe in order: the end of each phase reached, and the first token that a user sees.
 func eventsOf(r *result.Result) []*tracepb.Span_Event {
 	var events []*tracepb.Span_Event
 	ends := [result.NumPhases]string{"dns done", "connected", "tls done", "request sent", "first byte", "first token", "last token", "reply ended"}
@@ -299,8 +294,7 @@ func firstOutput(r *result.Result) time.Duration {
 	return r.Events[0].At + r.Timing.TTFO - r.Timing.TTFT
 }
 
-// isGeneration reports whether the probe asked for text. Until the protocol is
-// detected, a probe counts as one that does.
+// isGeneration reports whether the probe asked for text, as is assumed until the protocol is detected.
 func isGeneration(r *result.Result) bool {
 	return r.Kind == api.Generation || r.Kind == ""
 }
@@ -311,8 +305,7 @@ func operationOf(r *result.Result) string {
 	return cmp.Or(p.Operation, api.OperationChat)
 }
 
-// providerOf returns gen_ai.provider.name of a hosted service by its host name;
-// "" is not known, as with a server of one's own.
+// providerOf returns gen_ai.provider.name of a hosted service by its host name; "" is not known, as of one's own server.
 func providerOf(host string) string {
 	h, _ := api.LookupHost(host)
 	return h.Provider

@@ -239,8 +239,7 @@ func (s *Scheduler) put(want Job, now int64) {
 	}
 }
 
-// remove ends a job. It stays known while its canceled run is on, so that the
-// same key, put back, never runs twice at once.
+// remove ends a job. It stays known while its canceled run is on: the same key, put back, never runs twice at once.
 func (s *Scheduler) remove(j *job) {
 	s.slots.withdraw(j)
 	if !j.gone() {

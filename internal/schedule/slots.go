@@ -112,8 +112,7 @@ func (s *slots) fill(h *host) {
 	}
 }
 
-// first returns which of the first of each kind gets the next place under a limit;
-// nil where nobody waits or there is no place.
+// first returns which of the first of each kind gets the next place under a limit; nil if nobody waits or it is full.
 func first(lines *[numKinds]line, taken *places, limit int) *slot {
 	var next *slot
 	for k, l := range lines {

@@ -38,9 +38,8 @@ func quantityOf(o series.Objective) config.Quantity {
 	}[o]
 }
 
-// between returns what a server counted from one page to a later one of it. After a restart that is all that the later
-// one shows. Where it cannot be told whether the server was restarted, and where a histogram has other bounds, it is
-// nothing.
+// between returns what a server counted from one page to a later one: after a restart, all that the later one shows.
+// Where it is unclear whether it was restarted, and where a histogram has other bounds, it is nothing.
 func between(before, now *page.Snapshot) (c counted) {
 	same := !before.Started.IsZero() && now.Started.Equal(before.Started)
 	switch {
