@@ -45,12 +45,9 @@ func newCompareCommand(c *kingpin.CmdClause) *compareCommand {
 	return p
 }
 
-func (c *compareCommand) run(ctx context.Context, env environment) error {
-	return exit(c.compare(ctx, env))
-}
-
-// compare compares, prints, and returns the verdict as an error.
-func (c *compareCommand) compare(ctx context.Context, env environment) error {
+// run compares, prints, and returns the verdict as an error.
+func (c *compareCommand) run(ctx context.Context, env environment) (err error) {
+	defer func() { err = exit(err) }()
 	dialer := prober.NewDialer()
 	defer dialer.Close()
 	g := gate{module: *c.module, options: c.Options, maxPairs: c.maxPairs, interval: c.interval, seed: c.seed, format: *c.output}

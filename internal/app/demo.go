@@ -65,8 +65,7 @@ func (c *demoCommand) run(ctx context.Context, env environment) error {
 	if err != nil {
 		return err
 	}
-	none := ""
-	return d.run(ctx, c.listen, &toolkit.FlagConfig{WebConfigFile: &none})
+	return d.run(ctx, c.listen, &toolkit.FlagConfig{WebConfigFile: new("")})
 }
 
 // listen opens the given address, else the usual one, else a free port.

@@ -210,10 +210,9 @@ func (g *clientMetrics) points(at uint64) (points [numInstruments][]*metricspb.H
 	defer g.mu.Unlock()
 	for of, all := range g.streams {
 		for _, d := range all {
-			sum := d.sum // observed further while it is sent
 			points[d.instrument] = append(points[d.instrument], &metricspb.HistogramDataPoint{
 				Attributes: d.attributes(of), StartTimeUnixNano: uint64(d.since.UnixNano()), TimeUnixNano: at,
-				Count: d.count, Sum: &sum, BucketCounts: slices.Clone(d.counts[:]), ExplicitBounds: d.instrument.bounds()[:],
+				Count: d.count, Sum: new(d.sum), BucketCounts: slices.Clone(d.counts[:]), ExplicitBounds: d.instrument.bounds()[:],
 			})
 		}
 	}
