@@ -230,15 +230,12 @@ func (d *daemon) serve(ctx context.Context, listeners []net.Listener, flags *too
 // listen opens the TCP addresses of the flags before anything else starts, so that a taken port ends the program at
 // once. It returns nil where the toolkit has to open them: sockets of systemd or of a virtual machine's host.
 func listen(flags *toolkit.FlagConfig) ([]net.Listener, error) {
-	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket {
+	isVsock := func(address string) bool { return strings.HasPrefix(address, "vsock://") }
+	if flags.WebSystemdSocket != nil && *flags.WebSystemdSocket || slices.ContainsFunc(*flags.WebListenAddresses, isVsock) {
 		return nil, nil
 	}
 	listeners := []net.Listener{}
 	for _, address := range *flags.WebListenAddresses {
-		if strings.HasPrefix(address, "vsock://") {
-			closeAll(listeners)
-			return nil, nil
-		}
 		l, err := listenTCP(address)
 		if err != nil {
 			closeAll(listeners)

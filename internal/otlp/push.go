@@ -5,6 +5,7 @@ package otlp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,10 +93,8 @@ func (m *Metrics) Use(settings config.Metrics) {
 		receiver: newReceiver(settings.OTLPEndpoint, "/v1/metrics", settings.Headers),
 		interval: time.Duration(settings.Interval), replaced: make(chan struct{}),
 	}
-	if next.client = before.client; next.receiver == nil {
-		next.client = nil
-	} else if next.client == nil {
-		next.client = newClientMetrics()
+	if next.receiver != nil {
+		next.client = cmp.Or(before.client, newClientMetrics())
 	}
 	m.active.Store(next)
 	close(before.replaced)

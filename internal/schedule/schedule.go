@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -87,7 +86,6 @@ type Scheduler struct {
 	slots  slots  // who may start
 
 	// Shared with the callers of the methods and with the runs.
-	called   atomic.Bool               // Run was
 	loopedAt atomic.Pointer[time.Time] // of the latest pass of the loop; nil while it does not run
 	update   atomic.Pointer[[]Job]     // the latest set not yet taken over
 	limits   atomic.Pointer[limits]    // the latest ones not yet taken over
@@ -137,12 +135,8 @@ func (s *Scheduler) Hangs() bool {
 	return at != nil && time.Since(*at) > maxStandstill
 }
 
-// Run starts runs until ctx ends; then it cancels those in flight, waits for
-// them and returns nil. It returns an error only when called a second time.
+// Run starts runs until ctx ends; then it cancels those in flight, waits for them and returns nil. It must be called once.
 func (s *Scheduler) Run(ctx context.Context) error {
-	if s.called.Swap(true) {
-		return errors.New("run scheduler: called twice")
-	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {

@@ -255,18 +255,6 @@ func TestShutdownCancelsAndWaits(t *testing.T) {
 	})
 }
 
-func TestRunTwice(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	s := New(Options{})
-	if err := s.Run(ctx); err != nil {
-		t.Errorf("first: %v", err)
-	}
-	if err := s.Run(ctx); err == nil {
-		t.Error("second: no error")
-	}
-}
-
 // A process that was suspended for long runs each job once, not once for each
 // grid point that it missed.
 func TestStoodStill(t *testing.T) {
