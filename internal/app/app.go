@@ -41,7 +41,6 @@ type Options struct {
 
 type command func(ctx context.Context, env environment) error
 
-// environment is what commands work with.
 type environment struct {
 	Options
 	logger    *slog.Logger

@@ -45,7 +45,6 @@ func newCompareCommand(c *kingpin.CmdClause) *compareCommand {
 	return p
 }
 
-// run compares, prints, and returns the verdict as an error.
 func (c *compareCommand) run(ctx context.Context, env environment) (err error) {
 	defer func() { err = exit(err) }()
 	dialer := prober.NewDialer()
@@ -70,7 +69,6 @@ func (c *compareCommand) run(ctx context.Context, env environment) (err error) {
 	return g.run(ctx, env)
 }
 
-// errRegression is the verdict that blocks.
 var errRegression = errors.New("the candidate is worse than the baseline")
 
 // exit returns the error of a gate with its exit code: what is neither a pass nor a regression is undecided.
@@ -204,7 +202,6 @@ func (b *baseline) addTo(clause *kingpin.CmdClause) {
 	b.margins.addTo(clause)
 }
 
-// check refuses flags that do not go together.
 func (b *baseline) check(count int) error {
 	switch {
 	case *b.save != "" && *b.with != "":

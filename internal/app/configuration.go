@@ -175,7 +175,6 @@ func objectiveText(m *config.Module) string {
 	return text
 }
 
-// rulesCommand prints rules for Prometheus, or routes for Alertmanager.
 type rulesCommand struct {
 	file, format, sets string
 	options            alerts.Options // but the labels, modules and sets

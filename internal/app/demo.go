@@ -24,7 +24,6 @@ import (
 //go:embed demo.yml
 var demoFile string
 
-// demoCommand runs the daemon against simulated servers.
 type demoCommand struct {
 	address string
 	given   bool // --web.listen-address is

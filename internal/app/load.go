@@ -17,7 +17,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
-// loadCommand puts the load of many users on an endpoint, one level after the other.
 type loadCommand struct {
 	request
 	target, output *string

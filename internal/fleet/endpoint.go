@@ -200,7 +200,7 @@ func (e *endpoint) follow(before *endpoint, now time.Time) *past {
 			return known
 		}
 		before.page.Close()
-		before.endRecording()
+		before.track.Close()
 	}
 	e.health = health.New(name, f.Health, known.state)
 	e.page = f.Board.NewEndpoint(e.cfg, e.health, e.facts)

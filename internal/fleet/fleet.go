@@ -230,7 +230,7 @@ func (f *Fleet) use(next *snapshot, fresh []*connections, p Plan) {
 		if next.endpoints[name] == nil {
 			e.close()
 			e.page.Close()
-			e.endRecording()
+			e.track.Close()
 		}
 	}
 	next.onRequest = targets{next.known(p.All), next.modules, p.Config.Global.Labels, p.Config.Probe.Allows}

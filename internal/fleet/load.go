@@ -105,7 +105,6 @@ func (l *loadTask) once(ctx context.Context, now, until time.Time) {
 	})
 }
 
-// publish shows what a run came to.
 func (l *loadTask) publish(r *loadRun, report *loadtest.Report) {
 	l.last, l.refused = report.Stop, nil
 	l.findings.take(r.model, r.finding(report))

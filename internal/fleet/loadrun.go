@@ -280,7 +280,6 @@ func (r *loadRun) settle(one *result.Result) {
 	r.latest, r.model = *s, cmp.Or(one.Model, r.model)
 }
 
-// finding is what a run came to.
 func (r *loadRun) finding(report *loadtest.Report) *loadtest.Finding {
 	e := r.Endpoint
 	c := loadtest.Context{Price: e.Price, Replicas: r.servers}

@@ -48,12 +48,6 @@ func (e *endpoint) recordedProbe(title string, k series.Kept) recorder.Probe {
 	return recorder.Probe{Kept: k, Series: title, Target: result.Target{Endpoint: e.cfg.Name, URL: e.cfg.URL.String(), Module: module, Price: e.cfg.Price}}
 }
 
-func (e *endpoint) endRecording() {
-	if e.track != nil {
-		e.track.Close()
-	}
-}
-
 // recorded is an endpoint as a recorder.Source.
 type recorded struct{ *endpoint }
 

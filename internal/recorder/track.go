@@ -87,8 +87,11 @@ func (r *Recorder) Track(endpoint string) *Track {
 	return t
 }
 
-// Close ends a recording, as the endpoint is gone.
+// Close ends a recording, as the endpoint is gone; of a nil Track there is none.
 func (t *Track) Close() {
+	if t == nil {
+		return
+	}
 	t.ticking.Lock()
 	defer t.ticking.Unlock()
 	if t.open != nil {
@@ -134,7 +137,6 @@ func (t *Track) Observe(p Probe) {
 	}
 }
 
-// put adds an entry to the recording.
 func (t *Track) put(e Entry) {
 	if text, err := json.Marshal(e); err == nil {
 		t.recorder.put(t.open, line{at: e.At.UTC(), text: text})
@@ -175,7 +177,6 @@ func (t *Track) Tick(s *health.Status, cause explain.Cause, of Source) {
 	t.follow(now, state, of)
 }
 
-// update replaces what is known of an incident.
 func (r *Recorder) update(k *kept, i Incident) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

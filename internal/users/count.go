@@ -19,7 +19,6 @@ const (
 	numFailures
 )
 
-// failures counts requests that failed.
 type failures [numFailures]float64
 
 // counted is what a server counted between two readings of its page.
@@ -113,7 +112,6 @@ func growth(before, now *page.Histogram, same bool) *page.Histogram {
 	return d
 }
 
-// count returns how many requests met an objective.
 func (c *counted) count(o series.Objective, limit time.Duration) Count {
 	if o == series.Availability {
 		return c.available()

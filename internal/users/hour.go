@@ -77,7 +77,6 @@ func (m *moment) add(more *moment) {
 	}
 }
 
-// hour is the last hour.
 type hour struct{ slots []slot }
 
 type slot struct {

@@ -41,7 +41,6 @@ type Tracker struct {
 	arrived [series.NumObjectives]float64
 }
 
-// server is the latest page of a server.
 type server struct {
 	page  *page.Snapshot
 	round int // of the reading
