@@ -49,7 +49,7 @@ func TestGateWithArrivals(t *testing.T) {
 // A request that left later than planned counts from when it was planned.
 func TestRequestStartIsThePlannedArrival(t *testing.T) {
 	planned := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	c := &conn{firstWrite: planned.Add(30 * time.Millisecond), lastWrite: planned.Add(31 * time.Millisecond)}
+	c := &conn{history: history{firstWrite: planned.Add(30 * time.Millisecond), lastWrite: planned.Add(31 * time.Millisecond)}}
 	c.last = arrival{process: planned.Add(100 * time.Millisecond)}
 	a := &attempt{progressed: progressed{start: planned, conn: c, planned: planned}}
 	a.answered()

@@ -229,11 +229,11 @@ func (a *attempt) answered() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.conn != nil {
-		a.requestStart, a.requestEnd = a.conn.written()
+		past := a.conn.past()
+		a.requestStart, a.requestEnd, a.firstByte = past.firstWrite, past.lastWrite, past.last
 		if !a.planned.IsZero() {
 			a.requestStart = a.planned
 		}
-		a.firstByte, _ = a.conn.arrived()
 	}
 }
 
@@ -260,7 +260,7 @@ func (p *progressed) fill(t *timeline) {
 func (p *progressed) sentEnd() time.Time {
 	end := p.requestEnd
 	if end.IsZero() && p.conn != nil && !p.requestStart.IsZero() {
-		if _, end = p.conn.written(); end.IsZero() || end.After(p.firstByte.process) {
+		if end = p.conn.past().lastWrite; end.IsZero() || end.After(p.firstByte.process) {
 			end = p.firstByte.process
 		}
 	}
@@ -269,9 +269,8 @@ func (p *progressed) sentEnd() time.Time {
 
 // sentAt returns when the request began to leave; the zero time when it did not.
 func (p *progressed) sentAt() time.Time {
-	if p.requestStart.IsZero() && p.conn != nil { // no reply began
-		first, _ := p.conn.written()
-		return first
+	if p.requestStart.IsZero() { // no reply began
+		return p.conn.past().firstWrite
 	}
 	return p.requestStart
 }
@@ -302,13 +301,15 @@ func (a *attempt) now() instant {
 	return instant{d, d}
 }
 
-// spokenFirst reports whether the server sent something before the request.
+// spokenFirst reports whether the server sent something before the request. Under TLS, what arrives before the first
+// write is its part of the handshake, unless nothing was written after it.
 func (p *progressed) spokenFirst() bool {
-	return p.conn != nil && p.conn.spokeFirst(!p.tlsStart.IsZero())
+	past := p.conn.past()
+	return past.early && (p.tlsStart.IsZero() || past.firstWrite.IsZero())
 }
 
 // cutBy reports whether err is the peer's end of the exchange. With HTTP/2 that
 // is every error of the transport: a reset stream, a connection going away.
 func (p *progressed) cutBy(err error) bool {
-	return p.http2 || isCut(err) || p.conn != nil && p.conn.wasCut()
+	return p.http2 || isCut(err) || p.conn.past().cut
 }

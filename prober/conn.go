@@ -103,22 +103,36 @@ type conn struct {
 	receive receiver          // nil where the kernel gives no stamps
 	head    foreign.HeadLimit // of a reply by HTTP/1.1
 
-	mu         sync.Mutex
-	last       arrival
-	reads      int
-	tracing    bool // until the first token: keep the origin of what is read
-	origin     origin
-	read       uint64 // bytes, since it was connected
-	segments   uint32 // before those of origin
-	resent     uint32 // segments of ours before the request
-	drained    uint32 // segments at the latest read, if it left nothing; else as segments
-	firstWrite time.Time
-	lastWrite  time.Time
-	cut        bool
-	early      bool // the peer sent before the first write
-	used       bool
-	http2      bool
-	hold       func(send func()) // sends when it is time; nil is at once
+	mu sync.Mutex
+	history
+	tracing  bool // until the first token: keep the origin of what is read
+	origin   origin
+	read     uint64 // bytes, since it was connected
+	segments uint32 // before those of origin
+	resent   uint32 // segments of ours before the request
+	drained  uint32 // segments at the latest read, if it left nothing; else as segments
+	used     bool
+	http2    bool
+	hold     func(send func()) // sends when it is time; nil is at once
+}
+
+// history is what a connection read and wrote.
+type history struct {
+	last                  arrival // of what was read
+	reads                 int
+	firstWrite, lastWrite time.Time // since the request began
+	cut                   bool      // the peer ended or reset the connection
+	early                 bool      // the peer sent before the first write
+}
+
+// past returns the history so far; that without a connection is empty.
+func (c *conn) past() history {
+	if c == nil {
+		return history{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.history
 }
 
 // address returns the IP address of the peer; the zero value where it has none.
@@ -287,38 +301,6 @@ func (c *conn) begin(http2 bool) (reused, isHTTP2 bool) {
 		c.segments, c.drained, c.resent = p.segments, p.segments, p.resent // none of them is of the reply
 	}
 	return reused, c.http2
-}
-
-// written returns when the request began to leave and when its last part did.
-func (c *conn) written() (first, last time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.firstWrite, c.lastWrite
-}
-
-// arrived returns the stamps of the latest read and how many there were; none without a connection.
-func (c *conn) arrived() (arrival, int) {
-	if c == nil {
-		return arrival{}, 0
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.last, c.reads
-}
-
-// wasCut reports whether the peer ended or reset the connection.
-func (c *conn) wasCut() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cut
-}
-
-// spokeFirst reports whether the peer sent something before the request, given whether it did so under TLS: what
-// arrives before the first write is the peer's part of the handshake there, unless nothing was written after it.
-func (c *conn) spokeFirst(tls bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.early && (!tls || c.firstWrite.IsZero())
 }
 
 func isTimeout(err error) bool {

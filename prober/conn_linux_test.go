@@ -37,7 +37,7 @@ func TestKernelStamps(t *testing.T) {
 	c, peer := dialPair(t)
 	buf := make([]byte, 64)
 	// The kernel switches stamps on a moment after the first socket asked.
-	for got := (arrival{}); got.kernel == 0; got, _ = c.arrived() {
+	for c.past().last.kernel == 0 {
 		if _, err := peer.Write([]byte("token")); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestKernelStamps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, before := c.arrived()
+	before := c.past().reads
 	for i := range 20 {
 		sent := time.Now().UnixNano()
 		if _, err := peer.Write([]byte("token")); err != nil {
@@ -55,7 +55,8 @@ func TestKernelStamps(t *testing.T) {
 		if err != nil || string(buf[:n]) != "token" {
 			t.Fatalf("read %q: %v", buf[:n], err)
 		}
-		got, reads := c.arrived()
+		past := c.past()
+		got, reads := past.last, past.reads
 		if got.kernel == 0 {
 			t.Fatalf("read %d has no kernel stamp", i)
 		}
@@ -73,27 +74,27 @@ func TestReadEnds(t *testing.T) {
 
 	c, peer := dialPair(t)
 	peer.Close()
-	if _, err := c.Read(buf); !errors.Is(err, io.EOF) || !c.wasCut() {
-		t.Errorf("peer closed: %v, cut %t", err, c.wasCut())
+	if _, err := c.Read(buf); !errors.Is(err, io.EOF) || !c.past().cut {
+		t.Errorf("peer closed: %v, cut %t", err, c.past().cut)
 	}
 
 	c, peer = dialPair(t)
 	peer.(*net.TCPConn).SetLinger(0)
 	peer.Close()
-	if _, err := c.Read(buf); !isCut(err) || !c.wasCut() {
-		t.Errorf("peer reset: %v, cut %t", err, c.wasCut())
+	if _, err := c.Read(buf); !isCut(err) || !c.past().cut {
+		t.Errorf("peer reset: %v, cut %t", err, c.past().cut)
 	}
 
 	c, _ = dialPair(t)
 	c.SetReadDeadline(time.Now().Add(time.Millisecond))
-	if _, err := c.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) || c.wasCut() {
-		t.Errorf("deadline: %v, cut %t", err, c.wasCut())
+	if _, err := c.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) || c.past().cut {
+		t.Errorf("deadline: %v, cut %t", err, c.past().cut)
 	}
 
 	c, _ = dialPair(t)
 	c.Close()
-	if _, err := c.Read(buf); err == nil || c.wasCut() {
-		t.Errorf("closed by us: %v, cut %t", err, c.wasCut())
+	if _, err := c.Read(buf); err == nil || c.past().cut {
+		t.Errorf("closed by us: %v, cut %t", err, c.past().cut)
 	}
 }
 

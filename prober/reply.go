@@ -421,13 +421,12 @@ func (b *stampedBody) Read(p []byte) (int, error) {
 	if b.conn == nil {
 		b.last = arrival{process: time.Now()}
 	} else {
-		var reads int
-		b.last, reads = b.conn.arrived()
-		b.spanned = b.reads > 0 && reads > b.reads+1
-		if reads != b.reads {
+		past := b.conn.past()
+		b.last, b.spanned = past.last, b.reads > 0 && past.reads > b.reads+1
+		if past.reads != b.reads {
 			b.origin, b.traced = b.conn.takeOrigin()
 		}
-		b.reads = reads
+		b.reads = past.reads
 	}
 	return n, err
 }

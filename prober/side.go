@@ -70,10 +70,10 @@ func (s *silence) look(now time.Time, late time.Duration) (ok bool) {
 // end adds the last glance, and what the stamp of the latest read shows. late is for how long a look has been due.
 func (s *silence) end(now time.Time, late time.Duration, came bool) {
 	s.took, s.came = now.Sub(s.began), came
-	last, reads := s.conn.arrived()
+	past := s.conn.past()
 	var seen time.Time // there was nothing to read, nor had what came last been read
 	for _, g := range s.looks {
-		if !g.queued && g.reads < reads {
+		if !g.queued && g.reads < past.reads {
 			seen = g.at
 		}
 	}
@@ -84,6 +84,7 @@ func (s *silence) end(now time.Time, late time.Duration, came bool) {
 	if !came {
 		s.during = len(s.looks)
 	}
+	last := past.last
 	prompt := came && now.Sub(last.process) < lateLook // else it was read before, and waited for the rest of its event
 	if received := time.Unix(0, last.kernel); prompt && last.kernel != 0 && received.After(s.began.Round(0)) && received.Before(now.Round(0)) {
 		if s.stale = !seen.IsZero() && received.Before(seen.Round(0).Add(-stampSlack)); !s.stale {
