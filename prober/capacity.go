@@ -30,16 +30,16 @@ const (
 	memoryRetry    = 20 * time.Millisecond
 )
 
-// Capacity is what the replies of all endpoints share of this process: memory for events of unusual length, and the
+// capacity is what the replies of all endpoints share of this process: memory for events of unusual length, and the
 // processors for replies that come faster than a model writes, so that one endpoint cannot take either from the others.
-type Capacity struct {
+type capacity struct {
 	memory   *semaphore.Weighted // in bytes
 	decoding *semaphore.Weighted // replies of an unusual pace, while they are decoded
 }
 
-// NewCapacity returns a Capacity that lets such replies have at most half of the processors.
-func NewCapacity() *Capacity {
-	return &Capacity{
+// newCapacity returns a capacity that lets such replies have at most half of the processors.
+func newCapacity() *capacity {
+	return &capacity{
 		memory:   semaphore.NewWeighted(replyMemory),
 		decoding: semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)/2))),
 	}
@@ -57,7 +57,7 @@ func (e errNoMemory) Unwrap() error { return syscall.ENOMEM }
 
 // share is what one reply has of the capacity. It is used by one goroutine.
 type share struct {
-	capacity *Capacity
+	capacity *capacity
 	ctx      context.Context //nolint:containedctx // lives as long as the reply
 	kind     api.Kind        // of the reply
 	buffers  int64           // bytes of the memory that are taken for buffers
@@ -133,19 +133,15 @@ type pacedBody struct {
 	r     io.Reader
 	share *share
 
-	credit int // bytes that may come at once
-	since  time.Time
-}
-
-func newPacedBody(r io.Reader, s *share) *pacedBody {
-	return &pacedBody{r: r, share: s, credit: usualBurst, since: time.Now()}
+	credit int       // bytes that may come at once
+	since  time.Time // when that was; the zero time, as long ago as can be, before the first Read
 }
 
 func (b *pacedBody) Read(p []byte) (int, error) {
 	b.share.rest()
 	n, err := b.r.Read(p)
 	now := time.Now()
-	earned := int(now.Sub(b.since).Seconds() * usualPace)
+	earned := int(min(usualBurst, now.Sub(b.since).Seconds()*usualPace))
 	b.credit = min(usualBurst, b.credit+max(0, earned)) - n
 	b.since = now
 	if b.credit >= 0 {

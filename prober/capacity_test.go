@@ -22,10 +22,10 @@ import (
 // not.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Capacity{memory: semaphore.NewWeighted(1), decoding: semaphore.NewWeighted(1)}
+		c := &capacity{memory: semaphore.NewWeighted(1), decoding: semaphore.NewWeighted(1)}
 		read := func(ctx context.Context, size int, pause time.Duration) (*share, *pacedBody, error) {
 			s := &share{capacity: c, ctx: ctx}
-			b := newPacedBody(strings.NewReader(strings.Repeat("x", size)), s)
+			b := &pacedBody{r: strings.NewReader(strings.Repeat("x", size)), share: s}
 			for p := make([]byte, 4<<10); ; time.Sleep(pause) {
 				if _, err := b.Read(p); err != nil {
 					return s, b, err
@@ -58,7 +58,7 @@ func TestPace(t *testing.T) {
 
 func TestReserveMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := NewCapacity()
+		c := newCapacity()
 		share := func(k api.Kind) *share { return &share{capacity: c, ctx: t.Context(), kind: k} }
 		var all []interface{ release() }
 		for range 4 {
@@ -148,7 +148,7 @@ func TestLongEventsShareMemory(t *testing.T) {
 		if r := p.one(t.Context(), time.Time{}); r.Outcome != result.Success {
 			t.Fatalf("outcome %s: %v", r.Outcome, r.Err)
 		}
-		memory := p.endpoint.capacity.memory
+		memory := p.endpoint.options.Dialer.capacity.memory
 		if !memory.TryAcquire(replyMemory) {
 			t.Fatal("the memory was not given back")
 		}

@@ -15,11 +15,11 @@ import (
 )
 
 // Dialer opens the connections of probes: each stamps what it receives, by the kernel where it can. One serves
-// all endpoints, whose replies share one Capacity; it must be closed.
+// all endpoints, whose replies share one capacity; it must be closed.
 type Dialer struct {
 	net      net.Dialer
 	keeper   io.Closer
-	capacity *Capacity
+	capacity *capacity
 	clouds   cloudauth.Pool // of credentials, shared by all endpoints
 	shared   shared
 }
@@ -31,7 +31,7 @@ func NewDialer() *Dialer {
 		// HTTP keep-alive is ours to decide; TCP probes would only disturb.
 		net:      net.Dialer{KeepAlive: -1, Control: enableStamps},
 		keeper:   keepStampsOn(),
-		capacity: NewCapacity(),
+		capacity: newCapacity(),
 	}
 }
 

@@ -37,7 +37,6 @@ type Endpoint struct {
 	options   Options
 	secrets   *safetext.Secrets // of the options and the configuration
 	names     *safetext.Names   // of what the server serves
-	capacity  *Capacity         // shared by all endpoints
 	transport http.RoundTripper // a new connection for each request; nil with HTTP/2
 
 	port port
@@ -51,9 +50,6 @@ type Endpoint struct {
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	e := &Endpoint{cfg: cfg, options: o, secrets: o.Secrets.With(config.Secrets(cfg)...)}
 	e.names = safetext.NewNames(e.secrets, maxName)
-	if e.capacity = o.Dialer.capacity; e.capacity == nil {
-		e.capacity = NewCapacity()
-	}
 	var err error
 	if cfg.API != "" {
 		p, ok := api.Lookup(cfg.API)

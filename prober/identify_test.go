@@ -89,7 +89,7 @@ func newDefaultEndpoint(t *testing.T, n *fakeNet) (*Endpoint, *config.Module) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := NewEndpoint(cfg.Endpoints[0], Options{Dialer: &Dialer{}})
+	e, err := NewEndpoint(cfg.Endpoints[0], Options{Dialer: &Dialer{capacity: newCapacity()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestServerThatNeverAnswers(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				e, m := newDefaultEndpoint(t, n)
 				if e.cfg.API, e.cfg.Model = apiName, modelName; apiName != "" {
-					own, err := NewEndpoint(e.cfg, Options{Dialer: &Dialer{}})
+					own, err := NewEndpoint(e.cfg, Options{Dialer: &Dialer{capacity: newCapacity()}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -194,7 +194,7 @@ func TestUnansweredQuestionsFailNoProbe(t *testing.T) {
 			return 200, answered("m")
 		})}
 		cfg := newEndpoint(t, "http://llm.example:8000")
-		e, err := NewEndpoint(cfg, Options{Dialer: &Dialer{}})
+		e, err := NewEndpoint(cfg, Options{Dialer: &Dialer{capacity: newCapacity()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestFirstProbeIsAsLaterOnes(t *testing.T) {
 			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer)
 		}}
 		cfg := newEndpoint(t, "http://llm.example:8000")
-		e, err := NewEndpoint(cfg, Options{Dialer: &Dialer{}})
+		e, err := NewEndpoint(cfg, Options{Dialer: &Dialer{capacity: newCapacity()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +336,7 @@ func TestCanceledNeedsACause(t *testing.T) {
 				e, m := newDefaultEndpoint(t, &fakeNet{serve: silent})
 				if apiName != "" {
 					cfg := newEndpoint(t, "http://llm.example:8000")
-					own, err := NewEndpoint(cfg, Options{Dialer: &Dialer{}})
+					own, err := NewEndpoint(cfg, Options{Dialer: &Dialer{capacity: newCapacity()}})
 					if err != nil {
 						t.Fatal(err)
 					}

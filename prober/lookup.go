@@ -69,7 +69,7 @@ func (e *Endpoint) get(ctx context.Context, l *lookup, at string, header http.He
 
 // readPage reads the body of an answer, in memory that all replies share.
 func (e *Endpoint) readPage(ctx context.Context, r io.Reader) ([]byte, error) {
-	share := &share{capacity: e.capacity, ctx: ctx}
+	share := &share{capacity: e.options.Dialer.capacity, ctx: ctx}
 	defer share.release()
 	var body []byte
 	for room := stream.FreeBuffer; ; room = min(4*room, maxPage) {

@@ -111,7 +111,7 @@ func (r *reply) accept() error {
 		body, _ := foreign.Start(r.resp.Body, errorBody)
 		return statusFailure(r.resp, body, r.attempt.known())
 	}
-	r.body = &stampedBody{r: newPacedBody(r.resp.Body, r.share), conn: c}
+	r.body = &stampedBody{r: &pacedBody{r: r.resp.Body, share: r.share}, conn: c}
 	switch enc := r.resp.Header.Get("Content-Encoding"); enc {
 	case "", "identity":
 	case "gzip":

@@ -175,7 +175,7 @@ func TestFinishReasonWithEveryEvent(t *testing.T) {
 			fmt.Fprint(c, "data: "+endMarker+"\n\n")
 		}}
 		e, m := newDefaultEndpoint(t, n)
-		own, err := NewEndpoint(&config.Endpoint{Name: "e", URL: e.cfg.URL, API: "openai-chat", Model: "m"}, Options{Dialer: &Dialer{}})
+		own, err := NewEndpoint(&config.Endpoint{Name: "e", URL: e.cfg.URL, API: "openai-chat", Model: "m"}, Options{Dialer: &Dialer{capacity: newCapacity()}})
 		if err != nil {
 			t.Fatal(err)
 		}

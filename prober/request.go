@@ -122,7 +122,7 @@ func (q *request) exchange(ctx context.Context) error {
 		}
 		defer giveBack()
 	}
-	share := &share{capacity: q.prober.endpoint.capacity, ctx: ctx, kind: q.served.protocol.Kind}
+	share := &share{capacity: q.prober.endpoint.options.Dialer.capacity, ctx: ctx, kind: q.served.protocol.Kind}
 	defer share.release()
 	resp, err := a.roundTrip(rt, req)
 	if err != nil {
