@@ -101,9 +101,7 @@ func (w *stallWatch) end(failed bool) (*result.Stall, time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer.Stop()
-	if !w.over {
-		w.close(time.Now(), !failed)
-	}
+	w.close(time.Now(), !failed)
 	w.over = true
 	return w.worst, w.worstAt
 }

@@ -151,18 +151,18 @@ func (t *timeline) phases(c result.Clock, tokens bool) (p [result.NumPhases]time
 	} else {
 		cut(result.PhaseConnect, t.requestStart)
 	}
-	first := t.firstByte.on(c)
-	if first < 0 {
-		cut(result.PhaseWrite, t.requestEnd)
-	} else {
-		cut(result.PhaseWrite, min(t.requestEnd, first))
+	sent, first := t.requestEnd, t.firstByte.on(c)
+	if first >= 0 {
+		sent = min(sent, first)
 	}
+	cut(result.PhaseWrite, sent)
 	cut(result.PhaseFirstByte, first)
-	if n := len(t.events); n > 0 && tokens {
+	n := len(t.events)
+	if n > 0 && tokens {
 		cut(result.PhaseFirstToken, t.events[0].on(c))
 		cut(result.PhaseDecode, t.events[n-1].on(c))
-		cut(result.PhaseClose, t.end.on(c))
-	} else if t.whole || n > 0 {
+	}
+	if n > 0 || t.whole {
 		cut(result.PhaseClose, t.end.on(c))
 	}
 	return p
