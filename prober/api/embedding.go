@@ -201,43 +201,19 @@ func stringLen(text []byte) int {
 // vectorAt measures the array of numbers that text starts with; size is its
 // length in bytes, 0 if text starts with something else.
 func vectorAt(text []byte, keep bool) (v vector, size int) {
-	for i := 1; ; i++ {
-		i += spaceLen(text[i:])
-		n := numberLen(text[i:])
-		f, err := strconv.ParseFloat(string(text[i:i+n]), 64)
+	rest := bytes.TrimLeft(text[1:], "0123456789-+.eE, \n\r\t")
+	if !bytes.HasPrefix(rest, []byte("]")) {
+		return vector{}, 0
+	}
+	end := len(text) - len(rest)
+	for number := range bytes.SplitSeq(text[1:end], []byte(",")) {
+		f, err := strconv.ParseFloat(string(bytes.TrimSpace(number)), 64)
 		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range is infinite
 			return vector{}, 0
 		}
 		v.add(f, keep)
-		i += n
-		i += spaceLen(text[i:])
-		if i == len(text) || text[i] != ',' && text[i] != ']' {
-			return vector{}, 0
-		}
-		if text[i] == ']' {
-			return v, i + 1
-		}
 	}
-}
-
-// spaceLen returns the length of the white space that text starts with.
-func spaceLen(text []byte) int {
-	for i, c := range text {
-		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
-			return i
-		}
-	}
-	return len(text)
-}
-
-// numberLen returns the length of what may be a number that text starts with.
-func numberLen(text []byte) int {
-	for i, c := range text {
-		if (c < '0' || c > '9') && c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E' {
-			return i
-		}
-	}
-	return len(text)
+	return v, end + 1
 }
 
 // measured returns the vector of a value of the replaced text: the place of an
