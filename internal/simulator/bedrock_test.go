@@ -28,7 +28,7 @@ func messages(body string) (got []string, err error) {
 		if err != nil {
 			return got, err
 		}
-		got = append(got, f.Event+" "+string(f.Data))
+		got = append(got, string(f.Event)+" "+string(f.Data))
 	}
 }
 

@@ -373,7 +373,7 @@ func TestScoringAtEveryFace(t *testing.T) {
 					}
 					a := v.post(context.Background(), p.URL(base.URL, "").Path, string(body), 8<<20)
 					var d api.Delta
-					err = p.NewDecoder().Decode("", []byte(a.body), &d)
+					err = p.NewDecoder().Decode(nil, []byte(a.body), &d)
 					got := d.Logprobs
 					if fault != "" {
 						if err == nil {

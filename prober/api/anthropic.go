@@ -48,7 +48,7 @@ var promptParts = [3]string{"input_tokens", "cache_read_input_tokens", "cache_cr
 // noPrompt are the counts of a prompt before the first.
 var noPrompt = [3]int{Unknown, Unknown, Unknown}
 
-func (a *anthropicReader) read(event string, v *fastjson.Value, d *Delta) {
+func (a *anthropicReader) read(event []byte, v *fastjson.Value, d *Delta) {
 	switch string(eventType(v, event)) {
 	case "message_start":
 		a.prompt = noPrompt

@@ -129,7 +129,7 @@ type ModelList struct {
 type Decoder interface {
 	// Decode reads one frame, with its SSE event name if any, into d, which it overwrites and whose slices are valid
 	// until the next call. An error (ErrProtocol) is a frame of no such protocol; the server's own is Delta.Err.
-	Decode(event string, data []byte, d *Delta) error
+	Decode(event, data []byte, d *Delta) error
 }
 
 // Delta is what one frame adds to the answer.

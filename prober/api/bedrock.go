@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"net/url"
 	"strings"
@@ -62,9 +63,9 @@ func bedrockURL(base *url.URL, model string) *url.URL {
 // bedrockDecoder decodes the events of ConverseStream, and errors that are named by their event.
 type bedrockDecoder struct{ objects }
 
-func (b *bedrockDecoder) Decode(event string, data []byte, d *Delta) error {
+func (b *bedrockDecoder) Decode(event, data []byte, d *Delta) error {
 	for _, prefix := range []string{exceptionFrame, errorFrame} {
-		if kind, ok := strings.CutPrefix(event, prefix); ok {
+		if kind, ok := bytes.CutPrefix(event, []byte(prefix)); ok {
 			*d = Delta{Tokens: Unknown, Err: bedrockError(kind, data)}
 			return nil
 		}
@@ -79,7 +80,7 @@ type bedrockReader struct {
 }
 
 // read implements reader. The usage comes after the stop reason, in the last event; some gateways send it before.
-func (b *bedrockReader) read(event string, v *fastjson.Value, d *Delta) {
+func (b *bedrockReader) read(event []byte, v *fastjson.Value, d *Delta) {
 	delta := v.Get("delta")
 	d.Text = delta.GetStringBytes("text")
 	d.Reasoning = delta.GetStringBytes("reasoningContent", "text")
@@ -93,7 +94,7 @@ func (b *bedrockReader) read(event string, v *fastjson.Value, d *Delta) {
 	d.Finish = finishReason(v.Get("stopReason"))
 	b.readUsage(v.Get("usage"), d)
 	b.stopped = b.stopped || d.Finish != ""
-	b.counted = b.counted || event == "metadata"
+	b.counted = b.counted || string(event) == "metadata"
 	d.Done = b.stopped && b.counted
 }
 
@@ -107,9 +108,8 @@ func (b *bedrockReader) readUsage(usage *fastjson.Value, d *Delta) {
 }
 
 // bedrockError reads an exception or error inside the stream.
-func bedrockError(kind string, data []byte) *ServerError {
-	e := describeError(data)
-	kind = kept([]byte(kind))
+func bedrockError(name, data []byte) *ServerError {
+	e, kind := describeError(data), kept(name)
 	e.Type = cmp.Or(kind, e.Type)
 	e.Message = cmp.Or(e.Message, e.Type, "error in the stream")
 	if e.Status == 0 {

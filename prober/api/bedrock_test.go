@@ -145,7 +145,7 @@ func BenchmarkBedrockDecode(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if err := decoder.Decode("contentBlockDelta", data, &d); err != nil {
+		if err := decoder.Decode([]byte("contentBlockDelta"), data, &d); err != nil {
 			b.Fatal(err)
 		}
 	}

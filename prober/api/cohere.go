@@ -50,7 +50,7 @@ type cohereReader struct {
 	tool []byte
 }
 
-func (c *cohereReader) read(event string, v *fastjson.Value, d *Delta) {
+func (c *cohereReader) read(event []byte, v *fastjson.Value, d *Delta) {
 	delta := v.Get("delta")
 	switch string(eventType(v, event)) {
 	case "content-start", "content-delta":

@@ -21,10 +21,10 @@ type objects struct {
 // reader reads the frames of one reply in order.
 type reader interface {
 	// read adds to d what an object says, given the name of its event.
-	read(event string, v *fastjson.Value, d *Delta)
+	read(event []byte, v *fastjson.Value, d *Delta)
 }
 
-func (o *objects) Decode(event string, data []byte, d *Delta) error {
+func (o *objects) Decode(event, data []byte, d *Delta) error {
 	*d = Delta{Tokens: Unknown}
 	data = bytes.TrimSpace(data)
 	switch {
@@ -33,7 +33,7 @@ func (o *objects) Decode(event string, data []byte, d *Delta) error {
 	case string(data) == "[DONE]":
 		d.Done = true
 		return nil
-	case event == "error":
+	case string(event) == "error":
 		d.Err = describeError(data)
 		return nil
 	}
@@ -93,11 +93,11 @@ func (f *frame) setServer(d *Delta, s ServerTimes) {
 
 // eventType returns what kind of event a frame is: its member type, else the
 // name that the framing gives it. Some gateways leave out one of the two.
-func eventType(v *fastjson.Value, event string) []byte {
+func eventType(v *fastjson.Value, event []byte) []byte {
 	if t := v.GetStringBytes("type"); len(t) > 0 {
 		return t
 	}
-	return []byte(event)
+	return event
 }
 
 const (

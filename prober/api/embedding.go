@@ -64,7 +64,7 @@ type embeddingDecoder struct {
 
 func (e *embeddingDecoder) KeepValues() { e.reader.keep = true }
 
-func (e *embeddingDecoder) Decode(_ string, data []byte, d *Delta) error {
+func (e *embeddingDecoder) Decode(_, data []byte, d *Delta) error {
 	if err := e.reader.read(data); err != nil {
 		return err
 	}

@@ -237,8 +237,8 @@ func fuzzWhole(f *testing.F, p Protocol) {
 		given := bytes.Clone(second)
 		decoder := p.NewDecoder()
 		var before, d, fresh Delta
-		_ = decoder.Decode("", first, &before)
-		err := decoder.Decode("", second, &d)
+		_ = decoder.Decode(nil, first, &before)
+		err := decoder.Decode(nil, second, &d)
 		checkDelta(t, &d, err)
 		if !bytes.Equal(second, given) {
 			t.Fatal("the input was changed")
@@ -246,7 +246,7 @@ func fuzzWhole(f *testing.F, p Protocol) {
 		if v := d.Vectors; v != nil && (v.Items < 0 || v.Items > maxValues || v.Dimensions < Unknown || !(v.Norm >= 0) || math.IsInf(v.Norm, 0)) {
 			t.Fatalf("vectors %+v", v)
 		}
-		if again := p.NewDecoder().Decode("", second, &fresh); (again == nil) != (err == nil) || errors.Is(again, ErrProtocol) != errors.Is(err, ErrProtocol) {
+		if again := p.NewDecoder().Decode(nil, second, &fresh); (again == nil) != (err == nil) || errors.Is(again, ErrProtocol) != errors.Is(err, ErrProtocol) {
 			t.Fatalf("%v, but fresh %v", err, again)
 		}
 		if diff := cmp.Diff(fresh, d); diff != "" {
@@ -265,7 +265,7 @@ func BenchmarkEmbedding(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if err := decoder.Decode("", body, &d); err != nil {
+		if err := decoder.Decode(nil, body, &d); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -99,7 +99,7 @@ type geminiReader struct {
 	called               int  // functions so far
 }
 
-func (g *geminiReader) read(_ string, v *fastjson.Value, d *Delta) {
+func (g *geminiReader) read(_ []byte, v *fastjson.Value, d *Delta) {
 	d.Model = g.model.read(v, "modelVersion")
 	candidate := v.Get("candidates", "0")
 	g.readParts(candidate, d)

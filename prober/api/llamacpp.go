@@ -37,7 +37,7 @@ type llamacppReader struct {
 	running runningCount
 }
 
-func (l *llamacppReader) read(_ string, object *fastjson.Value, d *Delta) {
+func (l *llamacppReader) read(_ []byte, object *fastjson.Value, d *Delta) {
 	d.Text = object.GetStringBytes("content")
 	d.Top = topIn(object.GetArray("completion_probabilities", "0", "top_logprobs"), "token", "logprob")
 	// tokens_cached is not read: it counts what the slot holds after the answer, not what the prompt found there.

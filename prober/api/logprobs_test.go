@@ -16,7 +16,7 @@ func TestTopLogprobs(t *testing.T) {
 		t.Helper()
 		p, _ := Lookup(api)
 		var d Delta
-		if err := p.NewDecoder().Decode("", []byte(frame), &d); err != nil {
+		if err := p.NewDecoder().Decode(nil, []byte(frame), &d); err != nil {
 			t.Fatalf("%s: %v", api, err)
 		}
 		if diff := cmp.Diff(want, d.Top); diff != "" {

@@ -274,7 +274,7 @@ func TestRunningCount(t *testing.T) {
 		var got []int
 		decoder, d := completions().NewDecoder(), Delta{}
 		for chunk := range strings.SplitSeq(chunks, "\n") {
-			if err := decoder.Decode("", []byte(chunk), &d); err != nil {
+			if err := decoder.Decode(nil, []byte(chunk), &d); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, d.Tokens)
@@ -332,7 +332,7 @@ func TestRunningCountOfReasoning(t *testing.T) {
 		for i, frame := range []string{delta, `{"content":"hi"}`, `{"content":" you"}`} {
 			usage := []string{"12", "13", "14"}[i]
 			data := `{"choices":[{"delta":` + frame + `}],"usage":{"completion_tokens":` + usage + `,"completion_tokens_details":{"reasoning_tokens":12}}}`
-			if err := decoder.Decode("", []byte(data), &d); err != nil {
+			if err := decoder.Decode(nil, []byte(data), &d); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, d.Tokens)

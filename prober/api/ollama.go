@@ -71,7 +71,7 @@ type ollamaReader struct {
 	thought   bool // one of them had reasoning
 }
 
-func (o *ollamaReader) read(_ string, object *fastjson.Value, d *Delta) {
+func (o *ollamaReader) read(_ []byte, object *fastjson.Value, d *Delta) {
 	d.Model = o.model.read(object, "model")
 	o.readMaterial(object, d)
 	d.Top = topIn(object.GetArray("logprobs", "0", "top_logprobs"), "token", "logprob")

@@ -169,7 +169,7 @@ type openAIReader struct {
 	fingerprint onceName // at vLLM in the last
 }
 
-func (o *openAIReader) read(_ string, chunk *fastjson.Value, d *Delta) {
+func (o *openAIReader) read(_ []byte, chunk *fastjson.Value, d *Delta) {
 	d.Model = o.model.read(chunk, "model")
 	d.Fingerprint = o.fingerprint.read(chunk, "system_fingerprint")
 	usage, timings, metrics := usageOf(chunk), chunk.Get("timings"), chunk.Get("metrics")

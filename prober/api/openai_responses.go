@@ -52,7 +52,7 @@ type responsesReader struct {
 	any      bool  // material came
 }
 
-func (r *responsesReader) read(event string, v *fastjson.Value, d *Delta) {
+func (r *responsesReader) read(event []byte, v *fastjson.Value, d *Delta) {
 	item, index := v.Get("item"), v.GetInt("output_index")
 	switch kind := eventType(v, event); string(kind) {
 	case "response.created":

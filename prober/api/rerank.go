@@ -36,7 +36,7 @@ type rerankDecoder struct {
 
 func (r *rerankDecoder) KeepValues() { r.keep = true }
 
-func (r *rerankDecoder) Decode(_ string, data []byte, d *Delta) error {
+func (r *rerankDecoder) Decode(_, data []byte, d *Delta) error {
 	return decodeWhole(&r.parser, data, d, func(reply *fastjson.Value) error { return r.readScores(reply, data, d) })
 }
 

@@ -17,7 +17,7 @@ var scores = []float64{-2.5, -7.125, -0.75, -1.0625, -0.5}
 // parseScores returns the scores, or the error of the decoder or of the server.
 func parseScores(s *textScoring, body []byte) ([]float64, error) {
 	var d Delta
-	if err := s.Decode("", body, &d); err != nil {
+	if err := s.Decode(nil, body, &d); err != nil {
 		return d.Logprobs, err
 	}
 	if d.Err != nil {

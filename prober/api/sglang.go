@@ -44,7 +44,7 @@ type sglangReader struct {
 	named   bool // the version of the weights was looked for
 }
 
-func (s *sglangReader) read(_ string, object *fastjson.Value, d *Delta) {
+func (s *sglangReader) read(_ []byte, object *fastjson.Value, d *Delta) {
 	d.Text = s.text.next(object.GetStringBytes("text"))
 	meta := object.Get("meta_info")
 	for _, t := range meta.GetArray("output_top_logprobs", "0") { // [log-probability, id, text]

@@ -40,7 +40,7 @@ type tgiReader struct {
 	tokens int
 }
 
-func (t *tgiReader) read(_ string, object *fastjson.Value, d *Delta) {
+func (t *tgiReader) read(_ []byte, object *fastjson.Value, d *Delta) {
 	if token := object.Get("token"); token != nil && token.Type() == fastjson.TypeObject {
 		t.tokens++
 		d.Tokens = t.tokens

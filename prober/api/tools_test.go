@@ -109,7 +109,7 @@ func TestCallPieces(t *testing.T) {
 			if !ok || strings.HasPrefix(line, "data:") || strings.HasPrefix(line, "{") {
 				event, data = "", strings.TrimPrefix(strings.TrimSpace(line), "data:")
 			}
-			if err := decoder.Decode(event, []byte(data), &d); err != nil {
+			if err := decoder.Decode([]byte(event), []byte(data), &d); err != nil {
 				t.Fatal(err)
 			}
 			for _, c := range d.Calls {
@@ -157,10 +157,10 @@ func TestTextAllocatesNoCalls(t *testing.T) {
 	p, _ := Lookup("openai-chat")
 	decoder, frame := p.NewDecoder(), []byte(`{"choices":[{"index":0,"delta":{"content":"x"}}]}`)
 	var d Delta
-	if err := decoder.Decode("", frame, &d); err != nil {
+	if err := decoder.Decode(nil, frame, &d); err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _ = decoder.Decode("", frame, &d) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { _ = decoder.Decode(nil, frame, &d) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -63,7 +63,7 @@ type tritonReader struct {
 	model, version onceName
 }
 
-func (t *tritonReader) read(_ string, object *fastjson.Value, d *Delta) {
+func (t *tritonReader) read(_ []byte, object *fastjson.Value, d *Delta) {
 	d.Model, d.Fingerprint = t.model.read(object, "model_name"), t.version.read(object, "model_version")
 	d.Text = t.text.next(scalar(object.Get("text_output")).GetStringBytes())
 	d.Finish = finishReason(scalar(object.Get("finish_reason")))

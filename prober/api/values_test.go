@@ -15,11 +15,11 @@ func decodeValues(t *testing.T, p Protocol, body string) [][]float32 {
 		t.Fatalf("%s keeps no values", p.Name)
 	}
 	var delta Delta
-	if err := d.Decode("", []byte(body), &delta); err != nil || delta.Values != nil {
+	if err := d.Decode(nil, []byte(body), &delta); err != nil || delta.Values != nil {
 		t.Errorf("unasked: %v, %v", delta.Values, err)
 	}
 	d.KeepValues()
-	if err := d.Decode("", []byte(body), &delta); err != nil {
+	if err := d.Decode(nil, []byte(body), &delta); err != nil {
 		t.Errorf("%s: %v", body, err)
 	}
 	return delta.Values

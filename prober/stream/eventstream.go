@@ -26,9 +26,8 @@ const (
 // message is known, and it allocates 38 times for each, once a token.
 type eventStreamReader struct {
 	buffer
-	cut   int    // length of the message that the last frame holds
-	event string // name of the last frame, kept to save an allocation
-	name  []byte // reused
+	cut  int    // length of the message that the last frame holds
+	name []byte // of the last frame
 }
 
 // Next implements Reader. A body that ends inside a message is
@@ -96,10 +95,7 @@ func (s *eventStreamReader) cutOut(message []byte) (Frame, error) {
 		data = h.errorMessage
 	}
 	s.name = h.appendName(s.name[:0])
-	if s.event != string(s.name) {
-		s.event = string(s.name)
-	}
-	return s.frame(s.event, data, len(s.unread()) > len(message))
+	return s.frame(s.name, data, len(s.unread()) > len(message))
 }
 
 // eventHeaders are the headers of a message that identify it.

@@ -11,8 +11,7 @@ import (
 // in a data field.
 type sseReader struct {
 	lines
-	event   string // name of the last named event, kept to save an allocation
-	named   bool   // the event in progress has the name event
+	event   []byte // name of the event in progress
 	data    []byte // payload of the event in progress
 	hasData bool   // the event in progress has a data line
 }
@@ -70,18 +69,14 @@ func (s *sseReader) Head() []byte {
 
 // dispatch returns the event in progress.
 func (s *sseReader) dispatch(partial bool) (Frame, error) {
-	name := ""
-	if s.named {
-		name = s.event
-	}
-	f, err := s.frame(name, s.data, s.more())
+	f, err := s.frame(s.event, s.data, s.more())
 	f.Partial = partial
 	return f, err
 }
 
 // clear forgets the event in progress.
 func (s *sseReader) clear() {
-	s.named, s.hasData, s.data = false, false, s.data[:0]
+	s.event, s.hasData, s.data = s.event[:0], false, s.data[:0]
 }
 
 // field takes one line that is not empty.
@@ -95,20 +90,12 @@ func (s *sseReader) field(line []byte) error {
 		}
 		return s.append(value)
 	case "event":
-		s.name(value)
+		s.event = append(s.event[:0], value...)
 	case "error":
-		s.name([]byte("error"))
+		s.event = append(s.event[:0], name...)
 		return s.append(value)
 	}
 	return nil
-}
-
-// name sets the name of the event in progress; an empty one is none.
-func (s *sseReader) name(value []byte) {
-	s.named = len(value) > 0
-	if s.named && s.event != string(value) {
-		s.event = string(value)
-	}
 }
 
 // append adds a line of data to the event in progress.
@@ -149,7 +136,7 @@ func (n *ndjsonReader) Next() (Frame, error) {
 			return n.fail(n.tooLong())
 		}
 		if len(line) > 0 {
-			f, err := n.frame("", line, n.more())
+			f, err := n.frame(nil, line, n.more())
 			f.Partial = err == nil && n.failed != nil
 			return f, err
 		}

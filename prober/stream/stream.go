@@ -39,9 +39,9 @@ var ErrMalformed = errors.New("reply malformed")
 
 // Frame is one event of a stream.
 type Frame struct {
-	// Event is the event's name, "" by default. A line "error: ..." makes it "error": no SSE field has that name, yet
+	// Event is the event's name, empty by default and valid as long as Data. A line "error: ..." makes it "error": no SSE field has that name, yet
 	// llama.cpp reported failures so until autumn 2025.
-	Event string
+	Event []byte
 	Data  []byte // the payload, valid until the next call of Next
 	Read  int    // the ordinal, from 1, of the Read call that completed the frame
 	// More reports that the same Read call brought more after this frame than
@@ -126,7 +126,7 @@ func (b *buffer) Frames() int { return b.frames }
 func (b *buffer) Head() []byte { return b.head }
 
 // frame returns data as the next frame, unless there were too many.
-func (b *buffer) frame(event string, data []byte, more bool) (Frame, error) {
+func (b *buffer) frame(event, data []byte, more bool) (Frame, error) {
 	if b.frames >= b.limits.Events {
 		return b.fail(fmt.Errorf("%w: over %d events", ErrTooLarge, b.limits.Events))
 	}

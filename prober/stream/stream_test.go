@@ -33,7 +33,7 @@ func readFrames(f Framing, r io.Reader, l Limits) ([]event, error) {
 			}
 			return got, err
 		}
-		got = append(got, event{f.Event, string(f.Data), f.Partial})
+		got = append(got, event{string(f.Event), string(f.Data), f.Partial})
 	}
 }
 
