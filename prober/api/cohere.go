@@ -45,10 +45,7 @@ func parseCohereModels(body []byte) ([]ModelInfo, error) {
 }
 
 // cohereReader reads the events of Cohere by their type.
-type cohereReader struct {
-	frame
-	tool []byte
-}
+type cohereReader struct{ frame }
 
 func (c *cohereReader) read(event []byte, v *fastjson.Value, d *Delta) {
 	delta := v.Get("delta")
@@ -60,10 +57,9 @@ func (c *cohereReader) read(event []byte, v *fastjson.Value, d *Delta) {
 		d.Tool = delta.GetStringBytes("message", "tool_plan")
 	case "tool-call-start", "tool-call-delta":
 		function := delta.Get("message", "tool_calls", "function")
-		c.tool = append(c.tool[:0], function.GetStringBytes("name")...)
-		c.tool = append(c.tool, function.GetStringBytes("arguments")...)
-		d.Tool = c.tool
-		c.addCall(d, v.GetInt("index"), function.GetStringBytes("name"), function.GetStringBytes("arguments"))
+		name, arguments := function.GetStringBytes("name"), function.GetStringBytes("arguments")
+		d.Tool = append(append(d.Tool, name...), arguments...)
+		c.addCall(d, v.GetInt("index"), name, arguments)
 	case "message-end":
 		c.end(delta, d)
 	}

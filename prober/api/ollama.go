@@ -64,7 +64,6 @@ func ollamaBody(p Params, asked fields, tools []fields) fields {
 type ollamaReader struct {
 	frame
 	generates bool
-	tool      []byte // what Delta.Tool points to
 	model     onceName
 	called    int  // functions so far
 	frames    int  // with material
@@ -92,14 +91,12 @@ func (o *ollamaReader) readMaterial(object *fastjson.Value, d *Delta) {
 	}
 	message := object.Get("message")
 	d.Text, d.Reasoning = message.GetStringBytes("content"), message.GetStringBytes("thinking")
-	o.tool = o.tool[:0]
 	for _, call := range message.GetArray("tool_calls") {
 		name, arguments := call.GetStringBytes("function", "name"), wholeArguments(call.Get("function", "arguments"))
-		o.tool = append(append(o.tool, name...), arguments...)
+		d.Tool = append(append(d.Tool, name...), arguments...)
 		o.addCall(d, o.called, name, arguments)
 		o.called++
 	}
-	d.Tool = o.tool
 }
 
 // readCounts reads the counts and times of the last object, where what is 0 is left out and stays absent. With
