@@ -228,52 +228,41 @@ func (o *onceName) read(v *fastjson.Value, keys ...string) []byte {
 	return name
 }
 
-// parts collects material that comes in pieces of several kinds in one frame:
-// the parts of a content that is a list, function calls.
-type parts struct {
-	text, reasoning, tool []byte
-}
-
-// reset forgets what was collected and keeps the memory.
-func (p *parts) reset() {
-	p.text, p.reasoning, p.tool = p.text[:0], p.reasoning[:0], p.tool[:0]
-}
-
-// add adds a content: a text, a part, or a list of these. A part of type thinking (Mistral) or reasoning is reasoning,
+// addContent adds a content: a text, a part, or a list of these. A part of type thinking (Mistral) or reasoning is reasoning,
 // as a text or as a list of parts itself; of others the text counts: one without (references, an image) is no token.
-func (p *parts) add(content *fastjson.Value) {
+func (d *Delta) addContent(content *fastjson.Value) {
 	if content == nil {
 		return
 	}
 	for _, part := range content.GetArray() {
-		p.add(part)
+		d.addContent(part)
 	}
-	text := &p.text
+	text := &d.Text
 	if kind := content.GetStringBytes("type"); bytes.HasPrefix(kind, []byte("thinking")) || bytes.HasPrefix(kind, []byte("reasoning")) {
-		text = &p.reasoning
+		text = &d.Reasoning
 	}
 	for _, field := range [...]*fastjson.Value{content, content.Get("text"), content.Get("refusal")} {
 		*text = append(*text, field.GetStringBytes()...)
 	}
 	if thinking := content.Get("thinking"); thinking != nil {
-		p.addReasoning(thinking)
+		d.addReasoning(thinking)
 	}
 }
 
 // addReasoning adds contents that are reasoning, whatever the types in them.
-func (p *parts) addReasoning(contents ...*fastjson.Value) {
-	inner := parts{text: p.reasoning}
+func (d *Delta) addReasoning(contents ...*fastjson.Value) {
+	inner := Delta{Text: d.Reasoning}
 	for _, content := range contents {
-		inner.add(content)
+		inner.addContent(content)
 	}
-	p.reasoning = append(inner.text, inner.reasoning...)
+	d.Reasoning = append(inner.Text, inner.Reasoning...)
 }
 
-// addCall adds the name and the arguments of a function call, or the input of a call of a custom tool.
-func (p *parts) addCall(call *fastjson.Value) {
-	p.tool = append(p.tool, call.GetStringBytes("name")...)
-	p.tool = append(p.tool, call.GetStringBytes("arguments")...)
-	p.tool = append(p.tool, call.GetStringBytes("input")...)
+// addTool adds texts that a call has under these keys.
+func (d *Delta) addTool(call *fastjson.Value, keys ...string) {
+	for _, key := range keys {
+		d.Tool = append(d.Tool, call.GetStringBytes(key)...)
+	}
 }
 
 // growingText makes pieces of a text that a server sends whole in each frame,

@@ -90,7 +90,6 @@ func parseGeminiModels(body []byte) ([]ModelInfo, error) {
 // geminiReader reads the chunks of Gemini.
 type geminiReader struct {
 	frame
-	parts   parts // what the channels of Delta point to
 	running runningCount
 	model   onceName
 	// The last counts of the answer and of the thoughts; Unknown before the first.
@@ -119,40 +118,38 @@ func (g *geminiReader) read(_ []byte, v *fastjson.Value, d *Delta) {
 // readParts reads the material of a candidate. Thoughts are summaries. A part may
 // be a mere thoughtSignature, which is no token.
 func (g *geminiReader) readParts(candidate *fastjson.Value, d *Delta) {
-	g.parts.reset()
 	for _, part := range candidate.GetArray("content", "parts") {
 		text := part.GetStringBytes("text")
 		if part.GetBool("thought") {
-			g.parts.reasoning = append(g.parts.reasoning, text...)
+			d.Reasoning = append(d.Reasoning, text...)
 		} else {
-			g.parts.text = append(g.parts.text, text...)
+			d.Text = append(d.Text, text...)
 		}
 		if call := part.Get("functionCall"); call != nil {
-			g.readCall(call)
+			readCall(call, d)
 			name := call.GetStringBytes("name")
 			if len(name) > 0 { // else the chunk adds to the call before
 				g.called++
 			}
 			g.addCall(d, g.called, name, wholeArguments(call.Get("args")))
 		}
-		g.parts.tool = append(g.parts.tool, part.GetStringBytes("executableCode", "code")...)
+		d.Tool = append(d.Tool, part.GetStringBytes("executableCode", "code")...)
 	}
-	d.Text, d.Reasoning, d.Tool = g.parts.text, g.parts.reasoning, g.parts.tool
 	d.Summary = len(d.Reasoning) > 0
 }
 
 // readCall reads a function call, or what a chunk adds to one: Vertex AI streams
 // the arguments piece by piece if asked to, and ends them with an empty piece.
-func (g *geminiReader) readCall(call *fastjson.Value) {
-	g.parts.tool = append(g.parts.tool, call.GetStringBytes("name")...)
+func readCall(call *fastjson.Value, d *Delta) {
+	d.Tool = append(d.Tool, call.GetStringBytes("name")...)
 	if args := call.Get("args"); args != nil {
-		g.parts.tool = args.MarshalTo(g.parts.tool)
+		d.Tool = args.MarshalTo(d.Tool)
 	}
 	for _, piece := range call.GetArray("partialArgs") {
-		g.parts.tool = append(g.parts.tool, piece.GetStringBytes("stringValue")...)
+		d.Tool = append(d.Tool, piece.GetStringBytes("stringValue")...)
 		for _, field := range [...]string{"numberValue", "boolValue", "nullValue"} {
 			if value := piece.Get(field); value != nil {
-				g.parts.tool = value.MarshalTo(g.parts.tool)
+				d.Tool = value.MarshalTo(d.Tool)
 			}
 		}
 	}

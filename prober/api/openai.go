@@ -90,35 +90,31 @@ func openAIScores(reply *fastjson.Value) ([]*fastjson.Value, error) {
 
 // readDelta reads choices[].delta of a chat. Its content is a text, or a list of parts.
 func (o *openAIReader) readDelta(delta *fastjson.Value, d *Delta) {
-	o.parts.reset()
 	if content := delta.Get("content"); content != nil && content.Type() == fastjson.TypeString {
 		d.Text = content.GetStringBytes()
 		if delta.GetObject().Len() == 1 { // as in most chunks
 			return
 		}
 	} else {
-		o.parts.add(content)
-		d.Text, d.Reasoning = o.parts.text, o.parts.reasoning
+		d.addContent(content)
 	}
 	d.Refusal = delta.GetStringBytes("refusal")
 	if len(d.Reasoning) == 0 {
-		o.readReasoning(delta, d)
+		readReasoning(delta, d)
 	}
 	for i, call := range delta.GetArray("tool_calls") {
-		o.parts.addCall(call.Get("function"))
-		o.parts.addCall(call.Get("custom"))
+		d.addTool(call.Get("custom"), "name", "input")
 		if index := call.Get("index"); index != nil { // left out by some that send calls whole
 			i = index.GetInt()
 		}
 		o.addFunction(d, i, call.Get("function"))
 	}
-	o.parts.addCall(delta.Get("function_call"))
 	o.addFunction(d, 0, delta.Get("function_call"))
-	d.Tool = o.parts.tool
 }
 
 // addFunction adds a piece of a call.
 func (o *openAIReader) addFunction(d *Delta, index int, function *fastjson.Value) {
+	d.addTool(function, "name", "arguments")
 	if function != nil {
 		o.addCall(d, index, function.GetStringBytes("name"), wholeArguments(function.Get("arguments")))
 	}
@@ -126,7 +122,7 @@ func (o *openAIReader) addFunction(d *Delta, index int, function *fastjson.Value
 
 // readReasoning reads the reasoning, which servers name differently. One that
 // uses several names sends the same text in each.
-func (o *openAIReader) readReasoning(delta *fastjson.Value, d *Delta) {
+func readReasoning(delta *fastjson.Value, d *Delta) {
 	for _, name := range [...]string{"reasoning", "reasoning_content", "reasoning_text"} { // the last at GitHub Copilot
 		if d.Reasoning = delta.GetStringBytes(name); len(d.Reasoning) > 0 {
 			break
@@ -135,10 +131,9 @@ func (o *openAIReader) readReasoning(delta *fastjson.Value, d *Delta) {
 	details := delta.GetArray("reasoning_details")
 	if len(d.Reasoning) == 0 { // Snowflake has no other field
 		for _, detail := range details {
-			o.parts.reasoning = append(o.parts.reasoning, detail.GetStringBytes("text")...)
-			o.parts.reasoning = append(o.parts.reasoning, detail.GetStringBytes("summary")...)
+			d.Reasoning = append(d.Reasoning, detail.GetStringBytes("text")...)
+			d.Reasoning = append(d.Reasoning, detail.GetStringBytes("summary")...)
 		}
-		d.Reasoning = o.parts.reasoning
 	}
 	d.Summary = len(d.Reasoning) > 0 && slices.ContainsFunc(details, isSummary)
 }
@@ -163,7 +158,6 @@ func isSummary(detail *fastjson.Value) bool {
 type openAIReader struct {
 	frame
 	completions bool
-	parts       parts // what the channels of Delta may point to
 	running     runningCount
 	model       onceName // at Azure in the second chunk
 	fingerprint onceName // at vLLM in the last

@@ -47,7 +47,6 @@ func responsesTools(t *Tool) []fields {
 // responsesReader reads the events of Responses by their type.
 type responsesReader struct {
 	frame
-	parts    parts // what the channels of Delta point to
 	streamed []int // the places of items of which deltas came
 	any      bool  // material came
 }
@@ -153,22 +152,20 @@ func (r *responsesReader) stream(index int) {
 // readItems reads whole items from a place on: some servers stream no deltas of a call of a tool,
 // and OpenAI of some tools neither.
 func (r *responsesReader) readItems(index int, items []*fastjson.Value, d *Delta) {
-	r.parts.reset()
 	for i, item := range items {
 		switch string(item.GetStringBytes("type")) {
 		case "message":
-			r.parts.add(item.Get("content"))
+			d.addContent(item.Get("content"))
 		case "reasoning":
 			d.Summary = len(item.GetArray("summary")) > 0
-			r.parts.addReasoning(item.Get("content"), item.Get("summary"))
+			d.addReasoning(item.Get("content"), item.Get("summary"))
 		default:
 			if isCall(item) {
-				r.parts.addWholeCall(item)
+				d.addWholeCall(item)
 			}
 		}
 		r.readCall(index+i, item, true, d)
 	}
-	d.Text, d.Reasoning, d.Tool = r.parts.text, r.parts.reasoning, r.parts.tool
 	r.any = r.any || d.HasToken()
 }
 
@@ -181,8 +178,8 @@ func isCall(item *fastjson.Value) bool {
 
 // addWholeCall adds what the model wrote for a tool, and the image that it made:
 // which members have it depends on the tool.
-func (p *parts) addWholeCall(item *fastjson.Value) {
+func (d *Delta) addWholeCall(item *fastjson.Value) {
 	for _, name := range [...]string{"name", "arguments", "input", "code", "action", "operation", "queries", "result"} {
-		p.tool = append(p.tool, wholeArguments(item.Get(name))...)
+		d.Tool = append(d.Tool, wholeArguments(item.Get(name))...)
 	}
 }
