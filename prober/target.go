@@ -50,10 +50,7 @@ func (t *target) url(cfg *config.Endpoint) *url.URL {
 	if cfg.Request.Path == "" || t.protocol.Kind == api.Scoring {
 		return u
 	}
-	custom := *u
-	custom.RawPath = cfg.Request.Path
-	custom.Path, _ = url.PathUnescape(custom.RawPath) // checked with the configuration
-	return &custom
+	return api.WithPath(u, cfg.Request.Path) // checked with the configuration
 }
 
 // reserve is the share of a prompt's length by which it may be longer than

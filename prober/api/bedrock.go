@@ -54,10 +54,10 @@ func bedrockBody(p Params) fields {
 func bedrockURL(base *url.URL, model string) *url.URL {
 	root := rootOf(base)
 	if strings.HasSuffix(root, conversePath) {
-		return withPath(base, root)
+		return WithPath(base, root)
 	}
 	escaped := strings.ReplaceAll(url.QueryEscape(model), "+", "%20")
-	return withPath(base, root+bedrockModels+escaped+conversePath)
+	return WithPath(base, root+bedrockModels+escaped+conversePath)
 }
 
 // bedrockDecoder decodes the events of ConverseStream, and errors that are named by their event.

@@ -51,7 +51,7 @@ func geminiBody(p Params) fields {
 func geminiURL(base *url.URL, model string) *url.URL {
 	u := geminiModelsURL(base)
 	if model = strings.TrimPrefix(model, "models/"); model != "" {
-		u = withPath(u, u.EscapedPath()+"/"+url.PathEscape(model)+":streamGenerateContent")
+		u = WithPath(u, u.EscapedPath()+"/"+url.PathEscape(model)+":streamGenerateContent")
 	}
 	query := u.Query()
 	query.Set("alt", "sse")
@@ -70,7 +70,7 @@ func geminiModelsURL(base *url.URL) *url.URL {
 	if !hasVersion(root) {
 		root += "/v1beta"
 	}
-	return withPath(base, root+modelsPath)
+	return WithPath(base, root+modelsPath)
 }
 
 // parseGeminiModels reads the reply to GET /v1beta/models: those that

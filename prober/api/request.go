@@ -219,7 +219,7 @@ func under(base *url.URL, path string) *url.URL {
 	if azure >= 0 && path == modelsPath { // Azure lists models beside the deployments
 		root = root[:azure] + "/openai"
 	}
-	return withPath(base, root+path)
+	return WithPath(base, root+path)
 }
 
 // server lists the paths, none of which has a version of the user's choice, that the URL of a server may end in.
@@ -230,7 +230,7 @@ type server []string
 func (s server) path(path string) func(*url.URL, string) *url.URL {
 	return func(base *url.URL, _ string) *url.URL {
 		root := rootOf(base)
-		return withPath(base, strings.TrimSuffix(root, longestSuffix(root, append([]string{path}, s...)))+path)
+		return WithPath(base, strings.TrimSuffix(root, longestSuffix(root, append([]string{path}, s...)))+path)
 	}
 }
 
@@ -241,8 +241,8 @@ func (s server) models(path string, parse func([]byte) ([]ModelInfo, error)) *Mo
 // rootOf returns the escaped path of an URL without a slash at its end.
 func rootOf(u *url.URL) string { return strings.TrimRight(u.EscapedPath(), "/") }
 
-// withPath returns base with another path, given with valid escapes, and without its fragment.
-func withPath(base *url.URL, escaped string) *url.URL {
+// WithPath returns base with another path, given with valid escapes, and without its fragment.
+func WithPath(base *url.URL, escaped string) *url.URL {
 	u := *base
 	u.Fragment, u.RawFragment = "", ""
 	u.RawPath = escaped

@@ -51,7 +51,7 @@ func tritonURL(base *url.URL, model string) *url.URL {
 		return server{"/v2/models", "/v2"}.path(tritonModels+url.PathEscape(model)+tritonStream)(base, "")
 	}
 	root = strings.TrimSuffix(strings.TrimSuffix(root, tritonStream), "/generate")
-	return withPath(base, root+tritonStream)
+	return WithPath(base, root+tritonStream)
 }
 
 // tritonReader reads the responses of either back end. A number of output tokens is that of one response.

@@ -45,11 +45,8 @@ func byPath(base *url.URL) (name, path string) {
 
 // modelsURL is where a server of the OpenAI protocols lists its models, given the path of base that is of a protocol.
 func modelsURL(base *url.URL, path string) *url.URL {
-	u := *base
-	u.RawPath = strings.TrimSuffix(strings.TrimRight(base.EscapedPath(), "/"), path)
-	u.Path, _ = url.PathUnescape(u.RawPath) // of a URL, and so valid
-	chat, _ := api.Lookup(openaiChat)       // always there
-	return chat.Models.URL(&u)
+	chat, _ := api.Lookup(openaiChat) // always there
+	return chat.Models.URL(api.WithPath(base, strings.TrimSuffix(strings.TrimRight(base.EscapedPath(), "/"), path)))
 }
 
 // url returns where to ask for a path under the server's root, which is what
@@ -62,8 +59,5 @@ func (d *detection) url(path string) *url.URL {
 	if i := strings.LastIndexByte(root, '/'); i >= 0 && api.IsVersion(root[i+1:]) {
 		root = root[:i]
 	}
-	u := *d.models
-	u.RawPath = root + path
-	u.Path, _ = url.PathUnescape(u.RawPath) // root is of a URL, path a constant
-	return &u
+	return api.WithPath(d.models, root+path)
 }
