@@ -130,7 +130,7 @@ func (q *request) exchange(ctx context.Context) error {
 	} else {
 		defer resp.Body.Close()
 		q.answer = q.newContent()
-		rp := &reply{request: q, ctx: ctx, attempt: a, watchdog: wd, line: &line, resp: resp, share: share, stalls: stalls}
+		rp := &reply{request: q, ctx: ctx, attempt: a, watchdog: wd, line: &line, resp: resp, share: share, stalls: stalls, tally: api.NewTally()}
 		err = rp.read()
 	}
 	stall, began := stalls.end(err != nil)

@@ -54,7 +54,7 @@ func askFace(t *testing.T, v *serving, name, prefix string) answered {
 
 func decodeFace(p *api.Protocol, body string) answered {
 	got := answered{Count: api.Unknown, Server: api.ServerTimes{Queue: -1, Prefill: -1, Decode: -1}}
-	var tally api.Tally
+	tally := api.NewTally()
 	var d api.Delta
 	frames, decoder := stream.New(p.Framing, strings.NewReader(body), stream.DefaultLimits()), p.NewDecoder()
 	for {

@@ -66,7 +66,7 @@ func checkDelta(t *testing.T, d *Delta, err error) {
 				t.Fatalf("usage %+v", u)
 			}
 		}
-		var tally Tally
+		tally := NewTally()
 		tally.Add(u)
 		if total := tally.Usage(); total.Prompt != u.Prompt || total.Output != u.Output {
 			t.Fatalf("usage %+v, alone tallied as %+v", u, total)

@@ -47,7 +47,7 @@ func decodeReply(t testing.TB, api string, body io.Reader) reply {
 		t.Fatalf("no protocol %q", api)
 	}
 	got := noReply()
-	var tally Tally
+	tally := NewTally()
 	var d Delta
 	frames, decoder := stream.New(p.Framing, body, stream.DefaultLimits()), p.NewDecoder()
 	for {

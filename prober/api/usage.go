@@ -59,38 +59,32 @@ func (u *Usage) joinReasoning(total int, usuallyApart bool) {
 }
 
 // Tally folds the usages of one reply, which are running totals: the last report of each count wins. A zero never
-// replaces a positive count, as some servers send zeros on every frame but one. The zero value is ready to use.
-type Tally struct {
-	usage Usage
-	begun bool
-}
+// replaces a positive count, as some servers send zeros on every frame but one.
+type Tally Usage
+
+// NewTally returns the Tally of a reply that has reported nothing yet.
+func NewTally() Tally { return Tally(noUsage()) }
 
 // Add takes the usage of the next frame, which may be nil.
 func (t *Tally) Add(u *Usage) {
 	if u == nil {
 		return
 	}
-	if !t.begun {
-		t.usage, t.begun = noUsage(), true
-	}
 	fold := func(old *int, new int) {
 		if new > 0 || new == 0 && *old <= 0 {
 			*old = new
 		}
 	}
-	fold(&t.usage.Prompt, u.Prompt)
-	fold(&t.usage.Cached, u.Cached)
-	fold(&t.usage.Output, u.Output)
-	fold(&t.usage.Reasoning, u.Reasoning)
+	fold(&t.Prompt, u.Prompt)
+	fold(&t.Cached, u.Cached)
+	fold(&t.Output, u.Output)
+	fold(&t.Reasoning, u.Reasoning)
 }
 
 // Usage returns the counts of the reply. A part that exceeds its known whole
 // is Unknown: such a server contradicts itself.
 func (t *Tally) Usage() Usage {
-	if !t.begun {
-		return noUsage()
-	}
-	u := t.usage
+	u := Usage(*t)
 	if u.Prompt >= 0 && u.Cached > u.Prompt {
 		u.Cached = Unknown
 	}
