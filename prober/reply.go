@@ -90,11 +90,10 @@ func (r *reply) read() error {
 
 func (r *reply) readHeader() {
 	r.result.RateLimit = api.RateLimitFrom(r.resp.Header)
-	if usage := r.served.protocol.Usage; usage != nil {
-		r.tally.Add(usage(r.resp.Header))
-	}
-	if times := r.served.protocol.ServerTimes; times != nil {
-		r.result.Server = times(r.resp.Header)
+	if read := r.served.protocol.Headers; read != nil {
+		var usage api.Usage
+		usage, r.result.Server = read(r.resp.Header)
+		r.tally.Add(&usage)
 	}
 	r.retry = api.RetryAfter(r.resp.Header, time.Now())
 	r.result.Retirement.Learn(api.RetirementFrom(r.resp.Header, time.Now()), false)

@@ -220,8 +220,8 @@ func TestInputsAsProbed(t *testing.T) {
 			times := api.ServerTimes{Prefill: -1}
 			if d.Server != nil {
 				times = *d.Server
-			} else if p.ServerTimes != nil {
-				times = p.ServerTimes(a.header)
+			} else if p.Headers != nil {
+				_, times = p.Headers(a.header)
 			}
 			if times.Prefill != prefill {
 				t.Errorf("%s: server times %+v, want prefill %v", u, times, prefill)

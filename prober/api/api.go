@@ -108,11 +108,9 @@ type Protocol struct {
 	Models *ModelList
 	// ModelOptional means that requests need no model's name.
 	ModelOptional bool
-	// Usage and ServerTimes read the token counts and the server's own timing from the headers of a reply;
-	// nil means that headers have none.
-	Usage       func(http.Header) *Usage
-	ServerTimes func(http.Header) ServerTimes
-	scoring     *textScoring // nil where the protocol has no way to score a text
+	// Headers reads the token counts and the server's own timing from the headers of a reply; nil means that they have none.
+	Headers func(http.Header) (Usage, ServerTimes)
+	scoring *textScoring // nil where the protocol has no way to score a text
 	// Tools means that the protocol has Params.Tool, and Structured that it has Params.Schema.
 	Tools, Structured bool
 }

@@ -34,7 +34,7 @@ func tei() Protocol {
 	at := server{"/embed", "/info", "/rerank", "/v1"}
 	return embedding(Protocol{
 		Name: "tei", Engine: TEI, URL: at.path("/embed"), Models: at.models("/info", parseTGIInfo), ModelOptional: true,
-		Usage: teiUsage, ServerTimes: teiTimes,
+		Headers: teiHeaders,
 	}, func(p Params) fields { return fields{{"inputs", p.Inputs}} })
 }
 

@@ -203,7 +203,7 @@ func TestTEITimes(t *testing.T) {
 		h.Set("x-queue-time", queue)
 		h.Set("x-inference-time", inference)
 		h.Set("x-total-time", "9")
-		if got := tei().ServerTimes(h); got != want {
+		if _, got := tei().Headers(h); got != want {
 			t.Errorf("%q, %q: %+v, want %+v", queue, inference, got, want)
 		}
 	}
@@ -211,7 +211,7 @@ func TestTEITimes(t *testing.T) {
 	f("1.5", "", ServerTimes{1500 * time.Microsecond, -1, -1})
 	f("-1", "NaN", ServerTimes{-1, -1, -1})
 	f("1e300", "soon", ServerTimes{-1, -1, -1})
-	if got := tei().ServerTimes(http.Header{}); got != (ServerTimes{-1, -1, -1}) {
+	if _, got := tei().Headers(http.Header{}); got != (ServerTimes{-1, -1, -1}) {
 		t.Errorf("no header: %+v", got)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func rerank() Protocol {
 	return Protocol{
 		Name: "rerank", Operation: OperationRerank, Kind: Rerank, Framing: stream.Whole, ModelOptional: true,
-		URL: server{}.path("/rerank"), Usage: teiUsage, ServerTimes: teiTimes,
+		URL: server{}.path("/rerank"), Headers: teiHeaders,
 		// Texts are texts at TEI and documents elsewhere. A path without a version may belong to either, and no server
 		// of those refuses the other name; services with a version in their path do.
 		body: func(p Params) fields {
@@ -68,32 +68,18 @@ func (r *rerankDecoder) readScores(reply *fastjson.Value, data []byte, d *Delta)
 	return nil
 }
 
-// teiTimes reads the server's own timing, which TEI has in milliseconds. The
-// whole of an inference is Prefill: there is nothing to decode.
-func teiTimes(h http.Header) ServerTimes {
-	return ServerTimes{
-		Queue:   headerMilliseconds(h, "X-Queue-Time"),
-		Prefill: headerMilliseconds(h, "X-Inference-Time"),
-		Decode:  -1,
-	}
-}
-
-// headerMilliseconds reads a duration from a header; -1 is absent or not believable.
-func headerMilliseconds(h http.Header, name string) time.Duration {
-	if d := wait(h.Get(name), time.Millisecond); d < maxServerTime {
-		return d
-	}
-	return -1
-}
-
-// teiUsage reads the number of tokens that were computed. A prompt has no other
-// count: text-embeddings-inference keeps no prefix cache.
-func teiUsage(h http.Header) *Usage {
-	n := remaining(h.Get("X-Compute-Tokens"))
-	if n == Unknown || n > maxCount {
-		return nil
-	}
+// teiHeaders reads how many tokens were computed, which is the prompt's count as TEI keeps no prefix cache, and the
+// server's own timing in milliseconds. The whole of an inference is Prefill: there is nothing to decode.
+func teiHeaders(h http.Header) (Usage, ServerTimes) {
 	u := noUsage()
-	u.Prompt = n
-	return &u
+	if n := remaining(h.Get("X-Compute-Tokens")); n <= maxCount {
+		u.Prompt = n
+	}
+	took := func(name string) time.Duration {
+		if d := wait(h.Get(name), time.Millisecond); d < maxServerTime {
+			return d
+		}
+		return -1
+	}
+	return u, ServerTimes{Queue: took("X-Queue-Time"), Prefill: took("X-Inference-Time"), Decode: -1}
 }
