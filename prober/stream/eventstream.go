@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"golang.org/x/crypto/cryptobyte"
 )
 
 const (
@@ -114,69 +116,43 @@ func (h *eventHeaders) appendName(dst []byte) []byte {
 }
 
 // readEventHeaders reads a block of headers: length u8, name, type u8, value.
-func readEventHeaders(block []byte) (eventHeaders, error) {
-	var h eventHeaders
-	for len(block) > 0 {
-		name, rest, ok := cutCounted(block, 1)
-		if !ok || len(name) == 0 || len(rest) == 0 {
-			return h, errEventHeaders()
+func readEventHeaders(block []byte) (h eventHeaders, err error) {
+	for rest := cryptobyte.String(block); !rest.Empty(); {
+		var name, text cryptobyte.String
+		if !rest.ReadUint8LengthPrefixed(&name) || name.Empty() || !readEventValue(&rest, &text) {
+			return h, fmt.Errorf("%w: headers of a message", ErrMalformed)
 		}
-		value, rest, ok := cutValue(rest[0], rest[1:])
-		if !ok {
-			return h, errEventHeaders()
-		}
-		block = rest
 		switch string(name) {
 		case ":message-type":
-			h.messageType = value
+			h.messageType = text
 		case ":event-type":
-			h.eventType = value
+			h.eventType = text
 		case ":exception-type":
-			h.exceptionType = value
+			h.exceptionType = text
 		case ":error-code":
-			h.errorCode = value
+			h.errorCode = text
 		case ":error-message":
-			h.errorMessage = value
+			h.errorMessage = text
 		}
 	}
 	return h, nil
 }
 
-func errEventHeaders() error { return fmt.Errorf("%w: headers of a message", ErrMalformed) }
-
-// cutValue cuts a header's value, of which only text is returned, off block.
-func cutValue(kind byte, block []byte) (text, rest []byte, ok bool) {
-	// Lengths of the kinds: true, false, byte, short, integer, long, bytes, text, timestamp, UUID.
+// readEventValue reads the type and the value of a header off a block; only a text is kept.
+func readEventValue(block, text *cryptobyte.String) bool {
+	// Lengths of the types: true, false, byte, short, integer, long, bytes, text, timestamp, UUID.
 	sizes := [...]int{0, 0, 1, 2, 4, 8, -1, -1, 8, 16}
-	if int(kind) >= len(sizes) {
-		return nil, nil, false
+	var kind uint8
+	if !block.ReadUint8(&kind) || int(kind) >= len(sizes) {
+		return false
 	}
-	size := sizes[kind]
-	if size < 0 {
-		value, rest, ok := cutCounted(block, 2)
-		if kind == 6 {
-			value = nil
-		}
-		return value, rest, ok
+	if size := sizes[kind]; size >= 0 {
+		return block.Skip(size)
 	}
-	if len(block) < size {
-		return nil, nil, false
+	var value cryptobyte.String
+	ok := block.ReadUint16LengthPrefixed(&value)
+	if kind == 7 {
+		*text = value
 	}
-	return nil, block[size:], true
-}
-
-// cutCounted cuts off bytes after their count, which has width bytes.
-func cutCounted(block []byte, width int) (value, rest []byte, ok bool) {
-	if len(block) < width {
-		return nil, nil, false
-	}
-	n := int(block[0])
-	if width == 2 {
-		n = int(binary.BigEndian.Uint16(block))
-	}
-	block = block[width:]
-	if len(block) < n {
-		return nil, nil, false
-	}
-	return block[:n], block[n:], true
+	return ok
 }
