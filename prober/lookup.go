@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/detect"
@@ -71,19 +70,12 @@ func (e *Endpoint) get(ctx context.Context, l *lookup, at string, header http.He
 func (e *Endpoint) readPage(ctx context.Context, r io.Reader) ([]byte, error) {
 	share := &share{capacity: e.options.Dialer.capacity, ctx: ctx}
 	defer share.release()
-	var body []byte
-	for room := stream.FreeBuffer; ; room = min(4*room, maxPage) {
-		if room > stream.FreeBuffer {
-			if err := share.reserve(room); err != nil {
-				return nil, err
-			}
-		}
-		more, err := foreign.Start(r, int64(room-len(body)))
-		body = append(body, more...)
-		if err != nil || len(body) < room || room == maxPage {
-			return body, err
-		}
+	limits := stream.Limits{Body: maxPage, Reserve: share.reserve}
+	page, err := stream.New(stream.Whole, io.LimitReader(r, maxPage), limits).Next()
+	if errors.Is(err, io.EOF) { // it is empty
+		err = nil
 	}
+	return page.Data, err
 }
 
 func (e *Endpoint) models(ctx context.Context, l *lookup, p *api.Protocol) ([]api.ModelInfo, error) {
