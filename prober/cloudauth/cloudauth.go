@@ -33,7 +33,7 @@ const timeout = 30 * time.Second
 type Pool struct {
 	mu      sync.Mutex
 	tokens  map[config.CloudIdentity]*tokenSource
-	signers map[config.SigV4]*awsSource
+	signers map[config.SigV4]*source[aws.Credentials]
 }
 
 // Error is a failure to get credentials, so that nothing was sent with them. Its text does not repeat what a server answered.
@@ -188,15 +188,13 @@ func (p *Pool) AWS(a config.SigV4) aws.CredentialsProvider {
 	if a.AccessKeyID != "" && a.RoleARN == "" {
 		return credentials.NewStaticCredentialsProvider(a.AccessKeyID, string(a.SecretAccessKey), string(a.SessionToken))
 	}
-	return pooled(p, &p.signers, a, newAWSSource)
+	return aws.CredentialsProviderFunc(pooled(p, &p.signers, a, newAWSSource).wait)
 }
 
-// awsSource finds out with its first use where credentials come from.
-type awsSource struct{ fetch source[aws.Credentials] }
-
-func newAWSSource(a config.SigV4) *awsSource {
+// newAWSSource returns a source that finds out with its first use where credentials come from.
+func newAWSSource(a config.SigV4) *source[aws.Credentials] {
 	find := once(func(ctx context.Context) (aws.CredentialsProvider, error) { return findAWS(ctx, a) })
-	return &awsSource{source[aws.Credentials]{get: func(ctx context.Context) (aws.Credentials, error) {
+	return &source[aws.Credentials]{get: func(ctx context.Context) (aws.Credentials, error) {
 		provider, err := find(ctx)
 		if err != nil {
 			return aws.Credentials{}, failure("the credentials of AWS", err)
@@ -206,10 +204,8 @@ func newAWSSource(a config.SigV4) *awsSource {
 			return aws.Credentials{}, failure("credentials of AWS", err)
 		}
 		return c, nil
-	}}}
+	}}
 }
-
-func (s *awsSource) Retrieve(ctx context.Context) (aws.Credentials, error) { return s.fetch.wait(ctx) }
 
 // Signature says whose signature of AWS requests it is and for what.
 type Signature struct {
