@@ -46,31 +46,21 @@ func (t *timeline) firstTokens(s result.TokenSpan) int {
 	if n := events[0].tokens; n > 0 {
 		return n
 	}
-	size := 0
-	for i := range events {
-		size += events[i].size
-	}
+	size := sizeOf(events)
 	if size == 0 || 2*s.Tokens < 3*len(events) {
 		return 1
 	}
 	return max(1, int(math.Round(float64(s.Tokens)*float64(events[0].size)/float64(size))))
 }
 
-// perToken returns the time per token of a stretch, or Absent. The first event's
-// own tokens came with it and took no decode time.
-func (t *timeline) perToken(c result.Clock, s result.TokenSpan) time.Duration {
-	return t.per(c, s, s.Tokens-s.FirstTokens)
-}
-
-// perCharacter is perToken for the characters of a stretch, which two tokenizers have in common.
-func (t *timeline) perCharacter(c result.Clock, s result.TokenSpan) time.Duration {
-	rest := 0
-	for _, e := range t.events[s.First+1 : s.Last+1] {
-		rest += e.size
+func sizeOf(events []rawEvent) (characters int) {
+	for i := range events {
+		characters += events[i].size
 	}
-	return t.per(c, s, rest)
+	return characters
 }
 
+// per returns the time of a stretch for each of what came after its first event, or Absent: that came at once.
 func (t *timeline) per(c result.Clock, s result.TokenSpan, rest int) time.Duration {
 	took := t.took(c, s)
 	if rest <= 0 || took <= 0 {

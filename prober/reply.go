@@ -302,12 +302,8 @@ func (r *reply) verdict(err error) error {
 			return f
 		}
 	}
-	switch r.served.protocol.Kind {
-	case api.Generation:
-	case api.Scoring:
-		return r.scoreVerdict()
-	default:
-		return r.vectorsVerdict()
+	if r.served.protocol.Kind != api.Generation {
+		return r.wholeVerdict()
 	}
 	r.result.NoFinish = r.finish == "" && !r.served.protocol.EndOfBody
 	r.result.NoEndMarker = !r.done && !r.served.protocol.EndOfBody && !r.served.protocol.NoEndMarker
@@ -342,12 +338,16 @@ func (r *reply) complete(err error) bool {
 	return r.done && p.FinishOptional && (r.ended || counted)
 }
 
-// vectorsVerdict checks that each input has its vector or score.
-func (r *reply) vectorsVerdict() error {
-	v, asked := &r.result.Vectors, len(r.question.Texts)
+// wholeVerdict checks that a text has its score, or each input its vector or score.
+func (r *reply) wholeVerdict() error {
+	v, asked, isScored := &r.result.Vectors, len(r.question.Texts), r.served.protocol.Kind == api.Scoring
 	switch {
 	case !r.done:
 		return r.incomplete()
+	case isScored && r.result.Logprob.Tokens == 0:
+		return fail(result.Empty, "complete reply without a score")
+	case isScored:
+		return nil
 	case v.Items == 0:
 		return fail(result.Empty, "complete reply without a vector")
 	case v.Items != asked:

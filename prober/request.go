@@ -81,21 +81,13 @@ func (q *request) params() api.Params {
 	return p
 }
 
-func (q *request) body() ([]byte, error) {
-	body, err := q.served.protocol.AdjustedBody(q.params(), q.served.quirks)
-	if err != nil {
-		return nil, fmt.Errorf("build the request: %w", err)
-	}
-	q.bytes = len(body)
-	return body, nil
-}
-
 // exchange sends the request and reads the reply, under the limits.
 func (q *request) exchange(ctx context.Context) error {
-	body, err := q.body()
+	body, err := q.served.protocol.AdjustedBody(q.params(), q.served.quirks)
 	if err != nil {
-		return err
+		return fmt.Errorf("build the request: %w", err)
 	}
+	q.bytes = len(body)
 	limits := q.prober.module.Timeouts
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -164,13 +164,3 @@ func Suits(apiName string, m *config.Module) error {
 	_, err := (&target{protocol: p}).forModule(m, KindOf(m))
 	return err
 }
-
-func (r *reply) scoreVerdict() error {
-	switch {
-	case !r.done:
-		return r.incomplete()
-	case r.result.Logprob.Tokens == 0:
-		return fail(result.Empty, "complete reply without a score")
-	}
-	return nil
-}

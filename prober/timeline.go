@@ -118,7 +118,8 @@ func (t *timeline) measure(r *result.Result) {
 	if ok {
 		answer.FirstTokens = t.firstTokens(answer)
 		r.Decoded = answer
-		d.TPOT, d.PerCharacter = t.perToken(c, answer), t.perCharacter(c, answer)
+		d.TPOT = t.per(c, answer, answer.Tokens-answer.FirstTokens)
+		d.PerCharacter = t.per(c, answer, sizeOf(t.events[answer.First+1:answer.Last+1])) // which two tokenizers have in common
 	}
 	for i := 1; i < len(t.events); i++ {
 		d.MaxGap = max(d.MaxGap, t.events[i].on(c)-t.events[i-1].on(c))
