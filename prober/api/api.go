@@ -67,6 +67,22 @@ type Params struct {
 	Schema      json.RawMessage // the JSON schema that the answer is to follow; nil is none
 }
 
+// Tool is a function that the model may call.
+type Tool struct {
+	// Name is the name to call it by, Description what it is for.
+	Name, Description string
+	Parameters        json.RawMessage // the JSON schema of its arguments
+}
+
+// CallPiece is what one frame adds to a call of a function.
+type CallPiece struct {
+	// Index tells the calls of a reply apart.
+	Index int
+	// Name is the name of the function, or a part of it; Arguments is what the frame
+	// adds to the text of the arguments. Either may be empty.
+	Name, Arguments []byte
+}
+
 // exactly returns the length that the answer is to have; 0 is any up to the cap.
 func (p *Params) exactly() int {
 	if !p.ExactLength {

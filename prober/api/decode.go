@@ -91,6 +91,28 @@ func (f *frame) setServer(d *Delta, s ServerTimes) {
 	}
 }
 
+func (f *frame) addCall(d *Delta, index int, name, arguments []byte) {
+	if len(name)+len(arguments) == 0 {
+		return
+	}
+	if d.Calls == nil {
+		f.calls = f.calls[:0]
+	}
+	f.calls = append(f.calls, CallPiece{index, name, arguments})
+	d.Calls = f.calls
+}
+
+// wholeArguments returns the text of arguments that come whole, as an object, and from some servers as a text.
+func wholeArguments(v *fastjson.Value) []byte {
+	switch {
+	case v == nil || v.Type() == fastjson.TypeNull:
+		return nil
+	case v.Type() == fastjson.TypeString:
+		return v.GetStringBytes()
+	}
+	return v.MarshalTo(nil)
+}
+
 // eventType returns what kind of event a frame is: its member type, else the
 // name that the framing gives it. Some gateways leave out one of the two.
 func eventType(v *fastjson.Value, event []byte) []byte {

@@ -164,6 +164,30 @@ func joined(messages []Message) string {
 	return strings.Join(contents, blankLine)
 }
 
+// answerSchema is the name of Params.Schema where a protocol wants one.
+const answerSchema = "answer"
+
+// listed returns a list of the tool, with the schema of its arguments under a key; nil without.
+func (t *Tool) listed(schema string) []fields {
+	if t == nil {
+		return nil
+	}
+	return []fields{{{"name", t.Name}, {"description", t.Description}, {schema, t.Parameters}}}
+}
+
+// openAITools returns the tools of a request of OpenAI's chat completions, whose form others share; nil without.
+func openAITools(t *Tool) []fields {
+	if t == nil {
+		return nil
+	}
+	return []fields{{{"type", "function"}, {"function", t.listed("parameters")[0]}}}
+}
+
+// namedSchema is a schema that the answer is to follow, as OpenAI's protocols spell it.
+func namedSchema(schema json.RawMessage) fields {
+	return fields{{"name", answerSchema}, {"schema", schema}, {"strict", true}}
+}
+
 // MediaType is the content type of a good reply.
 func (p Protocol) MediaType() string {
 	return [...]string{
