@@ -83,7 +83,7 @@ func (q *request) params() api.Params {
 
 // exchange sends the request and reads the reply, under the limits.
 func (q *request) exchange(ctx context.Context) error {
-	body, err := q.served.protocol.AdjustedBody(q.params(), q.served.quirks)
+	body, err := q.served.protocol.Body(q.params(), q.served.quirks)
 	if err != nil {
 		return fmt.Errorf("build the request: %w", err)
 	}

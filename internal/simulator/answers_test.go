@@ -43,7 +43,7 @@ func askQuestion(t *testing.T, v *serving, name, text string, limit int) (answer
 	if !ok {
 		t.Fatalf("no api %s", name)
 	}
-	body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: text, OutputTokens: limit})
+	body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: text, OutputTokens: limit}, new(api.Adjustment))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,7 +190,7 @@ func TestInputsAsProbed(t *testing.T) {
 				t.Fatal(err)
 			}
 			u = p.URL(u, "simulated-8b")
-			body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: "q", Inputs: []string{"one", "two six"}, Path: u.Path})
+			body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: "q", Inputs: []string{"one", "two six"}, Path: u.Path}, new(api.Adjustment))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -363,7 +363,7 @@ func TestScoringAtEveryFace(t *testing.T) {
 					defer v.stop()
 					p, _ := api.Lookup(name)
 					p, _ = p.Scored()
-					body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: drift.Reference().Passage})
+					body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: drift.Reference().Passage}, new(api.Adjustment))
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -37,7 +37,7 @@ func askFace(t *testing.T, v *serving, name, prefix string) answered {
 	if !ok {
 		t.Fatalf("no api %s", name)
 	}
-	body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: strings.Repeat("word ", 40), OutputTokens: 6, ExactLength: true})
+	body, err := p.Body(api.Params{Model: "simulated-8b", Prompt: strings.Repeat("word ", 40), OutputTokens: 6, ExactLength: true}, new(api.Adjustment))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func TestAdjust(t *testing.T) {
 func TestAdjustInsideASchema(t *testing.T) {
 	p, _ := Lookup("ollama-generate")
 	a := &Adjustment{Omit: []string{"format.b"}, Extra: map[string]any{"format": map[string]any{"c": 3}}}
-	got, err := p.AdjustedBody(Params{Model: "m", Prompt: "p", OutputTokens: 1, Schema: json.RawMessage(`{"a":1,"b":2}`)}, a)
+	got, err := p.Body(Params{Model: "m", Prompt: "p", OutputTokens: 1, Schema: json.RawMessage(`{"a":1,"b":2}`)}, a)
 	if err != nil || !strings.HasSuffix(string(got), `,"format":{"a":1,"c":3}}`) {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -128,19 +128,19 @@ func TestAdjustEveryProtocol(t *testing.T) {
 	asked := Params{Model: "m", Prompt: "a", Inputs: []string{"a", "b"}, OutputTokens: 8}
 	for _, name := range Names() {
 		p, _ := Lookup(name)
-		body, err := p.Body(asked)
+		body, err := p.Body(asked, new(Adjustment))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		want := strings.TrimSuffix(string(body), "}") + `,"added":true}`
-		if got, err := p.AdjustedBody(asked, &Adjustment{Extra: map[string]any{"added": true}}); err != nil || string(got) != want {
+		if got, err := p.Body(asked, &Adjustment{Extra: map[string]any{"added": true}}); err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", name, got, err, want)
 		}
 		if p.Kind != Generation {
 			continue
 		}
-		if got, err := p.AdjustedBody(asked, &Adjustment{MaxTokensField: "renamed"}); err != nil || !strings.Contains(string(got), `"renamed":8`) {
+		if got, err := p.Body(asked, &Adjustment{MaxTokensField: "renamed"}); err != nil || !strings.Contains(string(got), `"renamed":8`) {
 			t.Errorf("%s: got %s, %v, want the cap of 8 renamed", name, got, err)
 		}
 	}
@@ -230,7 +230,7 @@ func BenchmarkAdjust(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(asked.Prompt)))
 	for b.Loop() {
-		if _, err := p.AdjustedBody(asked, a); err != nil {
+		if _, err := p.Body(asked, a); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -120,7 +120,7 @@ func TestBedrockURL(t *testing.T) {
 func TestBedrockBody(t *testing.T) {
 	checkBody(t, bedrock(), Params{Model: "m", Prompt: "a <b>", OutputTokens: 64},
 		`{"messages":[{"role":"user","content":[{"text":"a <b>"}]}],"inferenceConfig":{"maxTokens":64}}`)
-	if body, err := bedrock().Body(Params{Model: "m", Prompt: "a"}); err == nil {
+	if body, err := bedrock().Body(Params{Model: "m", Prompt: "a"}, new(Adjustment)); err == nil {
 		t.Errorf("no cap on the answer: %s, want an error", body)
 	}
 }

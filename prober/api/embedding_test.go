@@ -162,7 +162,7 @@ func TestEmbeddingBodies(t *testing.T) {
 	f := func(p Protocol, want string) {
 		t.Helper()
 		checkBody(t, p, Params{Model: "m", Prompt: "ignored", Inputs: []string{"a <b>", "c"}}, want)
-		if body, err := p.Body(Params{Model: "m", Prompt: "ignored"}); err == nil {
+		if body, err := p.Body(Params{Model: "m", Prompt: "ignored"}, new(Adjustment)); err == nil {
 			t.Errorf("%s without inputs: %s, want an error", p.Name, body)
 		}
 	}

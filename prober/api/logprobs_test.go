@@ -48,7 +48,7 @@ func TestTopLogprobsAreAskedFor(t *testing.T) {
 		t.Helper()
 		p, _ := Lookup(api)
 		body := func(top int) map[string]any {
-			text, err := p.Body(Params{Model: "m", Prompt: "x", OutputTokens: 1, TopLogprobs: top})
+			text, err := p.Body(Params{Model: "m", Prompt: "x", OutputTokens: 1, TopLogprobs: top}, new(Adjustment))
 			var o map[string]any
 			if err != nil || json.Unmarshal(text, &o) != nil {
 				t.Fatalf("%s: %s, %v", api, text, err)

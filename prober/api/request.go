@@ -38,13 +38,10 @@ func when(wanted bool, value any) any {
 	return none{}
 }
 
-// Body builds the request's JSON body.
-func (p Protocol) Body(asked Params) ([]byte, error) { return p.AdjustedBody(asked, new(Adjustment)) }
-
-// AdjustedBody builds the request's JSON body with the changes to it that an endpoint needs. It refuses
+// Body builds the request's JSON body with the changes to it that an endpoint needs. It refuses
 // a request for tokens without a cap on the answer, which some servers take as one without
 // end, and one about texts without any, which servers answer with an error or with nothing.
-func (p Protocol) AdjustedBody(asked Params, a *Adjustment) ([]byte, error) {
+func (p Protocol) Body(asked Params, a *Adjustment) ([]byte, error) {
 	switch {
 	case p.Kind == Generation && asked.OutputTokens < 1:
 		return nil, fmt.Errorf("build request body: output tokens %d, want at least 1", asked.OutputTokens)

@@ -9,7 +9,7 @@ import (
 
 func checkBody(t *testing.T, p Protocol, params Params, want string) {
 	t.Helper()
-	got, err := p.Body(params)
+	got, err := p.Body(params, new(Adjustment))
 	if d := cmp.Diff(want, string(got)); d != "" || err != nil {
 		t.Errorf("%s, %+v: %v (-want +got):\n%s", p.Name, params, err, d)
 	}
@@ -21,7 +21,7 @@ func TestBody(t *testing.T) {
 		p, _ := Lookup(api)
 		checkBody(t, *p, params, want)
 		params.OutputTokens = 0
-		if got, err := p.Body(params); err == nil {
+		if got, err := p.Body(params, new(Adjustment)); err == nil {
 			t.Errorf("%s: no cap on the answer: %s, want an error", api, got)
 		}
 	}
@@ -53,7 +53,7 @@ func TestBody(t *testing.T) {
 		`{"model":"m","prompt":"a","max_tokens":1,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`)
 
 	protocol, _ := Lookup("openai-chat")
-	body, err := protocol.Body(Params{Model: "m", Prompt: "broken \xff", OutputTokens: 1})
+	body, err := protocol.Body(Params{Model: "m", Prompt: "broken \xff", OutputTokens: 1}, new(Adjustment))
 	if err != nil || !json.Valid(body) {
 		t.Errorf("prompt that is not UTF-8: %s, %v", body, err)
 	}
@@ -107,7 +107,7 @@ func TestOneMessageIsAPrompt(t *testing.T) {
 		if p.Kind != Generation || p.Name == "openai-responses" {
 			continue
 		}
-		want, err := p.Body(Params{Model: "m", Prompt: "a\n<b>", OutputTokens: 64, ExactLength: true})
+		want, err := p.Body(Params{Model: "m", Prompt: "a\n<b>", OutputTokens: 64, ExactLength: true}, new(Adjustment))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func TestConversationIsNotChanged(t *testing.T) {
 		if p.Kind != Generation {
 			continue
 		}
-		if _, err := p.Body(Params{Model: "m", Messages: messages, OutputTokens: 1}); err != nil {
+		if _, err := p.Body(Params{Model: "m", Messages: messages, OutputTokens: 1}, new(Adjustment)); err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 		if d := cmp.Diff(want, messages); d != "" {

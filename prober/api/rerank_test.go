@@ -46,7 +46,7 @@ func TestRerankBody(t *testing.T) {
 	f("", "m", `{"model":"m","query":"q","texts":["a","b"],"documents":["a","b"]}`)
 	f("/v1/rerank", "", `{"query":"q","documents":["a","b"]}`)
 	f("/v2/rerank", "m", `{"model":"m","query":"q","documents":["a","b"]}`)
-	if body, err := rerank().Body(Params{Prompt: "q"}); err == nil {
+	if body, err := rerank().Body(Params{Prompt: "q"}, new(Adjustment)); err == nil {
 		t.Errorf("no inputs: %s, want an error", body)
 	}
 }

@@ -134,7 +134,7 @@ func TestScoringRequests(t *testing.T) {
 		p, _ := Lookup(api)
 		p, _ = p.Scored()
 		checkURL(t, api, func(u *url.URL) *url.URL { return p.URL(u, "m") }, base, wantURL)
-		if got, err := p.Body(Params{Model: "m", Prompt: "a <b>"}); string(got) != wantBody || err != nil {
+		if got, err := p.Body(Params{Model: "m", Prompt: "a <b>"}, new(Adjustment)); string(got) != wantBody || err != nil {
 			t.Errorf("%s: %s, %v; want %s", api, got, err, wantBody)
 		}
 	}

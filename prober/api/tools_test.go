@@ -77,7 +77,7 @@ func jsonObject(t *testing.T, text string) map[string]any {
 
 func bodyOf(t *testing.T, p Protocol, asked Params) map[string]any {
 	t.Helper()
-	body, err := p.Body(asked)
+	body, err := p.Body(asked, new(Adjustment))
 	if err != nil {
 		t.Fatal(err)
 	}
