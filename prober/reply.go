@@ -185,10 +185,8 @@ func (r *reply) frameLoop() error {
 			return r.reported("", d.Err)
 		}
 		r.take(&d, at, f.Read, f.More || r.body.spanned)
-		r.ended = r.ended || d.Done && string(bytes.TrimSpace(f.Data)) != bareEnd
 		if d.Done {
-			r.done = true
-			r.line.end = at
+			r.done, r.ended, r.line.end = true, string(bytes.TrimSpace(f.Data)) != bareEnd, at
 			return nil
 		}
 	}

@@ -163,10 +163,8 @@ func (g *geminiReader) readUsage(usage *fastjson.Value, d *Delta) {
 	}
 	g.candidates = known(count(usage.Get("candidatesTokenCount")), g.candidates)
 	g.thoughts = known(count(usage.Get("thoughtsTokenCount")), g.thoughts)
-	u := Usage{
-		Prompt: count(usage.Get("promptTokenCount")), Cached: count(usage.Get("cachedContentTokenCount")),
-		Output: Unknown, Reasoning: g.thoughts,
-	}
+	u := usageAt(usage, "promptTokenCount", "cachedContentTokenCount", "", "")
+	u.Reasoning = g.thoughts
 	// Without a count of the answer the thoughts are all there is only where no answer came to the end: chunks may
 	// count the thoughts and not yet their own text, and some replies never do.
 	if g.candidates != Unknown || g.thoughts != Unknown && g.finished && !g.answered {

@@ -41,10 +41,7 @@ func (l *llamacppReader) read(_ []byte, object *fastjson.Value, d *Delta) {
 	d.Text = object.GetStringBytes("content")
 	d.Top = topIn(object.GetArray("completion_probabilities", "0", "top_logprobs"), "token", "logprob")
 	// tokens_cached is not read: it counts what the slot holds after the answer, not what the prompt found there.
-	l.setUsage(d, Usage{
-		Prompt: count(object.Get("tokens_evaluated")), Cached: count(object.Get("timings", "cache_n")),
-		Output: count(object.Get("tokens_predicted")), Reasoning: Unknown,
-	})
+	l.setUsage(d, usageAt(object, "tokens_evaluated", "timings.cache_n", "tokens_predicted", ""))
 	d.Tokens = l.running.next(l.usage.Output, Unknown, d)
 	if d.Done = object.GetBool("stop"); d.Done {
 		d.Finish, d.Model = finishReason(object.Get("stop_type")), nameIn(object.Get("model"))

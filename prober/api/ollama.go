@@ -106,10 +106,7 @@ func (o *ollamaReader) readCounts(object *fastjson.Value, d *Delta) {
 	if n := count(object.Get("eval_count")); o.thought && n > 0 && n < o.frames {
 		return
 	}
-	o.setUsage(d, Usage{
-		Prompt: count(object.Get("prompt_eval_count")), Output: count(object.Get("eval_count")),
-		Cached: Unknown, Reasoning: Unknown,
-	})
+	o.setUsage(d, usageAt(object, "prompt_eval_count", "", "eval_count", ""))
 	// What passes before the prompt is evaluated is load_duration: most of it
 	// is the loading of a model that was not in memory, so it is no queue.
 	o.setServer(d, ServerTimes{

@@ -134,29 +134,22 @@ func (d *detection) ask(ctx context.Context, q question) error {
 
 // read takes from a reply what it says, and returns that in words.
 func (d *detection) read(q question, r *Reply) string {
-	var said []string
-	if s := readHeader(&d.found, r.Header); s != "" {
-		said = append(said, s)
-	}
+	header, said := readHeader(&d.found, r.Header), ""
 	switch {
 	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
 		d.wantsKey = d.wantsKey || q.path == modelsPath
-		said = append(said, "needs a key, or another one"+d.words(r))
+		said = "needs a key, or another one" + d.words(r)
 	case r.Status >= 300 && r.Status < 400:
 		to, _, _ := strings.Cut(r.Header.Get("Location"), "?") // may hold a key
-		said = append(said, "a redirect to "+printable(to)+", not followed")
+		said = "a redirect to " + printable(to) + ", not followed"
 	case r.Status != http.StatusOK:
-		said = append(said, cmp.Or(strings.ToLower(http.StatusText(r.Status)), "no known status")+d.words(r))
+		said = cmp.Or(strings.ToLower(http.StatusText(r.Status)), "no known status") + d.words(r)
 	case len(r.Body) > MaxBody:
-		said = append(said, "too long to read")
+		said = "too long to read"
 	default:
-		s := q.read(&d.found, r.Body)
-		if s == "" {
-			s = "says nothing known"
-		}
-		said = append(said, s)
+		said = cmp.Or(q.read(&d.found, r.Body), "says nothing known")
 	}
-	return strings.Join(said, ", ")
+	return join(header, said)
 }
 
 // words returns the server's own words in a refusal, where they are other than those of the refusal before.
