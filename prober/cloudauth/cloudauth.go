@@ -150,11 +150,8 @@ func (b *bearer) CloseIdleConnections() { foreign.CloseIdle(b.next) }
 
 // tokenSource keeps a token until it ends.
 type tokenSource struct {
-	fetch source[oauth2.Token]
-	now   func() time.Time
-
-	mu     sync.Mutex
-	latest oauth2.Token
+	fetch  source[oauth2.Token]
+	latest atomic.Pointer[oauth2.Token]
 }
 
 func newTokenSource(t config.CloudIdentity) *tokenSource {
@@ -162,23 +159,18 @@ func newTokenSource(t config.CloudIdentity) *tokenSource {
 	if t.Provider == config.CloudAzure {
 		get = azureToken(t)
 	}
-	return &tokenSource{fetch: source[oauth2.Token]{get: get}, now: time.Now}
+	return &tokenSource{fetch: source[oauth2.Token]{get: get}}
 }
 
 func (s *tokenSource) token(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	latest := s.latest
-	s.mu.Unlock()
-	if latest.AccessToken != "" && (latest.Expiry.IsZero() || s.now().Add(renewBefore).Before(latest.Expiry)) {
-		return latest.AccessToken, nil
+	if t := s.latest.Load(); t != nil && t.AccessToken != "" && (t.Expiry.IsZero() || time.Until(t.Expiry) > renewBefore) {
+		return t.AccessToken, nil
 	}
 	fresh, err := s.fetch.wait(ctx)
 	if err != nil {
 		return "", err
 	}
-	s.mu.Lock()
-	s.latest = fresh
-	s.mu.Unlock()
+	s.latest.Store(&fresh)
 	return fresh.AccessToken, nil
 }
 

@@ -244,7 +244,7 @@ func TestAzure(t *testing.T) {
 func TestTokensAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, release := 0, make(chan struct{})
-		s := &tokenSource{now: time.Now, fetch: source[oauth2.Token]{get: func(context.Context) (oauth2.Token, error) {
+		s := &tokenSource{fetch: source[oauth2.Token]{get: func(context.Context) (oauth2.Token, error) {
 			asked++
 			<-release
 			return oauth2.Token{AccessToken: fmt.Sprint("t", asked), Expiry: time.Now().Add(time.Hour)}, nil
@@ -427,7 +427,7 @@ func TestHangingSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var asked atomic.Int32 // also by what was given up
-		s := &tokenSource{now: time.Now, fetch: source[oauth2.Token]{get: func(context.Context) (oauth2.Token, error) {
+		s := &tokenSource{fetch: source[oauth2.Token]{get: func(context.Context) (oauth2.Token, error) {
 			if asked.Add(1) == 1 {
 				<-release // whatever the context
 			}
