@@ -20,7 +20,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/prober/api"
-	"github.com/inference-exporter/inference_exporter/prober/cloudauth"
 )
 
 // Options are what all endpoints share.
@@ -122,7 +121,7 @@ func (e *Endpoint) signed(rt http.RoundTripper, err error) (http.RoundTripper, e
 	}
 	clouds := &e.options.Dialer.clouds
 	if s := e.cfg.SigV4; s != nil {
-		rt = cloudauth.Sign(rt, cloudauth.Signature{Region: s.Region, Service: s.Service, Credentials: clouds.AWS(*s)})
+		rt = clouds.Sign(rt, *s)
 	}
 	if i := e.cfg.CloudIdentity; i != nil {
 		rt = clouds.Bearer(rt, *i)

@@ -174,8 +174,8 @@ func (s *tokenSource) token(ctx context.Context) (string, error) {
 	return fresh.AccessToken, nil
 }
 
-// AWS returns what gives the credentials of a signature, without keys those that the SDK finds, and renews them before they end. Its errors are those
-// of the context and *Error.
+// AWS returns what gives the credentials of a signature, without keys those that the SDK finds, and renews them before
+// they end. Its errors are those of the context and *Error.
 func (p *Pool) AWS(a config.SigV4) aws.CredentialsProvider {
 	if a.AccessKeyID != "" && a.RoleARN == "" {
 		return credentials.NewStaticCredentialsProvider(a.AccessKeyID, string(a.SecretAccessKey), string(a.SessionToken))
@@ -199,27 +199,19 @@ func newAWSSource(a config.SigV4) *source[aws.Credentials] {
 	}}
 }
 
-// Signature says whose signature of AWS requests it is and for what.
-type Signature struct {
-	// Region is the region of the service, such as "us-east-1", and Service
-	// its signing name: "bedrock" for bedrock-runtime endpoints.
-	Region, Service string
-	// Credentials gives the keys of each request.
-	Credentials aws.CredentialsProvider
-}
-
 // Sign returns a RoundTripper that signs each request with AWS Signature Version 4
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html) and hands it to next. Behind it nothing may
 // change but headers that are not signed: Authorization, Expect, Transfer-Encoding, User-Agent and X-Amzn-Trace-Id.
-func Sign(next http.RoundTripper, o Signature) http.RoundTripper {
-	return &signer{Signature: o, next: next, signer: v4.NewSigner(), now: time.Now}
+func (p *Pool) Sign(next http.RoundTripper, a config.SigV4) http.RoundTripper {
+	return &signer{region: a.Region, service: a.Service, keys: p.AWS(a), next: next, signer: v4.NewSigner(), now: time.Now}
 }
 
 type signer struct {
-	Signature
-	next   http.RoundTripper
-	signer *v4.Signer
-	now    func() time.Time
+	region, service string
+	keys            aws.CredentialsProvider
+	next            http.RoundTripper
+	signer          *v4.Signer
+	now             func() time.Time
 }
 
 // RoundTrip implements http.RoundTripper. An error of its own means that the
@@ -238,12 +230,12 @@ func (t *signer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		signed.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	keys, err := t.Credentials.Retrieve(req.Context())
+	keys, err := t.keys.Retrieve(req.Context())
 	if err != nil {
 		return nil, fmt.Errorf("sign request: %w", err)
 	}
 	sum := sha256.Sum256(body)
-	err = t.signer.SignHTTP(req.Context(), keys, signed, hex.EncodeToString(sum[:]), t.Service, t.Region, t.now())
+	err = t.signer.SignHTTP(req.Context(), keys, signed, hex.EncodeToString(sum[:]), t.service, t.region, t.now())
 	if err != nil {
 		return nil, fmt.Errorf("sign request: %w", err)
 	}

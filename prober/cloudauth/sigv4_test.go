@@ -10,18 +10,13 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/inference-exporter/inference_exporter/config"
 )
 
 // The credentials, time and scope of the published test suite of Signature
 // Version 4.
-func suite() Signature {
-	return Signature{Region: "us-east-1", Service: "service", Credentials: keys("")}
-}
-
-func keys(sessionToken string) aws.CredentialsProvider {
-	return credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", sessionToken)
+func suite() config.SigV4 {
+	return config.SigV4{Region: "us-east-1", Service: "service", AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
 }
 
 // capture keeps the request that it is given.
@@ -46,10 +41,10 @@ func (c *capture) RoundTrip(req *http.Request) (*http.Response, error) {
 func (c *capture) CloseIdleConnections() { c.closed = true }
 
 // send signs a request at the instant of the test suite.
-func sendSigned(t *testing.T, o Signature, req *http.Request) *capture {
+func sendSigned(t *testing.T, o config.SigV4, req *http.Request) *capture {
 	t.Helper()
 	var c capture
-	rt := Sign(&c, o).(*signer)
+	rt := new(Pool).Sign(&c, o).(*signer)
 	rt.now = func() time.Time { return time.Date(2015, 8, 30, 12, 36, 0, 0, time.UTC) }
 	res, err := rt.RoundTrip(req)
 	if err != nil {
@@ -88,7 +83,7 @@ func TestSuite(t *testing.T) {
 // and the escapes of a model's name are escaped once more in it.
 func TestBedrock(t *testing.T) {
 	o := suite()
-	o.Service, o.Credentials = "bedrock", keys("session")
+	o.Service, o.SessionToken = "bedrock", "session"
 	post := func(path, body string) *capture {
 		req := request(t, "POST", "https://bedrock-runtime.us-east-1.amazonaws.com"+path, strings.NewReader(body))
 		req.Header.Set("Content-Type", "application/json")
@@ -129,7 +124,7 @@ func TestBedrock(t *testing.T) {
 func TestUnreadableBody(t *testing.T) {
 	broken := errors.New("broken")
 	var c capture
-	res, err := Sign(&c, suite()).RoundTrip(request(t, "POST", "https://example.amazonaws.com/", iotest.ErrReader(broken)))
+	res, err := new(Pool).Sign(&c, suite()).RoundTrip(request(t, "POST", "https://example.amazonaws.com/", iotest.ErrReader(broken)))
 	if !errors.Is(err, broken) || c.req != nil {
 		t.Errorf("%v, %v, sent %v", res, err, c.req)
 	}
@@ -146,7 +141,7 @@ func TestOverHTTP(t *testing.T) {
 	defer s.Close()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	res, err := Sign(transport, suite()).RoundTrip(request(t, "POST", s.URL, strings.NewReader("{}")))
+	res, err := new(Pool).Sign(transport, suite()).RoundTrip(request(t, "POST", s.URL, strings.NewReader("{}")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,9 +150,9 @@ func TestOverHTTP(t *testing.T) {
 
 func TestCloseIdleConnections(t *testing.T) {
 	var c capture
-	(&http.Client{Transport: Sign(&c, suite())}).CloseIdleConnections()
+	(&http.Client{Transport: new(Pool).Sign(&c, suite())}).CloseIdleConnections()
 	if !c.closed {
 		t.Error("the next round tripper was not asked")
 	}
-	Sign(http.NewFileTransport(http.Dir(t.TempDir())), suite()).(interface{ CloseIdleConnections() }).CloseIdleConnections()
+	new(Pool).Sign(http.NewFileTransport(http.Dir(t.TempDir())), suite()).(interface{ CloseIdleConnections() }).CloseIdleConnections()
 }
