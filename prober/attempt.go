@@ -237,7 +237,6 @@ func (a *attempt) answered() {
 	}
 }
 
-// fill puts the moments on the timeline.
 func (p *progressed) fill(t *timeline) {
 	t.dnsDone = since(p.start, p.dnsDone)
 	t.tlsStart = since(p.start, p.tlsStart)

@@ -65,7 +65,6 @@ type share struct {
 	decoding bool
 }
 
-// reserve takes the memory for buffers of so many bytes.
 func (s *share) reserve(bytes int) error {
 	return s.take(&s.buffers, copies*int64(bytes), bytes)
 }
@@ -102,7 +101,6 @@ func (s *share) take(part *int64, want int64, bytes int) error {
 	return nil
 }
 
-// release gives everything back.
 func (s *share) release() {
 	s.rest()
 	s.capacity.memory.Release(s.buffers + s.parser)

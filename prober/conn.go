@@ -223,7 +223,6 @@ func (c *conn) glance() (g glance, ok bool) {
 	return g, ok
 }
 
-// keepAlive has the kernel send a keepalive each second, or none.
 func (c *conn) keepAlive(on bool) {
 	if c != nil && c.receive != nil {
 		c.receive.keepAlive(on)

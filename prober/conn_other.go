@@ -14,7 +14,6 @@ func enableStamps(_, _ string, _ syscall.RawConn) error { return nil }
 // StampsArrivals reports whether the kernel stamps what sockets receive.
 func StampsArrivals() bool { return false }
 
-// freeDescriptors reports that it is not known how many more descriptors this process may have.
 func freeDescriptors() (n int, ok bool) { return 0, false }
 
 func keepStampsOn() io.Closer { return nil }

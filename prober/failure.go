@@ -120,7 +120,6 @@ func isOwn(err error) bool {
 	return file || cloud
 }
 
-// bodyFailure classifies an error from reading or decoding the reply.
 func bodyFailure(ctx context.Context, a *attempt, err error) error {
 	if f := interrupted(ctx); f != nil {
 		return f

@@ -100,7 +100,6 @@ func (e *Endpoint) identify(ctx context.Context, m *config.Module) (target, erro
 	}
 }
 
-// patience is how long a module waits for a lookup.
 func (i *identity) patience(m *config.Module) time.Duration {
 	limit := time.Duration(min(m.Timeouts.Headers, m.Timeout))
 	if i.target.usable() {
@@ -240,7 +239,6 @@ func (e *Endpoint) ContextLength() int {
 	return e.target.context
 }
 
-// findTarget asks the server what it serves.
 func (e *Endpoint) findTarget(ctx context.Context, l *lookup, found target) (target, error) {
 	if e.cfg.API == "" {
 		return e.detect(ctx, l)

@@ -164,7 +164,6 @@ func (e *Endpoint) find(ctx context.Context, l *lookup) (found detect.Finding, r
 	return found, refused, fail(OutcomeOf(refused), "%v: %w", err, refused)
 }
 
-// isMissing reports whether a status is that of a page that is not there.
 func isMissing(status int) bool {
 	return status == http.StatusNotFound || status == http.StatusMethodNotAllowed
 }

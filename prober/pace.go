@@ -23,12 +23,10 @@ const (
 	unseenTokens = 4
 )
 
-// all is the whole stream.
 func (t *timeline) all(tokens int) result.TokenSpan {
 	return result.TokenSpan{Last: len(t.events) - 1, Tokens: tokens}
 }
 
-// took is how long a stretch took.
 func (t *timeline) took(c result.Clock, s result.TokenSpan) time.Duration {
 	return t.events[s.Last].on(c) - t.events[s.First].on(c)
 }
@@ -87,7 +85,6 @@ func (t *timeline) decoded(n result.Tokens) (s result.TokenSpan, ok bool) {
 	return s, ok && s.Tokens > 0
 }
 
-// reasons reports whether an event carries reasoning.
 func (t *timeline) reasons() bool {
 	return slices.ContainsFunc(t.events, func(e rawEvent) bool { return e.reasoning || e.summary })
 }

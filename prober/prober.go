@@ -125,7 +125,6 @@ func (p *Prober) newResult(due time.Time) *result.Result {
 	return r
 }
 
-// run is one run of a module.
 type run struct {
 	prober  *Prober
 	served  target
@@ -208,7 +207,6 @@ func (r *run) request(q workload.Question) *request {
 	return req
 }
 
-// newResult returns the result of the next request.
 func (r *run) newResult() *result.Result {
 	res := r.first
 	r.first = nil

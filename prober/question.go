@@ -52,7 +52,6 @@ func (q *request) newContent() *content {
 	return c
 }
 
-// add takes what a frame adds.
 func (a *content) add(d *api.Delta) {
 	for _, text := range [...][]byte{d.Text, d.Refusal} {
 		a.text = appendBounded(a.text, text)
@@ -71,7 +70,6 @@ func (a *content) add(d *api.Delta) {
 	}
 }
 
-// appendBounded appends as much of a text as there is room for.
 func appendBounded(all, text []byte) []byte {
 	return append(all, text[:min(len(text), maxAnswer-len(all))]...)
 }
@@ -168,7 +166,6 @@ func (t *timeline) call(c result.Clock) (times result.Call) {
 	return times
 }
 
-// hasArguments reports whether a frame adds to the arguments of a call.
 func hasArguments(pieces []api.CallPiece) bool {
 	return slices.ContainsFunc(pieces, func(p api.CallPiece) bool { return len(p.Arguments) > 0 })
 }

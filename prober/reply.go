@@ -192,7 +192,6 @@ func (r *reply) frameLoop() error {
 	}
 }
 
-// take adds a frame to the answer.
 func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 	tokens := 0
 	if d.Tokens > r.count {
@@ -373,7 +372,6 @@ func (r *reply) incomplete() error {
 	return fail(result.ProtocolError, "no event in a reply that begins %s", r.beginning())
 }
 
-// beginning returns the first bytes of the reply in quotes.
 func (r *reply) beginning() string {
 	return r.attempt.known().Quote(string(bytes.TrimSpace(r.frames.Head())), 64)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// request is one request of a run.
 type request struct {
 	prober      *Prober
 	served      *target

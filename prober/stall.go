@@ -88,7 +88,6 @@ func (w *stallWatch) token(now time.Time, limit time.Duration) {
 	}
 }
 
-// next begins the next silence.
 func (w *stallWatch) next(now time.Time, c *conn) {
 	w.silence = silence{conn: c, began: now, first: w.tokens == 0, looks: w.silence.looks[:0]}
 }

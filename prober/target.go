@@ -44,7 +44,6 @@ func isCapped(r *config.Request, p *api.Protocol) bool {
 	return p.MaxTokens != "" && !replaced && !slices.Contains(r.Omit, key) && !slices.Contains(r.Omit, first)
 }
 
-// url returns where to send the requests.
 func (t *target) url(cfg *config.Endpoint) *url.URL {
 	u := t.protocol.URL(cfg.URL.URL, t.model)
 	if cfg.Request.Path == "" || t.protocol.Kind == api.Scoring {

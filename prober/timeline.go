@@ -24,7 +24,6 @@ type instant struct {
 	process time.Duration
 }
 
-// on returns the moment by the given clock.
 func (i instant) on(c result.Clock) time.Duration {
 	if c == result.ClockKernel {
 		return i.kernel

@@ -73,7 +73,6 @@ func (b *bedrockDecoder) Decode(event, data []byte, d *Delta) error {
 	return b.objects.Decode(event, data, d)
 }
 
-// bedrockReader reads the events of ConverseStream.
 type bedrockReader struct {
 	frame
 	stopped, counted bool // messageStop came, metadata did

@@ -44,7 +44,6 @@ func parseCohereModels(body []byte) ([]ModelInfo, error) {
 	})
 }
 
-// cohereReader reads the events of Cohere by their type.
 type cohereReader struct{ frame }
 
 func (c *cohereReader) read(event []byte, v *fastjson.Value, d *Delta) {

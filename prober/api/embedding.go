@@ -139,7 +139,6 @@ type vector struct {
 	values     []float32 // nil unless they are kept
 }
 
-// add appends a number.
 func (v *vector) add(f float64, keep bool) {
 	v.dimensions++
 	v.squares += f * f
@@ -229,7 +228,6 @@ func (r *vectorReader) measured(v *fastjson.Value) (vector, bool) {
 	return r.vectors[place], true
 }
 
-// base64 measures a vector of 32-bit floats.
 func (r *vectorReader) base64(text []byte) (vector, bool) {
 	var err error
 	r.decoded, err = base64.StdEncoding.AppendDecode(r.decoded[:0], text)

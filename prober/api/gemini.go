@@ -87,7 +87,6 @@ func parseGeminiModels(body []byte) ([]ModelInfo, error) {
 	})
 }
 
-// geminiReader reads the chunks of Gemini.
 type geminiReader struct {
 	frame
 	running runningCount

@@ -31,7 +31,6 @@ func llamacpp() Protocol {
 	}
 }
 
-// llamacppReader reads the events of llama.cpp.
 type llamacppReader struct {
 	frame
 	running runningCount

@@ -81,7 +81,6 @@ func parseModelList(body []byte, key string, read func(*fastjson.Value) ModelInf
 	return models, nil
 }
 
-// usableName reports whether a model can be asked for by this name.
 func usableName(name string) bool {
 	return name != "" && len(name) <= maxModelName && utf8.ValidString(name)
 }

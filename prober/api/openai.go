@@ -112,7 +112,6 @@ func (o *openAIReader) readDelta(delta *fastjson.Value, d *Delta) {
 	o.addFunction(d, 0, delta.Get("function_call"))
 }
 
-// addFunction adds a piece of a call.
 func (o *openAIReader) addFunction(d *Delta, index int, function *fastjson.Value) {
 	d.addTool(function, "name", "arguments")
 	if function != nil {

@@ -44,7 +44,6 @@ func responsesTools(t *Tool) []fields {
 	return []fields{append(append(fields{{"type", "function"}}, t.listed("parameters")[0]...), field{"strict", false})}
 }
 
-// responsesReader reads the events of Responses by their type.
 type responsesReader struct {
 	frame
 	streamed []int // the places of items of which deltas came

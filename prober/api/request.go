@@ -55,7 +55,6 @@ func (p Protocol) Body(asked Params, a *Adjustment) ([]byte, error) {
 	return encodeJSON(body)
 }
 
-// encodeJSON writes the body of any request.
 func encodeJSON(body any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -282,7 +281,6 @@ func longestSuffix(root string, paths []string) string {
 	return longest
 }
 
-// hasVersion reports whether a segment of the path is a version.
 func hasVersion(path string) bool { return slices.ContainsFunc(strings.Split(path, "/"), IsVersion) }
 
 // IsVersion reports whether a segment of a path is a version: v1, v4, v1beta.

@@ -8,7 +8,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
-// tgiServer is text-generation-inference.
 func tgiServer() server { return server{"/generate_stream", "/info", "/generate", "/v1"} }
 
 // tgi is text-generation-inference's own POST /generate_stream.

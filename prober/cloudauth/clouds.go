@@ -82,7 +82,6 @@ func sentBy(c *http.Client) func(*middleware.Stack) error {
 	}
 }
 
-// maxFileBytes bounds a file with credentials.
 const maxFileBytes = 1 << 20
 
 // googleToken gets tokens by application default credentials
@@ -128,7 +127,6 @@ func googleFile(t config.CloudIdentity) (string, error) {
 	return name, nil
 }
 
-// fileToken gets a token with the credentials in a file.
 func fileToken(ctx context.Context, name, scope string) (*oauth2.Token, error) {
 	text, err := foreign.ReadFile(name, maxFileBytes)
 	if err != nil {

@@ -88,7 +88,6 @@ func Detect(ctx context.Context, base *url.URL, get Getter) (Finding, error) {
 	return f, err
 }
 
-// detection is one run of questions.
 type detection struct {
 	get      Getter
 	given    string // the protocol that the URL is of; "" is none
@@ -191,7 +190,6 @@ func (d *detection) note(u *url.URL, text string) {
 	d.found.Evidence = append(d.found.Evidence, "GET "+u.EscapedPath()+": "+text)
 }
 
-// verdict closes the detection.
 func (d *detection) verdict() (Finding, error) {
 	f := d.found
 	switch {

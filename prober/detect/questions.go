@@ -29,7 +29,6 @@ const (
 // modelsPath is the first question.
 const modelsPath = "/v1/models"
 
-// question is one GET.
 type question struct {
 	path string // under the root of the server
 	// wanted reports whether the answer is still of use.
@@ -142,7 +141,6 @@ func apiOfCapabilities(list json.RawMessage) string {
 	return ""
 }
 
-// ownersOf returns the owners of the models, each once.
 func ownersOf(models []api.ModelInfo) []string {
 	var owners []string
 	for _, m := range models {
@@ -187,7 +185,6 @@ func readInfo(f *Finding, body []byte) string {
 	return join(said, f.setVersion(info.Version))
 }
 
-// readTags reads the list of models of Ollama.
 func readTags(f *Finding, body []byte) string {
 	var tags struct {
 		Models []struct{ Name, Digest string }

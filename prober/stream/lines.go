@@ -67,14 +67,12 @@ func (s *sseReader) Head() []byte {
 	return nil
 }
 
-// dispatch returns the event in progress.
 func (s *sseReader) dispatch(partial bool) (Frame, error) {
 	f, err := s.frame(s.event, s.data, s.more())
 	f.Partial = partial
 	return f, err
 }
 
-// clear forgets the event in progress.
 func (s *sseReader) clear() {
 	s.event, s.hasData, s.data = s.event[:0], false, s.data[:0]
 }
@@ -98,7 +96,6 @@ func (s *sseReader) field(line []byte) error {
 	return nil
 }
 
-// append adds a line of data to the event in progress.
 func (s *sseReader) append(value []byte) error {
 	if s.hasData {
 		s.data = append(s.data, '\n')

@@ -134,7 +134,6 @@ func (b *buffer) frame(event, data []byte, more bool) (Frame, error) {
 	return Frame{Event: event, Data: data, Read: b.brought, More: more}, nil
 }
 
-// fail ends the stream by err.
 func (b *buffer) fail(err error) (Frame, error) {
 	b.failed = err
 	return Frame{}, err
@@ -145,7 +144,6 @@ func (b *buffer) tooLong() error {
 	return fmt.Errorf("%w: event over %d bytes", ErrTooLarge, b.limits.Event)
 }
 
-// unread returns what was read and not yet cut.
 func (b *buffer) unread() []byte { return b.buf[b.start:b.end] }
 
 // fill makes room and reads once, or more often while a read brings nothing.
@@ -257,7 +255,6 @@ func (l *lines) lineTooLong() error {
 	return fmt.Errorf("%w: line over %d bytes", ErrTooLarge, l.limits.Line)
 }
 
-// cut takes a complete line out of the buffer.
 func (l *lines) cut() ([]byte, bool) {
 	if !l.begun && !l.begin() {
 		return nil, false
