@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/valyala/fastjson"
 
@@ -17,7 +19,7 @@ import (
 // embedding is what the protocols that embed share: one reply, in one piece.
 func embedding(p Protocol, body func(Params) fields) Protocol {
 	p.Operation, p.Kind, p.Framing, p.body = OperationEmbeddings, Embedding, stream.Whole, body
-	p.NewDecoder = func() Decoder { return new(embeddingDecoder) }
+	p.NewDecoder = func() Decoder { return new(inputsDecoder) }
 	return p
 }
 
@@ -52,53 +54,99 @@ func cohereEmbed() Protocol {
 	})
 }
 
-// embeddingDecoder decodes the one frame of a reply with embeddings, in the
-// shapes of all protocols that have such replies.
-type embeddingDecoder struct {
+// rerank is POST /rerank as TEI has it, and POST /v1/rerank or /v2/rerank as
+// Jina, Cohere, vLLM, SGLang and llama.cpp have it.
+func rerank() Protocol {
+	return Protocol{
+		Name: "rerank", Operation: OperationRerank, Kind: Rerank, Framing: stream.Whole, ModelOptional: true,
+		URL: server{}.path("/rerank"), Headers: teiHeaders,
+		// Texts are texts at TEI and documents elsewhere. A path without a version may belong to either, and no server
+		// of those refuses the other name; services with a version in their path do.
+		body: func(p Params) fields {
+			return fields{{"model", given(p.Model)}, {"query", p.Prompt}, {"texts", when(!hasVersion(p.Path), p.Inputs)}, {"documents", p.Inputs}}
+		},
+		NewDecoder: func() Decoder { return &inputsDecoder{scores: true} },
+	}
+}
+
+// inputsDecoder decodes the one frame of a reply with an embedding or a score for each input, in the shapes of all
+// protocols that have such replies.
+type inputsDecoder struct {
 	frame
 	parser  fastjson.Parser
 	reader  vectorReader
+	scores  bool // and no embeddings
 	found   []vector
 	vectors Vectors // what Delta.Vectors points to
 }
 
-func (e *embeddingDecoder) KeepValues() { e.reader.keep = true }
+func (i *inputsDecoder) KeepValues() { i.reader.keep = true }
 
-func (e *embeddingDecoder) Decode(_, data []byte, d *Delta) error {
-	if err := e.reader.read(data); err != nil {
+func (i *inputsDecoder) Decode(_, data []byte, d *Delta) error {
+	if err := i.reader.read(data); err != nil {
 		return err
 	}
-	return decodeWhole(&e.parser, e.reader.text, d, func(reply *fastjson.Value) error {
-		e.setUsage(d, inputUsage(reply))
-		e.setServer(d, ollamaEmbedTimes(reply))
-		return e.readVectors(reply, data, d)
+	return decodeWhole(&i.parser, i.reader.text, d, func(reply *fastjson.Value) error {
+		i.setUsage(d, inputUsage(reply))
+		i.setServer(d, ollamaEmbedTimes(reply))
+		if i.scores {
+			return i.readScores(reply, data, d)
+		}
+		return i.readVectors(reply, data, d)
 	})
 }
 
 // readVectors measures the embeddings; data is for the text of an error.
-func (e *embeddingDecoder) readVectors(reply *fastjson.Value, data []byte, d *Delta) error {
+func (i *inputsDecoder) readVectors(reply *fastjson.Value, data []byte, d *Delta) error {
 	list := first(fastjson.TypeArray, reply, reply.Get("data"), reply.Get("embeddings"), reply.Get("embeddings", "float"))
 	if list == nil {
 		return fmt.Errorf("%w: no list of embeddings: %s", ErrProtocol, bounded(data))
 	}
-	e.found = e.found[:0]
+	i.found = i.found[:0]
 	items := list.GetArray()
 	for _, item := range items {
 		if item.Type() == fastjson.TypeObject {
 			item = item.Get("embedding")
 		}
-		if v, ok := e.reader.measured(item); ok {
-			e.found = append(e.found, v)
+		if v, ok := i.reader.measured(item); ok {
+			i.found = append(i.found, v)
 		}
 	}
-	e.vectors = summary(e.found)
-	if math.IsNaN(e.vectors.Norm) || math.IsInf(e.vectors.Norm, 0) {
+	i.vectors = summary(i.found)
+	if math.IsNaN(i.vectors.Norm) || math.IsInf(i.vectors.Norm, 0) {
 		return fmt.Errorf("%w: embedding with a number that is not finite or too large", ErrProtocol)
 	}
-	d.Vectors = &e.vectors
-	if e.reader.keep {
-		d.Values = inOrder(valuesOf(e.found), items, false)
+	d.Vectors = &i.vectors
+	if i.reader.keep {
+		d.Values = inOrder(valuesOf(i.found), items, false)
 	}
+	return nil
+}
+
+// readScores reads the scores; data is for the text of an error.
+func (i *inputsDecoder) readScores(reply *fastjson.Value, data []byte, d *Delta) error {
+	list := first(fastjson.TypeArray, reply, reply.Get("results"), reply.Get("data"))
+	if list == nil {
+		return fmt.Errorf("%w: no list of scores: %s", ErrProtocol, bounded(data))
+	}
+	i.vectors = Vectors{}
+	items := list.GetArray()
+	var scores []float32
+	for _, item := range items {
+		// It may be negative.
+		score := first(fastjson.TypeNumber, item.Get("relevance_score"), item.Get("score"))
+		if score == nil {
+			continue
+		}
+		i.vectors.Items++
+		if i.reader.keep {
+			scores = append(scores, float32(score.GetFloat64()))
+		}
+	}
+	if scores = inOrder(scores, items, true); scores != nil {
+		d.Values = [][]float32{scores}
+	}
+	d.Vectors = &i.vectors
 	return nil
 }
 
@@ -122,6 +170,22 @@ func first(kind fastjson.Type, values ...*fastjson.Value) *fastjson.Value {
 		}
 	}
 	return nil
+}
+
+// teiHeaders reads how many tokens were computed, which is the prompt's count as TEI keeps no prefix cache, and the
+// server's own timing in milliseconds. The whole of an inference is Prefill: there is nothing to decode.
+func teiHeaders(h http.Header) (Usage, ServerTimes) {
+	u := noUsage()
+	if n := remaining(h.Get("X-Compute-Tokens")); n <= maxCount {
+		u.Prompt = n
+	}
+	took := func(name string) time.Duration {
+		if d := wait(h.Get(name), time.Millisecond); d < maxServerTime {
+			return d
+		}
+		return -1
+	}
+	return u, ServerTimes{Queue: took("X-Queue-Time"), Prefill: took("X-Inference-Time"), Decode: -1}
 }
 
 // inputUsage reads how many tokens the inputs were: OpenAI and the like in usage (some rerankers only as the
