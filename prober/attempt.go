@@ -64,8 +64,8 @@ func (e *Endpoint) newAttempt(kept *conn) *attempt {
 	a := &attempt{
 		sent:    safetext.NewSentHeaders(e.secrets, e.cfg.IsPublicHeader),
 		onIssue: func() {}, onConnect: func(*conn) {}, onReady: func() {}, onHold: func() {}, ended: func() error { return nil },
+		progressed: progressed{start: time.Now()},
 	}
-	a.start = time.Now()
 	if kept != nil {
 		a.open = append(a.open, kept)
 	}

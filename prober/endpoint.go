@@ -49,18 +49,18 @@ type Endpoint struct {
 func NewEndpoint(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 	e := &Endpoint{cfg: cfg, options: o, secrets: o.Secrets.With(config.Secrets(cfg)...)}
 	e.names = safetext.NewNames(e.secrets, maxName)
-	var err error
 	if cfg.API != "" {
 		p, ok := api.Lookup(cfg.API)
 		if !ok {
 			return nil, fmt.Errorf("endpoint %q: unknown api %q", cfg.Name, cfg.API)
 		}
+		var err error
 		if e.target, err = newTarget(cfg, p); err != nil {
 			return nil, err
 		}
 	}
-	var rt http.RoundTripper
-	if rt, err = e.newOneWayTransport(); err != nil {
+	rt, err := e.newOneWayTransport()
+	if err != nil {
 		return nil, err
 	}
 	if cfg.HTTP.EnableHTTP2 {

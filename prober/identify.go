@@ -244,8 +244,8 @@ func (e *Endpoint) findTarget(ctx context.Context, l *lookup, found target) (tar
 		return e.detect(ctx, l)
 	}
 	var models []api.ModelInfo
+	var err error
 	if found.protocol.Models != nil {
-		var err error
 		models, err = e.models(ctx, l, found.protocol)
 		switch {
 		case err != nil && !found.protocol.ModelOptional:
@@ -255,7 +255,6 @@ func (e *Endpoint) findTarget(ctx context.Context, l *lookup, found target) (tar
 		}
 	}
 	found.engine = cmp.Or(api.EngineOf(models), found.engine)
-	var err error
 	found.model, err = choose(e.cfg.Model, models, found.protocol)
 	found.listed(models)
 	return found, err

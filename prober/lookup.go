@@ -51,8 +51,8 @@ func (e *Endpoint) get(ctx context.Context, l *lookup, at string, header http.He
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", at, err)
 	}
-	req.Header.Set("Accept", "application/json")
 	maps.Copy(req.Header, header)
+	req.Header.Set("Accept", "application/json")
 	e.ownHeader(req.Header)
 	resp, err := a.roundTrip(rt, req)
 	if err != nil {
@@ -80,7 +80,6 @@ func (e *Endpoint) readPage(ctx context.Context, r io.Reader) ([]byte, error) {
 
 func (e *Endpoint) models(ctx context.Context, l *lookup, p *api.Protocol) ([]api.ModelInfo, error) {
 	header := p.Header() // some want their version named
-	header.Set("Accept", "application/json")
 	header.Del("Content-Type")
 	got, err := e.get(ctx, l, p.Models.URL(e.cfg.URL.URL).String(), header)
 	if err != nil {

@@ -36,8 +36,7 @@ func ParseHTTPError(status int, body []byte) *ServerError {
 
 // ParseError reads a body that is bare JSON where a stream was due; nil is a body that reports no error.
 func ParseError(body []byte) *ServerError {
-	var p fastjson.Parser
-	v, err := parseJSON(&p, body)
+	v, err := parseJSON(new(fastjson.Parser), body)
 	if err != nil {
 		return nil
 	}
@@ -46,8 +45,7 @@ func ParseError(body []byte) *ServerError {
 
 // describeError reads a text that is known to be an error.
 func describeError(body []byte) *ServerError {
-	var p fastjson.Parser
-	v, err := parseJSON(&p, body)
+	v, err := parseJSON(new(fastjson.Parser), body)
 	if err != nil {
 		return &ServerError{Message: kept(title(body))}
 	}

@@ -63,8 +63,7 @@ func BaseModels(models []ModelInfo) []ModelInfo {
 // parseModelList reads the list that the object in body has under key. Of each
 // element read makes a model; one whose ID cannot be asked for is left out.
 func parseModelList(body []byte, key string, read func(*fastjson.Value) ModelInfo) ([]ModelInfo, error) {
-	var p fastjson.Parser
-	v, err := parseJSON(&p, body)
+	v, err := parseJSON(new(fastjson.Parser), body)
 	if err != nil {
 		return nil, fmt.Errorf("read list of models: %w", err)
 	}

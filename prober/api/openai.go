@@ -144,12 +144,8 @@ func isSummary(detail *fastjson.Value) bool {
 		return true
 	}
 	format := string(detail.GetStringBytes("format"))
-	for _, provider := range [...]string{"anthropic-claude-", "google-gemini-", "openai-responses-", "azure-openai-responses-", "xai-responses-"} {
-		if strings.HasPrefix(format, provider) {
-			return true
-		}
-	}
-	return false
+	providers := []string{"anthropic-claude-", "google-gemini-", "openai-responses-", "azure-openai-responses-", "xai-responses-"}
+	return slices.ContainsFunc(providers, func(provider string) bool { return strings.HasPrefix(format, provider) })
 }
 
 // openAIReader reads the chunks of both OpenAI protocols, which differ in where a choice keeps its material. Every

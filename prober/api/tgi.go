@@ -58,8 +58,7 @@ func (t *tgiReader) read(_ []byte, object *fastjson.Value, d *Delta) {
 // parseTGIInfo reads the reply to GET /info: TGI serves one model, and bounds
 // prompt and answer together by max_total_tokens.
 func parseTGIInfo(body []byte) ([]ModelInfo, error) {
-	var p fastjson.Parser
-	info, err := parseJSON(&p, body)
+	info, err := parseJSON(new(fastjson.Parser), body)
 	if err != nil {
 		return nil, fmt.Errorf("read info of the server: %w", err)
 	}

@@ -17,16 +17,13 @@ func Known(base *url.URL) string {
 
 // hosted returns the protocol of a hosted API by its host name; "" is none.
 func hosted(base *url.URL) string {
-	name := ""
-	if h, ok := api.LookupHost(base.Hostname()); ok {
-		name = h.API
-	}
+	host, _ := api.LookupHost(base.Hostname())
 	// Some with a protocol of their own speak OpenAI's too, under such paths.
 	compatible := strings.Contains(base.Path, "/openai") || strings.Contains(base.Path, "/compatibility")
-	if name != "" && compatible {
+	if host.API != "" && compatible {
 		return openaiChat
 	}
-	return name
+	return host.API
 }
 
 // byPath returns the protocol whose own URL base already is, and the path of it under the server's root; "" is none. Of
