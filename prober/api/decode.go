@@ -52,9 +52,9 @@ func (o *objects) Decode(event, data []byte, d *Delta) error {
 }
 
 // decodeWhole decodes a reply of one frame, of which read takes what is no error.
-func decodeWhole(p *fastjson.Parser, data []byte, d *Delta, read func(reply *fastjson.Value) error) error {
+func decodeWhole(data []byte, d *Delta, read func(reply *fastjson.Value) error) error {
 	*d = Delta{Tokens: Unknown}
-	reply, err := parseJSON(p, data)
+	reply, err := parseJSON(new(fastjson.Parser), data)
 	if err != nil {
 		return err
 	}

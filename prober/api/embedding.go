@@ -73,11 +73,8 @@ func rerank() Protocol {
 // protocols that have such replies.
 type inputsDecoder struct {
 	frame
-	parser  fastjson.Parser
-	reader  vectorReader
-	scores  bool // and no embeddings
-	found   []vector
-	vectors Vectors // what Delta.Vectors points to
+	reader vectorReader
+	scores bool // and no embeddings
 }
 
 func (i *inputsDecoder) KeepValues() { i.reader.keep = true }
@@ -86,7 +83,7 @@ func (i *inputsDecoder) Decode(_, data []byte, d *Delta) error {
 	if err := i.reader.read(data); err != nil {
 		return err
 	}
-	return decodeWhole(&i.parser, i.reader.text, d, func(reply *fastjson.Value) error {
+	return decodeWhole(i.reader.text, d, func(reply *fastjson.Value) error {
 		i.setUsage(d, inputUsage(reply))
 		i.setServer(d, ollamaEmbedTimes(reply))
 		if i.scores {
@@ -102,23 +99,23 @@ func (i *inputsDecoder) readVectors(reply *fastjson.Value, data []byte, d *Delta
 	if list == nil {
 		return fmt.Errorf("%w: no list of embeddings: %s", ErrProtocol, bounded(data))
 	}
-	i.found = i.found[:0]
+	var found []vector
 	items := list.GetArray()
 	for _, item := range items {
 		if item.Type() == fastjson.TypeObject {
 			item = item.Get("embedding")
 		}
 		if v, ok := i.reader.measured(item); ok {
-			i.found = append(i.found, v)
+			found = append(found, v)
 		}
 	}
-	i.vectors = summary(i.found)
-	if math.IsNaN(i.vectors.Norm) || math.IsInf(i.vectors.Norm, 0) {
+	v := summary(found)
+	if math.IsNaN(v.Norm) || math.IsInf(v.Norm, 0) {
 		return fmt.Errorf("%w: embedding with a number that is not finite or too large", ErrProtocol)
 	}
-	d.Vectors = &i.vectors
+	d.Vectors = &v
 	if i.reader.keep {
-		d.Values = inOrder(valuesOf(i.found), items, false)
+		d.Values = inOrder(valuesOf(found), items, false)
 	}
 	return nil
 }
@@ -129,7 +126,7 @@ func (i *inputsDecoder) readScores(reply *fastjson.Value, data []byte, d *Delta)
 	if list == nil {
 		return fmt.Errorf("%w: no list of scores: %s", ErrProtocol, bounded(data))
 	}
-	i.vectors = Vectors{}
+	d.Vectors = new(Vectors)
 	items := list.GetArray()
 	var scores []float32
 	for _, item := range items {
@@ -138,7 +135,7 @@ func (i *inputsDecoder) readScores(reply *fastjson.Value, data []byte, d *Delta)
 		if score == nil {
 			continue
 		}
-		i.vectors.Items++
+		d.Vectors.Items++
 		if i.reader.keep {
 			scores = append(scores, float32(score.GetFloat64()))
 		}
@@ -146,7 +143,6 @@ func (i *inputsDecoder) readScores(reply *fastjson.Value, data []byte, d *Delta)
 	if scores = inOrder(scores, items, true); scores != nil {
 		d.Values = [][]float32{scores}
 	}
-	d.Vectors = &i.vectors
 	return nil
 }
 

@@ -47,7 +47,7 @@ func (p *Protocol) Scored() (*Protocol, bool) {
 // Decode implements Decoder. Of the text's tokens it reads the log-probabilities in nats, each
 // from -10,000 to 0 and at least one, without the first token, which has none.
 func (s *textScoring) Decode(_, data []byte, d *Delta) error {
-	err := decodeWhole(new(fastjson.Parser), data, d, func(reply *fastjson.Value) error {
+	err := decodeWhole(data, d, func(reply *fastjson.Value) error {
 		values, err := s.read(reply)
 		if err == nil {
 			d.Logprobs, err = logprobs(values)
