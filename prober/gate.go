@@ -34,19 +34,10 @@ type slot struct {
 	planned time.Time // when it was to be sent; zero before, and without ended
 }
 
-// wait waits until it is time, in the goroutine of the request, so that it delays
-// no other. A request whose connection came later than planned is planned for then.
-func (s *slot) wait(came time.Time) {
-	s.planned = s.gate.opened.Add(s.offset)
-	if s.planned.Before(came) {
-		s.planned = came
-	}
-	waitUntil(s.planned, s.ended)
-}
-
 func (g *gate) slot() *slot { return &slot{gate: g} }
 
-// pass means that the request is ready, and returns when it is sent.
+// pass means that the request is ready, and returns when it is sent. It waits in the goroutine of the request, which so
+// delays no other. A request whose connection came later than planned is planned for then.
 func (s *slot) pass(send func()) {
 	sent, came := make(chan struct{}), time.Now()
 	s.gate.add(func() {
@@ -57,10 +48,15 @@ func (s *slot) pass(send func()) {
 	})
 	s.leave()
 	<-sent
-	if s.ended != nil {
-		s.wait(came)
-		send()
+	if s.ended == nil {
+		return
 	}
+	s.planned = s.gate.opened.Add(s.offset)
+	if s.planned.Before(came) {
+		s.planned = came
+	}
+	waitUntil(s.planned, s.ended)
+	send()
 }
 
 // leave takes the request out of those that the others wait for.

@@ -213,7 +213,6 @@ func (v *vector) add(f float64, keep bool) {
 type vectorReader struct {
 	text    []byte
 	vectors []vector
-	decoded []byte // of base64
 	keep    bool   // the numbers too
 }
 
@@ -289,14 +288,13 @@ func (r *vectorReader) measured(v *fastjson.Value) (vector, bool) {
 }
 
 func (r *vectorReader) base64(text []byte) (vector, bool) {
-	var err error
-	r.decoded, err = base64.StdEncoding.AppendDecode(r.decoded[:0], text)
-	if err != nil || len(r.decoded) == 0 || len(r.decoded)%4 != 0 {
+	decoded, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil || len(decoded) == 0 || len(decoded)%4 != 0 {
 		return vector{}, false
 	}
 	v := vector{}
-	for b := r.decoded; len(b) > 0; b = b[4:] {
-		v.add(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), r.keep)
+	for ; len(decoded) > 0; decoded = decoded[4:] {
+		v.add(float64(math.Float32frombits(binary.LittleEndian.Uint32(decoded))), r.keep)
 	}
 	return v, true
 }

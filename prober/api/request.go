@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,34 +64,29 @@ func encodeJSON(body any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// MarshalJSON implements json.Marshaler, for objects in a list.
+func (f fields) MarshalJSON() ([]byte, error) { return encodeJSON(f) }
+
 // encode writes a value to b, other values than objects by e, which writes there too.
 func encode(b *bytes.Buffer, e *json.Encoder, v any) (err error) {
-	separator := ""
-	switch v := v.(type) {
-	case fields:
-		b.WriteByte('{')
-		for i := range v {
-			if m := &v[i]; err == nil && m.value != (none{}) {
-				b.WriteString(separator)
-				separator = ","
-				writeKey(b, e, m.key)
-				err = encode(b, e, m.value)
-			}
-		}
-		b.WriteByte('}')
-	case []fields:
-		b.WriteByte('[')
-		for _, f := range v {
-			b.WriteString(separator)
-			separator = ","
-			err = cmp.Or(err, encode(b, e, f))
-		}
-		b.WriteByte(']')
-	default:
+	object, ok := v.(fields)
+	if !ok {
 		if err = e.Encode(v); err == nil {
 			b.Truncate(b.Len() - len("\n"))
 		}
+		return err
 	}
+	b.WriteByte('{')
+	separator := ""
+	for i := range object {
+		if m := &object[i]; err == nil && m.value != (none{}) {
+			b.WriteString(separator)
+			separator = ","
+			writeKey(b, e, m.key)
+			err = encode(b, e, m.value)
+		}
+	}
+	b.WriteByte('}')
 	return err
 }
 
