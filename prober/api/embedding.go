@@ -99,23 +99,35 @@ func (i *inputsDecoder) readVectors(reply *fastjson.Value, data []byte, d *Delta
 	if list == nil {
 		return fmt.Errorf("%w: no list of embeddings: %s", ErrProtocol, bounded(data))
 	}
-	var found []vector
-	items := list.GetArray()
+	var all Vectors
+	var values [][]float32
+	numbers, items := 0, list.GetArray()
 	for _, item := range items {
 		if item.Type() == fastjson.TypeObject {
 			item = item.Get("embedding")
 		}
-		if v, ok := i.reader.measured(item); ok {
-			found = append(found, v)
+		v, ok := i.reader.measured(item)
+		if !ok {
+			continue
 		}
+		switch {
+		case all.Items == 0:
+			all.Dimensions = v.dimensions
+		case v.dimensions != all.Dimensions:
+			all.Dimensions = Unknown
+		}
+		all.Items++
+		all.Norm += math.Sqrt(v.squares)
+		numbers += v.dimensions
+		values = append(values, v.values)
 	}
-	v := summary(found)
-	if math.IsNaN(v.Norm) || math.IsInf(v.Norm, 0) {
+	all.Norm /= float64(max(1, all.Items))
+	if math.IsNaN(all.Norm) || math.IsInf(all.Norm, 0) {
 		return fmt.Errorf("%w: embedding with a number that is not finite or too large", ErrProtocol)
 	}
-	d.Vectors = &v
-	if i.reader.keep {
-		d.Values = inOrder(valuesOf(found), items, false)
+	d.Vectors = &all
+	if i.reader.keep && numbers <= maxKeptNumbers {
+		d.Values = inOrder(values, items, false)
 	}
 	return nil
 }
@@ -144,18 +156,6 @@ func (i *inputsDecoder) readScores(reply *fastjson.Value, data []byte, d *Delta)
 		d.Values = [][]float32{scores}
 	}
 	return nil
-}
-
-// valuesOf returns the numbers of vectors; nil where there are too many.
-func valuesOf(vectors []vector) [][]float32 {
-	all, n := make([][]float32, len(vectors)), 0
-	for i, v := range vectors {
-		all[i] = v.values
-		if n += v.dimensions; n > maxKeptNumbers {
-			return nil
-		}
-	}
-	return all
 }
 
 // first returns the first value of a type; nil is none.
@@ -297,21 +297,6 @@ func (r *vectorReader) base64(text []byte) (vector, bool) {
 		v.add(float64(math.Float32frombits(binary.LittleEndian.Uint32(decoded))), r.keep)
 	}
 	return v, true
-}
-
-// summary folds the vectors of a reply.
-func summary(vectors []vector) (s Vectors) {
-	for i, v := range vectors {
-		s.Items++
-		s.Norm += math.Sqrt(v.squares) / float64(len(vectors))
-		switch {
-		case i == 0:
-			s.Dimensions = v.dimensions
-		case v.dimensions != s.Dimensions:
-			s.Dimensions = Unknown
-		}
-	}
-	return s
 }
 
 // maxKeptNumbers is how many numbers of a reply are kept: 32 vectors of 8,192.
