@@ -53,14 +53,15 @@ func (q *request) newContent() *content {
 }
 
 func (a *content) add(d *api.Delta) {
-	for _, text := range [...][]byte{d.Text, d.Refusal} {
-		a.text = appendBounded(a.text, text)
-	}
+	a.text = appendBounded(appendBounded(a.text, d.Text), d.Refusal)
 	if (a.inspect || a.calling) && len(a.text) == 0 {
 		a.reasoning = appendBounded(a.reasoning, d.Reasoning)
 	}
-	if a.first {
-		a.addFirst(d)
+	if a.first { // it may be one of reasoning or of a tool call
+		a.text = appendBounded(appendBounded(a.text, d.Reasoning), d.Tool)
+		if a.top == nil {
+			a.top = d.Top
+		}
 	}
 	if a.calling {
 		a.calls.Add(d.Calls)
@@ -87,14 +88,6 @@ func (r *reply) inspect() {
 		found = append(found, result.SignNoFinish)
 	}
 	r.result.Integrity = found
-}
-
-// addFirst takes what a frame adds to the first token, which may be one of reasoning or of a tool call.
-func (a *content) addFirst(d *api.Delta) {
-	a.text = appendBounded(appendBounded(a.text, d.Reasoning), d.Tool)
-	if a.top == nil {
-		a.top = d.Top
-	}
 }
 
 // answerVerdict looks at a complete answer, where the module wants that.
