@@ -19,13 +19,13 @@ func TestGateWithArrivals(t *testing.T) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			g := newGate(len(came), patience)
+			g := &gate{missing: len(came), patience: patience}
 			ended := make(chan struct{})
 			time.AfterFunc(ends, func() { close(ended) })
 			gotPlanned, gotSent := make([]time.Duration, len(came)), make([]time.Duration, len(came))
 			var all sync.WaitGroup
 			for i := range came {
-				slot := g.slot()
+				slot := &slot{gate: g}
 				slot.offset, slot.ended = offsets[i], ended
 				all.Go(func() {
 					time.Sleep(came[i])

@@ -272,13 +272,13 @@ type passing struct{ came, sent time.Duration }
 // throughGate sends requests that come at the given times, of n; negative ones
 // fail then.
 func throughGate(n int, patience time.Duration, at ...time.Duration) []passing {
-	g := newGate(n, patience)
+	g := &gate{missing: n, patience: patience}
 	defer g.release()
 	began := time.Now()
 	all := make([]passing, len(at))
 	var wg sync.WaitGroup
 	for i, d := range at {
-		slot := g.slot()
+		slot := &slot{gate: g}
 		wg.Go(func() {
 			time.Sleep(max(d, -d))
 			if d < 0 {
@@ -338,11 +338,11 @@ func pipe(t *testing.T) net.Conn {
 func TestWaitIsInNoDuration(t *testing.T) {
 	const ms = time.Millisecond
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(2, time.Minute)
+		g := &gate{missing: 2, patience: time.Minute}
 		began := time.Now()
 		held := 0
 		a := (&Endpoint{cfg: &config.Endpoint{}}).newAttempt(nil)
-		a.slot, a.onHold = g.slot(), func() { held++ }
+		a.slot, a.onHold = &slot{gate: g}, func() { held++ }
 		a.onReady = func() { held-- }
 		c := &conn{Conn: pipe(t)}
 		a.issue()
@@ -354,7 +354,7 @@ func TestWaitIsInNoDuration(t *testing.T) {
 		if held != 1 {
 			t.Errorf("held back %d times, want once", held)
 		}
-		time.AfterFunc(5*time.Second, g.slot().leave)
+		time.AfterFunc(5*time.Second, (&slot{gate: g}).leave)
 		if _, err := c.Write([]byte("POST")); err != nil {
 			t.Fatal(err)
 		}

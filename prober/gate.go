@@ -13,15 +13,10 @@ type gate struct {
 	patience time.Duration
 
 	mu      sync.Mutex
-	missing int      // requests that are neither ready nor failed
-	ready   []func() // what sends those that are
-	open    bool
+	missing int         // requests that are neither ready nor failed
+	ready   []func()    // what sends those that are
 	timer   *time.Timer // runs from the first that came
-	opened  time.Time
-}
-
-func newGate(requests int, patience time.Duration) *gate {
-	return &gate{missing: requests, patience: patience}
+	opened  time.Time   // for good; the zero time before
 }
 
 // slot is the right of one request to pass the gate, once: when it opens or, with a channel ended, some
@@ -34,10 +29,8 @@ type slot struct {
 	planned time.Time // when it was to be sent; zero before, and without ended
 }
 
-func (g *gate) slot() *slot { return &slot{gate: g} }
-
-// pass means that the request is ready, and returns when it is sent. It waits in the goroutine of the request, which so
-// delays no other. A request whose connection came later than planned is planned for then.
+// pass means that the request is ready, and returns when it is sent. One with a time of its own waits for that in its own
+// goroutine, so that it delays no other; if its connection came later than planned, it is planned for then.
 func (s *slot) pass(send func()) {
 	sent, came := make(chan struct{}), time.Now()
 	s.gate.add(func() {
@@ -65,7 +58,7 @@ func (s *slot) leave() { s.once.Do(s.gate.came) }
 // add keeps a request until the gate opens, or sends it when it has.
 func (g *gate) add(send func()) {
 	g.mu.Lock()
-	open := g.open
+	open := !g.opened.IsZero()
 	if !open {
 		g.ready = append(g.ready, send)
 	}
@@ -89,14 +82,14 @@ func (g *gate) came() {
 	}
 }
 
-// release opens the gate, for good, and sends what waits.
+// release opens the gate and sends what waits.
 func (g *gate) release() {
 	g.mu.Lock()
 	waiting := g.ready
-	if !g.open {
+	g.ready = nil
+	if g.opened.IsZero() {
 		g.opened = time.Now()
 	}
-	g.ready, g.open = nil, true
 	if g.timer != nil {
 		g.timer.Stop()
 	}

@@ -255,13 +255,13 @@ func (r *run) round(ctx context.Context, how workload.Round) (why *result.Skip, 
 
 // start sends the requests together, or each at its offset from then where there are offsets, and waits for their ends.
 func (r *run) start(ctx context.Context, requests []*request, offsets []time.Duration) {
-	g := newGate(len(requests), time.Duration(r.prober.module.Timeouts.Connect))
+	g := &gate{missing: len(requests), patience: time.Duration(r.prober.module.Timeouts.Connect)}
 	defer g.release()
 	// The transport does not let go of a request before its write returns.
 	defer context.AfterFunc(ctx, g.release)()
 	var all sync.WaitGroup
 	for i, req := range requests {
-		req.slot = g.slot()
+		req.slot = &slot{gate: g}
 		if offsets != nil {
 			req.slot.offset, req.slot.ended = offsets[i], ctx.Done()
 		}
