@@ -259,7 +259,9 @@ func (r *reply) firstAfter(at instant, more bool) time.Duration {
 	switch o := &r.body.origin; {
 	case !r.body.traced:
 	case !more || o.segments <= 1:
-		after = at.on(at.best())
+		if after = at.kernel; after < 0 {
+			after = at.process
+		}
 	case !o.together():
 		after = max(0, since(r.attempt.far().start, o.empty))
 	}

@@ -39,14 +39,6 @@ func (i instant) lag() time.Duration {
 	return i.process - i.kernel
 }
 
-// best returns the kernel's clock where it stamped the moment.
-func (i instant) best() result.Clock {
-	if i.kernel < 0 {
-		return result.ClockProcess
-	}
-	return result.ClockKernel
-}
-
 // rawEvent is a token-bearing event as it came.
 type rawEvent struct {
 	instant

@@ -161,7 +161,8 @@ type openAIReader struct {
 func (o *openAIReader) read(_ []byte, chunk *fastjson.Value, d *Delta) {
 	d.Model = o.model.read(chunk, "model")
 	d.Fingerprint = o.fingerprint.read(chunk, "system_fingerprint")
-	usage, timings, metrics := usageOf(chunk), chunk.Get("timings"), chunk.Get("metrics")
+	usage := first(fastjson.TypeObject, chunk.Get("usage"), chunk.Get("x_groq", "usage"))
+	timings, metrics := chunk.Get("timings"), chunk.Get("metrics")
 	o.readUsage(usage, timings, d)
 	o.readServerTimes(metrics, timings, usage, d)
 	if choice := firstChoice(chunk); choice != nil {
@@ -209,14 +210,6 @@ func (o *openAIReader) readUsage(usage, timings *fastjson.Value, d *Delta) {
 	}
 	u.joinReasoning(count(usage.Get("total_tokens")), false)
 	o.setUsage(d, u)
-}
-
-// usageOf returns the object with the token counts; nil is none.
-func usageOf(chunk *fastjson.Value) *fastjson.Value {
-	if u := chunk.Get("usage"); u != nil && u.Type() == fastjson.TypeObject {
-		return u
-	}
-	return chunk.Get("x_groq", "usage")
 }
 
 // readServerTimes reads a server's own times: vLLM in metrics (milliseconds; the first token counted from when the
