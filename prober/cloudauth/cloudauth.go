@@ -44,8 +44,11 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// failure makes an *Error of why there are no credentials.
+// failure makes an *Error of why there are no credentials; nil of none.
 func failure(what string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if e, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text quotes the reply
 		err = fmt.Errorf("the token server answered %q", e.Response.Status)
 	}
@@ -192,10 +195,7 @@ func newAWSSource(a config.SigV4) *source[aws.Credentials] {
 			return aws.Credentials{}, failure("the credentials of AWS", err)
 		}
 		c, err := provider.Retrieve(ctx)
-		if err != nil {
-			return aws.Credentials{}, failure("credentials of AWS", err)
-		}
-		return c, nil
+		return c, failure("credentials of AWS", err)
 	}}
 }
 

@@ -192,10 +192,7 @@ func azureToken(t config.CloudIdentity) func(context.Context) (oauth2.Token, err
 			return oauth2.Token{}, failure("the credentials of Azure", err)
 		}
 		token, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{t.Scope}})
-		if err != nil {
-			return oauth2.Token{}, failure("a token of Azure", azureCause(err))
-		}
-		return oauth2.Token{AccessToken: token.Token, Expiry: token.ExpiresOn}, nil
+		return oauth2.Token{AccessToken: token.Token, Expiry: token.ExpiresOn}, failure("a token of Azure", azureCause(err))
 	}
 }
 
