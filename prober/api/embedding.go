@@ -213,7 +213,7 @@ func (v *vector) add(f float64, keep bool) {
 type vectorReader struct {
 	text    []byte
 	vectors []vector
-	keep    bool   // the numbers too
+	keep    bool // the numbers too
 }
 
 // read measures the vectors of a text, which need not be JSON.
