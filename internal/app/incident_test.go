@@ -24,7 +24,7 @@ func recordingExporter(t *testing.T) string {
 	start := time.Date(2026, 11, 26, 3, 4, 5, 0, time.UTC)
 	e := &explain.Evidence{At: start, Endpoint: "a/b", Condition: explain.Condition{State: health.Down, Since: start}}
 	for range 3 {
-		e.Probes = append(e.Probes, &explain.Probe{Module: "m", Error: "no such host", Result: &result.Result{Start: start, Outcome: result.DNSError}})
+		e.Probes = append(e.Probes, &explain.Probe{Module: "m", Error: "no such host", Start: start, Outcome: result.DNSError})
 	}
 	evidence, err := explain.Encode(e)
 	if err != nil {

@@ -1,20 +1,28 @@
 package explain
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
+	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
+	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// Evidence is what all senses know of one endpoint at one instant. What is nil, or the zero value, is not known: it
-// speaks neither for a cause nor against it.
+// Evidence is what all senses know of one endpoint at one instant: what the rules look at, and no more, as many of them are
+// kept as JSON, with durations in nanoseconds. What is nil, or the zero value, is not known: it speaks neither for a cause nor
+// against it.
 type Evidence struct {
 	At       time.Time `json:"at"`
 	Endpoint string    `json:"endpoint"`
@@ -23,10 +31,10 @@ type Evidence struct {
 	Condition
 	// NoKey says that the configuration of the endpoint has no key.
 	NoKey bool `json:"no_key,omitempty"`
-	// Facts are what is known of the endpoint as a whole; nil is nothing.
-	Facts *workload.Findings `json:"-"`
+	// Facts are what is known of the endpoint as a whole.
+	Facts EndpointFacts `json:"facts,omitzero"`
 	// Probes are the latest probes that count for the state, in the order of their start.
-	Probes []*Probe `json:"-"`
+	Probes []*Probe `json:"probes"`
 	// Succeeded is whether any probe of the endpoint succeeded before the state began.
 	Succeeded bool `json:"succeeded,omitempty"`
 	// Speeds are the latencies of the modules.
@@ -35,17 +43,53 @@ type Evidence struct {
 	// Gateway is the gateway that the endpoint is joined to; nil is none, or not yet read.
 	Gateway *Pages `json:"gateway,omitempty"`
 	// GPUs are the cards that the endpoint runs on.
-	GPUs []*gpu.DeviceSnapshot `json:"-"`
+	GPUs []*gpu.DeviceSnapshot `json:"gpus,omitempty"`
 	// Changes are changes of what should stay the same.
 	Changes []Change `json:"changes,omitempty"`
 	// Steps are the latest lasting changes of latencies and failures of the modules.
-	Steps []Step `json:"-"`
+	Steps []Step `json:"steps,omitempty"`
 	// LoadTest is what the load tests of a module came to; nil is none.
-	LoadTest *loadtest.Finding `json:"-"`
+	LoadTest *LoadTest `json:"load_test,omitempty"`
 	// Corruptions are the signs of corruption that more answers have than usual, in words.
 	Corruptions []string `json:"corruptions,omitempty"`
 	Exporter    Exporter `json:"exporter,omitzero"`
 	Common      *Shared  `json:"common,omitempty"`
+}
+
+// EndpointFacts are the facts of an endpoint that a rule looks at, without the methods that write them as the API has them.
+type EndpointFacts struct {
+	Retirement api.Retirement     `json:"retirement,omitzero"`
+	Names      *drift.Change      `json:"model_names,omitempty"`
+	Scores     *drift.Change      `json:"model_scores,omitempty"`
+	Differ     []page.Difference  `json:"replicas_differ,omitempty"`
+	Loss       *lossOfServer      `json:"loss_of_a_server,omitempty"`
+	Parts      *partsOfFirstToken `json:"ttft_parts,omitempty"`
+}
+
+type (
+	lossOfServer      loadtest.Loss
+	partsOfFirstToken page.TTFTParts
+)
+
+// FactsOf returns what the rules look at of the facts of an endpoint.
+func FactsOf(all *workload.Findings) (f EndpointFacts) {
+	ends, _ := workload.In[health.Retirement](all)
+	changes, _ := workload.In[drift.Changes](all)
+	loss, _ := workload.In[*loadtest.Loss](all)
+	parts, _ := workload.In[*page.TTFTParts](all)
+	if servers, ok := workload.In[*page.Compared](all); ok {
+		f.Differ = servers.Findings
+	}
+	f.Retirement, f.Names, f.Scores = ends.Retirement, changes.Names, changes.Scores
+	f.Loss, f.Parts = (*lossOfServer)(loss), (*partsOfFirstToken)(parts)
+	return f
+}
+
+// LoadTest is how many requests in flight met the objectives in a load test, and missed them; nil is not known.
+type LoadTest struct {
+	At      time.Time          `json:"at"`
+	MaxGood *loadtest.Capacity `json:"max_good"`
+	Knee    *loadtest.Capacity `json:"knee"`
 }
 
 // Condition is the state of an endpoint without regard to a mute.
@@ -68,11 +112,19 @@ func (c *Condition) isFailing() bool { return c.State != health.Up && c.State !=
 
 // Probe is what one probe came to.
 type Probe struct {
-	*result.Result
-	Module string
-	Reason result.Reason
+	Start   time.Time      `json:"start"`
+	Module  string         `json:"module,omitempty"`
+	Outcome result.Outcome `json:"outcome"`
+	Status  int            `json:"http_status,omitempty"`
+	Reason  result.Reason  `json:"reason,omitempty"`
 	// Error is the text of the failure, its innermost cause first: bounded, without secrets.
-	Error string
+	Error     string          `json:"error,omitempty"`
+	StartLag  time.Duration   `json:"start_lag"`
+	Timing    result.Timing   `json:"timing"`
+	Server    api.ServerTimes `json:"server"`
+	Buffered  bool            `json:"buffered,omitempty"`
+	Imprecise bool            `json:"imprecise,omitempty"`
+	Stall     *result.Stall   `json:"stall,omitempty"`
 }
 
 // maxErrorBytes bounds Probe.Error.
@@ -142,7 +194,7 @@ type Step struct {
 	// At is when the first probe after it started, to within some ten probes, in seconds since 1970.
 	At float64 `json:"at"`
 	// Module is the title of the series; "" where that is clear.
-	Module string        `json:"-"`
+	Module string        `json:"module,omitempty"`
 	Metric series.Metric `json:"metric"`
 	// Before and After are seconds, or the share of the probes that failed.
 	Before float64 `json:"before"`
@@ -164,4 +216,25 @@ type Exporter struct {
 	SkippedAt map[result.SkipReason]time.Time `json:"skipped_at,omitempty"`
 	// Text is what to change, of a run that measured nothing; "" is none.
 	Text string `json:"text,omitempty"`
+}
+
+// Encode returns evidence as JSON, of which Decode makes evidence with the same findings.
+func Encode(e *Evidence) ([]byte, error) { return json.Marshal(e) }
+
+// Decode returns the evidence of what Encode wrote. An error says what is wrong, and where.
+func Decode(text []byte) (*Evidence, error) {
+	e := new(Evidence)
+	if err := json.Unmarshal(text, e); err != nil {
+		return nil, fmt.Errorf("not evidence: %w", err)
+	}
+	if e.At.IsZero() || !slices.Contains(health.States(), e.State) {
+		return nil, errors.New("not evidence: want a time and a state")
+	}
+	for i, p := range e.Probes {
+		if p == nil || p.Start.IsZero() || !slices.Contains(result.Outcomes(), p.Outcome) {
+			return nil, fmt.Errorf("not evidence: probes[%d] has no time or an unknown outcome", i)
+		}
+	}
+	e.GPUs = slices.DeleteFunc(e.GPUs, func(g *gpu.DeviceSnapshot) bool { return g == nil })
+	return e, nil
 }

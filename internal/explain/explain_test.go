@@ -78,7 +78,7 @@ func many(n int, like Probe) []Probe {
 	all := make([]Probe, n)
 	for i := range all {
 		all[i] = like
-		all[i].Result, all[i].Module = startedAt(noon.Add(time.Duration(i-n)*5*time.Second), like), "interactive"
+		all[i].Start, all[i].Module = noon.Add(time.Duration(i-n)*5*time.Second), "interactive"
 	}
 	return all
 }
@@ -89,24 +89,17 @@ func inTurns(n int, like ...Probe) []Probe {
 	for i := range all {
 		at := all[i].Start
 		all[i] = like[i%len(like)]
-		all[i].Result = startedAt(at, all[i])
+		all[i].Start = at
 	}
 	return all
 }
 
-// startedAt returns the result of a probe with another start.
-func startedAt(at time.Time, like Probe) *result.Result {
-	r := *like.Result
-	r.Start = at
-	return &r
-}
-
 // answered returns an answer by its durations.
 func answered(ttft time.Duration) Probe {
-	return Probe{Result: &result.Result{
+	return Probe{
 		Outcome: result.Success, Status: 200, StartLag: -1, Server: api.ServerTimes{Queue: -1, Prefill: -1},
 		Timing: result.Timing{TTFT: ttft, TPOT: 20 * time.Millisecond, Duration: ttft + time.Second},
-	}}
+	}
 }
 
 // slow returns evidence of answers whose latencies are (now, usual, objective).
@@ -146,7 +139,7 @@ func with(e *Evidence, change func(*Evidence)) *Evidence {
 func tested(running, waiting float64) func(*Evidence) {
 	return func(e *Evidence) {
 		e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsRunning: levels(running, 40), config.RequestsWaiting: levels(waiting, 0)}}
-		e.LoadTest = &loadtest.Finding{At: noon.Add(-26 * time.Hour), MaxGood: &loadtest.Capacity{InFlight: 48.5}, Knee: &loadtest.Capacity{InFlight: 97}}
+		e.LoadTest = &LoadTest{At: noon.Add(-26 * time.Hour), MaxGood: &loadtest.Capacity{InFlight: 48.5}, Knee: &loadtest.Capacity{InFlight: 97}}
 	}
 }
 
@@ -158,7 +151,7 @@ func constructed() []struct {
 	want []Cause // the first, and others in any order
 } {
 	failed := func(o result.Outcome, status int) Probe {
-		return Probe{Result: &result.Result{Outcome: o, Status: status, Timing: result.Timing{TTFT: -1, TPOT: -1, Duration: time.Second}}, Error: "text"}
+		return Probe{Outcome: o, Status: status, Timing: result.Timing{TTFT: -1, TPOT: -1, Duration: time.Second}, Error: "text"}
 	}
 	stalled := func(side result.Side) Probe {
 		p := failed(result.TimeoutStall, 200)
@@ -199,8 +192,8 @@ func constructed() []struct {
 		{"answers stall, the server is silent", of(health.Down, many(6, stalled(result.SideServer))...), []Cause{Hung}},
 		{"answers stall, the exporter does not read", of(health.Down, many(6, stalled(result.SideExporter))...), []Cause{ExporterBusy}},
 		{"packets dropped by a firewall", of(health.Down, many(6, failed(result.TimeoutConnect, 0))...), []Cause{Network}},
-		{"no route to the host", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Unreachable})...), []Cause{Network}},
-		{"certificate expired", of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.TLSError}, Reason: result.Expired})...), []Cause{Certificate}},
+		{"no route to the host", of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Unreachable})...), []Cause{Network}},
+		{"certificate expired", of(health.Down, many(6, Probe{Outcome: result.TLSError, Reason: result.Expired})...), []Cause{Certificate}},
 		{"410 after the date of retirement", with(of(health.Down, many(6, failed(result.HTTPError, 410))...), func(e *Evidence) { e.Facts = known(health.Retirement{Retirement: api.Retirement{Header: 1}}) }), []Cause{Request}},
 		{"429 of a text-generation-inference server", with(of(health.Down, many(6, failed(result.RateLimited, 429))...), func(e *Evidence) { e.Engine = "tgi" }), []Cause{QueueFull}},
 		{"502 by a gateway, all servers' pages refused", with(of(health.Down, many(6, failed(result.HTTPError, 502))...), func(e *Evidence) {
@@ -233,10 +226,10 @@ func constructed() []struct {
 			delete(g.Levels, config.QueueTime)
 			g.Levels[config.RequestsWaiting] = levels(12, 1)
 		})), []Cause{GatewayQueue}},
-		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
+		{"connections to the gateway refused, its page too, servers up", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), behind(serversUp, lost)), []Cause{GatewayLost, ProcessGone}},
 		{"504 by a balancer, the page of the gateway behind it lost", with(of(health.Down, many(6, failed(result.HTTPError, 504))...), behind(nil, lost)), []Cause{GatewayLost, GatewayFault}},
 		{"key refused while the gateway's page is lost", with(of(health.Down, many(6, failed(result.Unauthorized, 401))...), behind(nil, lost)), []Cause{Credentials}},
-		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), behind(nil, func(g *Pages) {
+		{"connections refused, the page of the gateway was never read", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), behind(nil, func(g *Pages) {
 			lost(g)
 			g.WasRead = false
 		})), []Cause{ProcessGone}},
@@ -291,17 +284,17 @@ func constructed() []struct {
 		// LiteLLM 1.106.2 without a database, to a virtual key that it does not know.
 		{"400 of LiteLLM to an unknown key", of(health.Down, many(6, saying(failed(result.HTTPError, 400), "status 400: No connected db. (no_db_connection)"))...), []Cause{Credentials}},
 		{"503 of llama.cpp that loads its model", of(health.Down, many(6, saying(failed(result.Overloaded, 503), "status 503: Loading model (unavailable_error)"))...), []Cause{Loading}},
-		{"503 of a server that was refused a minute ago", of(health.Down, append(many(12, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})[:6], many(6, failed(result.Overloaded, 503))...)...), []Cause{Loading}},
+		{"503 of a server that was refused a minute ago", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: result.Refused})[:6], many(6, failed(result.Overloaded, 503))...)...), []Cause{Loading}},
 		{"503 of a process that started a minute ago", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Started: noon.Add(-time.Minute), Levels: Levels{config.RequestsWaiting: levels(0, 0)}}
 		}), []Cause{Loading}},
 		{"503 of a young process with a queue", with(of(health.Down, many(6, failed(result.Overloaded, 503))...), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Started: noon.Add(-time.Minute), Levels: Levels{config.RequestsWaiting: levels(40, 0)}}
 		}), []Cause{QueueFull}},
-		{"the process is back, and refuses the key", of(health.Down, append(many(12, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})[:9], many(3, failed(result.Unauthorized, 401))...)...), []Cause{Credentials}},
-		{"slow resolver", with(of(health.Slow, many(6, Probe{Result: &result.Result{Outcome: result.Success, Timing: result.Timing{
+		{"the process is back, and refuses the key", of(health.Down, append(many(12, Probe{Outcome: result.ConnectError, Reason: result.Refused})[:9], many(3, failed(result.Unauthorized, 401))...)...), []Cause{Credentials}},
+		{"slow resolver", with(of(health.Slow, many(6, Probe{Outcome: result.Success, Timing: result.Timing{
 			Duration: 3 * time.Second, TTFT: 200 * time.Millisecond, Phases: [result.NumPhases]time.Duration{result.PhaseDNS: 2 * time.Second},
-		}}})...), func(e *Evidence) {
+		}})...), func(e *Evidence) {
 			e.Speeds = []Speed{{Module: "interactive", TTFT: latency(calmTTFT), TPOT: latency(calmTPOT), E2E: Level{Now: new(3.0), Objective: new(1.5)}}}
 		}), []Cause{DNS}},
 		{"first tokens of users late since prompts are longer, probes well", with(of(health.Slow, many(6, answered(200*time.Millisecond))...), seenBy(health.Users)), []Cause{Workload}},
@@ -326,7 +319,7 @@ func TestWitness(t *testing.T) {
 	for w, want := range map[health.Witness]string{
 		health.Both: "users: 340 of 1,200", health.ProbesOnly: "users' requests are well meanwhile", health.Probes: "6 of 6 failed probes",
 	} {
-		got := Explain(with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), seenBy(w)))
+		got := Explain(with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), seenBy(w)))
 		if len(got) != 1 || got[0].Cause != ProcessGone || !strings.HasPrefix(got[0].Evidence[0], want) {
 			t.Errorf("%s: %+v", w, got)
 		}
@@ -393,7 +386,7 @@ func TestConstructedFaults(t *testing.T) {
 func TestRetired(t *testing.T) {
 	f := func(status int, at time.Duration, want bool) {
 		t.Helper()
-		p := Probe{Result: &result.Result{Outcome: result.HTTPError, Status: status}, Error: "text"}
+		p := Probe{Outcome: result.HTTPError, Status: status, Error: "text"}
 		got := Explain(with(of(health.Down, many(6, p)...), func(e *Evidence) {
 			e.Facts = known(health.Retirement{Retirement: api.Retirement{Listed: e.At.Add(at).Unix()}})
 		}))[0]
@@ -410,16 +403,16 @@ func TestRetired(t *testing.T) {
 // Nothing is blamed without evidence of its own.
 func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 	late := [3]float64{2, 0.2, 0.5}
-	mixed := of(health.Degraded, slices.Concat(many(2, Probe{Result: &result.Result{Outcome: result.Unauthorized}}), many(2, Probe{Result: &result.Result{Outcome: result.Empty}}),
-		many(2, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused}), many(6, answered(time.Second)))...)
+	mixed := of(health.Degraded, slices.Concat(many(2, Probe{Outcome: result.Unauthorized}), many(2, Probe{Outcome: result.Empty}),
+		many(2, Probe{Outcome: result.ConnectError, Reason: result.Refused}), many(6, answered(time.Second)))...)
 	for _, c := range []struct {
 		name string
 		e    *Evidence
 		want Cause
 	}{
 		{"up", of(health.Up, many(12, answered(200*time.Millisecond))...), Healthy},
-		{"up again after an outage", of(health.Up, append(many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
-		{"up with a full KV cache, requests waiting and one buffered answer", with(of(health.Up, append(many(1, Probe{Result: &result.Result{Outcome: result.Success, Buffered: true}}), many(5, answered(time.Second))...)...), func(e *Evidence) {
+		{"up again after an outage", of(health.Up, append(many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused}), many(6, answered(200*time.Millisecond))...)...), Healthy},
+		{"up with a full KV cache, requests waiting and one buffered answer", with(of(health.Up, append(many(1, Probe{Outcome: result.Success, Buffered: true}), many(5, answered(time.Second))...)...), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.KVCacheUsage: now(0.99), config.Preemptions: now(2), config.RequestsWaiting: now(9)}}
 			e.GPUs = card(&gpu.DeviceSnapshot{Up: true, Readings: []gpu.Reading{{Kind: gpu.ClockEventActive, Label: "hw_thermal", Value: 1}}})
 		}), Healthy},
@@ -445,8 +438,8 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: now(0), config.RequestsRunning: now(1), hitRatio: levels(0.6, 0.7), config.KVCacheUsage: now(0.4)}}
 		}), Unknown},
 		{"four kinds of failures, none of them half", mixed, Unknown},
-		{"three kinds of failures in turns, the latest of one", of(health.Degraded, inTurns(12, Probe{Result: &result.Result{Outcome: result.Unauthorized}}, Probe{Result: &result.Result{Outcome: result.Empty}}, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}})...), Unknown},
-		{"two kinds of failures in turns", of(health.Degraded, inTurns(11, Probe{Result: &result.Result{Outcome: result.TimeoutConnect}}, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}})...), Unknown},
+		{"three kinds of failures in turns, the latest of one", of(health.Degraded, inTurns(12, Probe{Outcome: result.Unauthorized}, Probe{Outcome: result.Empty}, Probe{Outcome: result.HTTPError, Status: 500})...), Unknown},
+		{"two kinds of failures in turns", of(health.Degraded, inTurns(11, Probe{Outcome: result.TimeoutConnect}, Probe{Outcome: result.HTTPError, Status: 500})...), Unknown},
 		{"up while the page of the gateway is lost", with(of(health.Up, many(6, answered(200*time.Millisecond))...), func(e *Evidence) { e.Gateway = gatewayWith(lost) }), Healthy},
 		{"slow, with fewer backends and nothing waiting", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Gateway, e.Servers = gatewayWith(ready(2, 4)), &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: now(0)}}
@@ -457,10 +450,10 @@ func TestNothingIsBlamedWithoutEvidence(t *testing.T) {
 				g.Levels[config.RequestsWaiting], g.Levels[config.QueueTime] = levels(3, 0), levels(0.05, 0.001)
 			})
 		}), Unknown},
-		{"refused key while the KV cache is full", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.Unauthorized, Status: 401}})...), func(e *Evidence) {
+		{"refused key while the KV cache is full", with(of(health.Down, many(6, Probe{Outcome: result.Unauthorized, Status: 401})...), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.KVCacheUsage: now(1), config.Preemptions: now(2), config.RequestsWaiting: now(9)}}
 		}), Credentials},
-		{"a change of the model while the host is gone", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...), func(e *Evidence) {
+		{"a change of the model while the host is gone", with(of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...), func(e *Evidence) {
 			e.Changes = []Change{{At: noon.Add(-5 * time.Minute), What: "model"}}
 		}), ProcessGone},
 	} {
@@ -531,7 +524,7 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 			t.Errorf("%s: %s: %q, want %q", cause, got.Cause, got.Evidence, want)
 		}
 	}
-	e = of(health.Degraded, append(many(3, Probe{Result: &result.Result{Outcome: result.Unauthorized}, Error: "status 401: Invalid API key"}), many(5, answered(time.Second))...)...)
+	e = of(health.Degraded, append(many(3, Probe{Outcome: result.Unauthorized, Error: "status 401: Invalid API key"}), many(5, answered(time.Second))...)...)
 	got = Explain(e)[0]
 	if want := []string{"3 of 3 failed probes: not authorized: status 401: Invalid API key"}; got.Cause != Credentials || !slices.Equal(got.Evidence, want) {
 		t.Errorf("got %s: %q, want %q", got.Cause, got.Evidence, want)
@@ -541,7 +534,7 @@ func TestEvidenceHasItsNumbers(t *testing.T) {
 // An incident says which share of the probes failed since when, and what is up what
 // failed last.
 func TestShareOfFailures(t *testing.T) {
-	e := of(health.Flapping, append(many(12, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}, Error: "status 500: oops"})[:4], many(8, answered(time.Second))...)...)
+	e := of(health.Flapping, append(many(12, Probe{Outcome: result.HTTPError, Status: 500, Error: "status 500: oops"})[:4], many(8, answered(time.Second))...)...)
 	e.Since, e.Failed, e.Of, e.Spells = noon.Add(-40*time.Minute), 94, 193, 16
 	want := []string{"94 of 193 probes failed (49 %) since 11:20:00 UTC, in 16 spells", "4 of 4 failed probes: an HTTP error: status 500: oops"}
 	if got := Explain(e)[0]; got.Cause != ServerError || !slices.Equal(got.Evidence, want) {
@@ -556,7 +549,7 @@ func TestShareOfFailures(t *testing.T) {
 
 // What the gateway shows is evidence with its name and figures.
 func TestGatewayIsEvidence(t *testing.T) {
-	refused := many(2, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused, Error: "connection refused"})
+	refused := many(2, Probe{Outcome: result.ConnectError, Reason: result.Refused, Error: "connection refused"})
 	failing := "backend pod-1 of the gateway router: 12 of 40 requests failed in the last 5 min"
 	for _, c := range []struct {
 		name  string
@@ -569,7 +562,7 @@ func TestGatewayIsEvidence(t *testing.T) {
 			[]string{"2 of 2 failed probes: no connection: connection refused", "no page of the gateway router answers:", "router:9090: connect: connection refused"},
 		},
 		{
-			"no backend", with(of(health.Down, many(3, Probe{Result: &result.Result{Outcome: result.Overloaded, Status: 503}, Error: "no engine"})...), func(e *Evidence) {
+			"no backend", with(of(health.Down, many(3, Probe{Outcome: result.Overloaded, Status: 503, Error: "no engine"})...), func(e *Evidence) {
 				e.Gateway = gatewayWith(ready(0, 4))
 			}), "the gateway router has no ready backend",
 			[]string{
@@ -578,7 +571,7 @@ func TestGatewayIsEvidence(t *testing.T) {
 			},
 		},
 		{
-			"no model, and metrics that cannot be read", with(of(health.Down, many(3, Probe{Result: &result.Result{Outcome: result.Overloaded, Status: 503}, Error: "no worker"})...), func(e *Evidence) {
+			"no model, and metrics that cannot be read", with(of(health.Down, many(3, Probe{Outcome: result.Overloaded, Status: 503, Error: "no worker"})...), func(e *Evidence) {
 				e.Gateway = gatewayWith(func(g *Pages) {
 					g.Levels, g.Trouble = Levels{config.ModelsReady: levels(0, 1)}, []string{"gateway router: 6 reads of the metrics of its backends failed in the last 5m0s"}
 				})
@@ -589,7 +582,7 @@ func TestGatewayIsEvidence(t *testing.T) {
 			},
 		},
 		{
-			"errors of a backend", with(of(health.Degraded, many(3, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 500}, Error: "oops"})...), func(e *Evidence) {
+			"errors of a backend", with(of(health.Degraded, many(3, Probe{Outcome: result.HTTPError, Status: 500, Error: "oops"})...), func(e *Evidence) {
 				e.Gateway = gatewayWith(func(g *Pages) { g.Failing = []string{failing} })
 			}), "the server fails on requests",
 			[]string{"3 of 3 failed probes: an HTTP error: oops", "4 of 4 backends of the gateway router ready, usually 4", "waiting requests in the gateway router: 0, usually 0", failing},
@@ -663,7 +656,7 @@ func TestStepsAreEvidence(t *testing.T) {
 		{"late for a queue", with(slow(late, calmTPOT), func(e *Evidence) {
 			e.Servers = &Pages{Known: 1, Up: 1, Levels: Levels{config.RequestsWaiting: levels(14, 0), config.QueueTime: levels(1.7, 0.01)}}
 		}), []string{ttft}},
-		{"failing", of(health.Degraded, many(6, Probe{Result: &result.Result{Outcome: result.Unauthorized}})...), []string{failures}},
+		{"failing", of(health.Degraded, many(6, Probe{Outcome: result.Unauthorized})...), []string{failures}},
 		{"up", of(health.Up, many(6, answered(time.Second))...), nil},
 	} {
 		c.e.Steps = steps
@@ -696,7 +689,7 @@ func TestAnotherModelIsNamedWhileItAnswers(t *testing.T) {
 	if got := Explain(e)[0]; got.Cause != ModelChanged || !slices.Equal(got.Evidence, want) {
 		t.Errorf("%+v", got)
 	}
-	if e.Facts = nil; Explain(e)[0].Cause != Healthy {
+	if e.Facts = (EndpointFacts{}); Explain(e)[0].Cause != Healthy {
 		t.Errorf("the usual one: %+v", Explain(e)[0])
 	}
 }
@@ -734,7 +727,7 @@ func TestChangeAtAStepRanksUp(t *testing.T) {
 
 // What is not explained names the most frequent failures first.
 func TestUnknownIsSorted(t *testing.T) {
-	refused, empty, unauthorized := Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused}, Probe{Result: &result.Result{Outcome: result.Empty}}, Probe{Result: &result.Result{Outcome: result.Unauthorized}}
+	refused, empty, unauthorized := Probe{Outcome: result.ConnectError, Reason: result.Refused}, Probe{Outcome: result.Empty}, Probe{Outcome: result.Unauthorized}
 	e := of(health.Degraded, inTurns(9, refused, empty, refused, unauthorized, refused, empty, refused, unauthorized, empty)...)
 	got := Explain(e)[0]
 	var counts []string
@@ -835,7 +828,7 @@ func TestInCommon(t *testing.T) {
 
 // What endpoints have in common comes before how each of them fails.
 func TestCommonComesFirst(t *testing.T) {
-	e := of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.ConnectError}, Reason: result.Refused})...)
+	e := of(health.Down, many(6, Probe{Outcome: result.ConnectError, Reason: result.Refused})...)
 	e.Common = &Shared{Factor: Factor{"host", "node-7"}, Cause: ProcessGone, Endpoints: []string{"a", "b"}, All: 2, Outside: 5}
 	got := Explain(e)
 	if len(got) != 2 || got[0].Cause != SharedCause || got[1].Cause != ProcessGone || got[0].Title != "2 endpoints fail at once, all of host node-7" {

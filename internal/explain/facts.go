@@ -13,7 +13,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
-	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
@@ -284,7 +283,7 @@ func latencies(what string, all []lateness) []string {
 // longestParts returns the parts of TTFT that are known, as indexes of page.TTFTPartNames, the longest first.
 func (f *facts) longestParts() []int {
 	var known []int
-	if parts, ok := workload.In[*page.TTFTParts](f.Facts); ok {
+	if parts := f.Facts.Parts; parts != nil {
 		for i, v := range parts.Seconds {
 			if v != nil {
 				known = append(known, i)
@@ -298,9 +297,8 @@ func (f *facts) longestParts() []int {
 // parts returns a line with the parts of TTFT; "" where they are not known.
 func (f *facts) parts() string {
 	var all []string
-	parts, _ := workload.In[*page.TTFTParts](f.Facts)
 	for _, i := range f.longestParts() {
-		if v := *parts.Seconds[i]; v > 0 {
+		if v := *f.Facts.Parts.Seconds[i]; v > 0 {
 			all = append(all, strings.ReplaceAll(string(page.TTFTPartNames()[i]), "_", " ")+" "+seconds(v))
 		}
 	}
@@ -312,10 +310,10 @@ func (f *facts) parts() string {
 
 // oneFewer returns the line of what the loss of one more server would mean; "" where that is not known.
 func (f *facts) oneFewer() string {
-	if loss, ok := workload.In[*loadtest.Loss](f.Facts); ok {
-		return loss.Words()
+	if f.Facts.Loss == nil {
+		return ""
 	}
-	return ""
+	return (*loadtest.Loss)(f.Facts.Loss).Words()
 }
 
 func (f *facts) lateness() []string {

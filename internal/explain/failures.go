@@ -11,7 +11,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
-	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 )
 
@@ -102,11 +101,11 @@ func matchRequest(f *facts) *match {
 		redirected := p.Outcome == result.HTTPError && p.Status/100 == 3
 		return refused(p) && !unauthorized(p) && !f.modelGone(p) || redirected || p.Outcome == result.ProtocolError && !f.Succeeded
 	})
-	ends, _ := workload.In[health.Retirement](f.Facts)
+	end := f.Facts.Retirement.End()
 	switch {
-	case m != nil && f.isRetired(ends.End()):
+	case m != nil && f.isRetired(end):
 		m.title, m.runbook = "the model or the API was retired", "InferenceEndpointRetiring"
-		m.add("it was announced to end on " + date(time.Unix(ends.End(), 0)))
+		m.add("it was announced to end on " + date(time.Unix(end, 0)))
 		m.do = []string{"Move to the model or the version that the provider names instead."}
 	case m != nil && f.Succeeded:
 		m.add("probes of the endpoint succeeded before")
@@ -269,8 +268,8 @@ func matchModelChanged(f *facts) *match {
 	}
 	var evidence []string
 	atStep := false
-	others, changed := workload.In[drift.Changes](f.Facts)
-	for _, c := range others.All() {
+	others := drift.Changes{Names: f.Facts.Names, Scores: f.Facts.Scores}.All()
+	for _, c := range others {
 		line := "the score of the reference passage is another one than usual since " + date(c.Since)
 		if c.Source == drift.SourceModel {
 			line = fmt.Sprintf("%s answers since %s, before that %s", c.To, date(c.Since), c.From)
@@ -289,7 +288,7 @@ func matchModelChanged(f *facts) *match {
 		return nil
 	}
 	m := &match{share: 1, atStep: atStep, evidence: append(evidence, f.lateness()...)}
-	if changed {
+	if len(others) > 0 {
 		m.runbook = "InferenceModelChanged"
 	}
 	return m

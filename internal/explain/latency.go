@@ -14,7 +14,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 const (
@@ -109,12 +108,11 @@ func matchRankBehind(f *facts) *match {
 }
 
 func matchReplicasDiffer(f *facts) *match {
-	servers, ok := workload.In[*page.Compared](f.Facts)
-	if !ok || len(servers.Findings) == 0 || f.isFailing() {
+	if len(f.Facts.Differ) == 0 || f.isFailing() {
 		return nil
 	}
 	m := &match{share: 1, ofLatency: true}
-	for _, d := range servers.Findings {
+	for _, d := range f.Facts.Differ {
 		m.add(d.String() + ", since " + date(time.Unix(int64(d.Since), 0)))
 	}
 	return m.add(f.lateness()...)

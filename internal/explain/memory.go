@@ -60,9 +60,13 @@ type Series struct {
 func (s *Series) latest(failed time.Time) []*Probe {
 	var all []*Probe
 	for _, k := range s.Log.Recent(recentProbes, failed) {
-		p := &Probe{Result: k.Result(), Module: s.Title, Reason: k.Reason()}
-		if p.Err != nil {
-			p.Error = safetext.Line(p.Err.Error(), maxErrorBytes)
+		r := k.Result()
+		p := &Probe{
+			Start: r.Start, Module: s.Title, Outcome: r.Outcome, Status: r.Status, Reason: k.Reason(), StartLag: r.StartLag,
+			Timing: r.Timing, Server: r.Server, Buffered: r.Buffered, Imprecise: r.Imprecise, Stall: r.Stall,
+		}
+		if r.Err != nil {
+			p.Error = safetext.Line(r.Err.Error(), maxErrorBytes)
 		}
 		all = append(all, p)
 	}
@@ -115,7 +119,11 @@ func (m *Memory) Skip(reason result.SkipReason, text string, now time.Time) {
 // that has the time, the state, the findings and the parts of TTFT. What is nil is not known.
 func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gateway *Gateway) {
 	e.Endpoint, e.Engine, e.NoKey = m.endpoint.Name, cmp.Or(e.Engine, m.endpoint.Servers.Engine), !m.endpoint.HasKey()
-	e.GPUs = GPUsOf(m.endpoint, gpus)
+	for _, g := range GPUsOf(m.endpoint, gpus) {
+		kept := &gpu.DeviceSnapshot{UUID: g.UUID, Name: g.Name, Up: g.Up, Processes: g.Processes}
+		kept.Readings = slices.DeleteFunc(slices.Clone(g.Readings), func(r gpu.Reading) bool { return !reduces(r) })
+		e.GPUs = append(e.GPUs, kept)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	latest := make([][]*Probe, len(all))
@@ -175,7 +183,7 @@ func (e *Evidence) AddFindings(module string, all *workload.Findings) {
 		}
 	}
 	if found, ok := workload.In[*loadtest.Finding](all); ok {
-		e.LoadTest = found
+		e.LoadTest = &LoadTest{found.At, found.MaxGood, found.Knee}
 	}
 	if found, ok := workload.In[*answers.Finding](all); ok {
 		for i, finding := range result.Signs() {

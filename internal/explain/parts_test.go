@@ -9,7 +9,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-func known(all ...workload.Finding) *workload.Findings { return &workload.Findings{All: all} }
+func known(all ...workload.Finding) EndpointFacts { return FactsOf(&workload.Findings{All: all}) }
 
 // The parts of TTFT are evidence of what makes it long, and name the queue of a gateway.
 func TestTTFTPartsAreEvidence(t *testing.T) {

@@ -49,7 +49,7 @@ func suspected(i *health.Incident) explain.Condition {
 
 // evidence returns what is known of an endpoint, but for what other endpoints show.
 func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapshots) *explain.Evidence {
-	known := &explain.Evidence{At: now, Condition: c, Facts: e.facts.Latest(), Engine: knownOf(e.facts).Engine}
+	known := &explain.Evidence{At: now, Condition: c, Facts: explain.FactsOf(e.facts.Latest()), Engine: knownOf(e.facts).Engine}
 	for _, f := range e.findings {
 		known.AddFindings(f.Name, f.latest())
 	}
@@ -270,7 +270,7 @@ func ExplainOnce(ctx context.Context, t Target, engines map[string]*config.Mappi
 		}
 		m.take(results)
 	}
-	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: knownOf(m.facts).Engine, Facts: m.facts.Latest()}
+	e := &explain.Evidence{At: time.Now(), Condition: explain.Condition{State: explain.StateOfProbes(m.series, began), Since: began}, Engine: knownOf(m.facts).Engine, Facts: explain.FactsOf(m.facts.Latest())}
 	m.memory.Complete(e, m.series, nil, nil)
 	return &explain.Report{At: stats.UnixSeconds(e.At), Endpoint: e.Endpoint, State: string(e.State), Findings: explain.Explain(e)}, nil
 }

@@ -27,7 +27,7 @@ func recorded(t *testing.T) *recorder.Recording {
 	start := time.Date(2026, 11, 26, 3, 4, 5, 0, time.UTC)
 	e := &explain.Evidence{At: start, Endpoint: "llama", Condition: explain.Condition{State: health.Down, Since: start}, Succeeded: true}
 	for range 3 {
-		e.Probes = append(e.Probes, &explain.Probe{Module: "m", Error: hostile, Reason: result.Refused, Result: &result.Result{Start: start, Outcome: result.ConnectError}})
+		e.Probes = append(e.Probes, &explain.Probe{Module: "m", Error: hostile, Reason: result.Refused, Start: start, Outcome: result.ConnectError})
 	}
 	text, err := explain.Encode(e)
 	if err != nil {

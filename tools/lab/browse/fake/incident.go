@@ -34,7 +34,7 @@ func Incident(said string) *recorder.Recording {
 			putSamples(put, at, isBad, float64(i))
 		}
 		if isBad {
-			failed = append(failed, &explain.Probe{Module: "interactive", Error: said, Result: &result.Result{Start: at, Outcome: result.TimeoutStall}})
+			failed = append(failed, &explain.Probe{Module: "interactive", Error: said, Start: at, Outcome: result.TimeoutStall})
 		}
 		put(at, recorder.Entry{Probe: stalled(at, i, isBad, said)})
 		if isBad && len(failed) == 2 || at.Equal(end) {

@@ -11,7 +11,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
-	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/drift"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -46,12 +45,12 @@ func TestCodec(t *testing.T) {
 	e.Servers = &Pages{Known: 3, Up: 2, Usual: 3, Lost: []string{"c:8000: connect"}, Levels: Levels{config.RequestsWaiting: levels(9, 0), config.QueueTime: levels(1.6, 0)}}
 	e.Steps = []Step{{At: float64(noon.Add(-time.Hour).Unix()), Module: "interactive", Metric: series.MetricTTFT, Before: 0.4, After: 2.2, Beside: []string{"the server restarted"}}}
 	e.Changes = []Change{{At: noon.Add(-time.Hour), Module: "watched", What: string(drift.SourceModel)}}
-	e.Facts = &workload.Findings{All: []workload.Finding{
+	e.Facts = known(
 		drift.Changes{Names: &drift.Change{Source: drift.SourceModel, Since: noon.Add(-time.Hour), From: "a", To: "b"}},
 		&page.Compared{Findings: []page.Difference{{Setting: "version", Since: 1, Values: map[string][]string{"1": {"a"}, "2": {"b"}}}}},
 		&loadtest.Loss{Now: &loadtest.Headroom{Lower: 0.8, Upper: new(0.9)}},
 		&page.TTFTParts{TTFT: 2.2, Seconds: [5]*float64{new(0.01), nil, new(1.9), nil, new(0.29)}},
-	}}
+	)
 	e.Common = &Shared{Factor: Factor{"host", "gpu-3"}, Cause: Network, Endpoints: []string{"a", "e"}, All: 2, Outside: 7, OutsideFailing: 1}
 	e.Exporter = Exporter{Skipped: map[result.SkipReason]int{result.SkipLimit: 2}, SkippedAt: map[result.SkipReason]time.Time{result.SkipLimit: noon}, Text: "raise the limit"}
 	all := strings.Join(texts(Explain(e)), "\n")
@@ -61,17 +60,17 @@ func TestCodec(t *testing.T) {
 		}
 	}
 	sameDecoded(t, "all facts", e)
-	sameDecoded(t, "retired", with(of(health.Down, many(6, Probe{Result: &result.Result{Outcome: result.HTTPError, Status: 404}})...), func(e *Evidence) {
+	sameDecoded(t, "retired", with(of(health.Down, many(6, Probe{Outcome: result.HTTPError, Status: 404})...), func(e *Evidence) {
 		e.Facts = known(health.Retirement{Retirement: api.Retirement{Listed: 1}})
 	}))
-	for name, change := range map[string]func(*result.Result){
-		"prefill in replies": func(r *result.Result) { r.Server.Prefill = 2 * time.Second },
-		"buffered":           func(r *result.Result) { r.Buffered = true },
-		"started late":       func(r *result.Result) { r.StartLag = 2 * time.Second },
+	for name, change := range map[string]func(*Probe){
+		"prefill in replies": func(p *Probe) { p.Server.Prefill = 2 * time.Second },
+		"buffered":           func(p *Probe) { p.Buffered = true },
+		"started late":       func(p *Probe) { p.StartLag = 2 * time.Second },
 	} {
 		e := slow([3]float64{2.2, 0.4, 1}, calmTPOT)
 		for _, p := range e.Probes {
-			change(p.Result)
+			change(p)
 		}
 		if Explain(e)[0].Cause == Unknown {
 			t.Errorf("%s: nothing is found", name)
