@@ -29,30 +29,20 @@ type Endpoint struct {
 	shared *Shared
 	name   string
 
-	mu      sync.Mutex
-	series  []*Series // in the order in which they were opened
-	modules []*module
-	users   [series.NumObjectives]*crowd // nil is nothing known
-	promise *series.Objectives           // by which users' requests are counted; nil before the first reading
+	mu sync.Mutex
+	Saved
+	restored bool               // Last is of an earlier process
+	series   []*Series          // in the order in which they were opened
+	promise  *series.Objectives // by which users' requests are counted; nil before the first reading
 	// objectives are those of all series that count.
 	objectives series.Set
 	skipped    string // why the latest run was left out; "" after a result
-	// What goes on; nil is not.
-	failing, slow, stale *Incident
-	failures, lates      suspicion
-	asleep               *Incident // nil is awake, as far as is known
-	asleepUntil          time.Time // after which the reading that showed it is too old
-	row                  *Incident // of the failures in a row; nil is none
-	mute                 *Mute
-	streak               int       // failures in a row, of all series that count
-	down                 bool      // of a failing endpoint
-	up                   time.Time // when the latest good time began; zero before the first success
-	unknown              time.Time // since when there was no success, if up is zero
-	last                 time.Time // start of the latest result that counts
-	paging               *Paging   // nil is none
-	restored             bool      // last is of an earlier process
-	cause                string    // of the latest failure, with its series
-	past                 []Incident
+	// What goes on beside what is saved; nil is not.
+	stale       *Incident
+	row         *Incident // of the failures in a row
+	mute        *Mute
+	asleepUntil time.Time // after which the reading that showed that it sleeps is too old
+	unknown     time.Time // since when there was no success, if Up is zero
 
 	status *Status
 	next   time.Time // when time alone changes the status; zero is never
@@ -62,7 +52,11 @@ type Endpoint struct {
 func New(name string, shared *Shared, saved *Saved) *Endpoint {
 	e := &Endpoint{shared: shared, name: name, unknown: shared.Now(), mute: shared.Mutes.of(name)}
 	if saved != nil {
-		e.restore(saved)
+		e.Saved, e.restored, e.asleepUntil = saved.clone(), true, e.unknown.Add(sleepsOn)
+		if p := e.Paging; p != nil && p.Witness == "" { // of an earlier version
+			p.Witness = Probes
+		}
+		e.Past = e.Past[max(0, len(e.Past)-maxIncidents):]
 	}
 	return e
 }
@@ -84,8 +78,8 @@ func (e *Endpoint) Incidents() []Incident {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
-	all := slices.Clone(e.past)
-	for _, i := range append(e.usersIncidents(), e.failing, e.slow, e.stale, e.asleep) {
+	all := slices.Clone(e.Past)
+	for _, i := range append(e.usersIncidents(), e.Failing, e.Slow, e.stale, e.Asleep) {
 		if i != nil {
 			all = append(all, *i)
 		}
@@ -112,7 +106,7 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
 	if !sameObjectives(s.objectives, o.Objectives) { // what was slow is so no more
 		s.pace, s.slowNow = pace{}, false
 		s.module.end(true)
-		e.lates = suspicion{}
+		e.Lates = suspicion{}
 	}
 	s.objectives, s.first, s.patience = o.Objectives, o.First, 0
 	s.interval = o.Interval
@@ -152,12 +146,12 @@ func (e *Endpoint) Close() {
 
 // module returns a module by its name, a new one where there is none.
 func (e *Endpoint) module(name string, now time.Time) *module {
-	i := slices.IndexFunc(e.modules, func(m *module) bool { return m.Name == name })
+	i := slices.IndexFunc(e.Modules, func(m *module) bool { return m.Name == name })
 	if i < 0 {
-		i = len(e.modules)
-		e.modules = append(e.modules, &module{Name: name, Begin: now})
+		i = len(e.Modules)
+		e.Modules = append(e.Modules, &module{Name: name, Begin: now})
 	}
-	return e.modules[i]
+	return e.Modules[i]
 }
 
 func (e *Endpoint) find(id result.SeriesID) *Series {
@@ -196,11 +190,11 @@ func (e *Endpoint) relate(now time.Time) {
 		}
 	}
 	if !e.restored { // those of an earlier process wait for their series
-		e.modules = slices.DeleteFunc(e.modules, func(m *module) bool {
+		e.Modules = slices.DeleteFunc(e.Modules, func(m *module) bool {
 			return !slices.ContainsFunc(e.series, func(s *Series) bool { return s.module == m })
 		})
 	}
-	for _, m := range e.modules {
+	for _, m := range e.Modules {
 		m.relate(e.series)
 	}
 	for _, s := range e.series {
@@ -238,7 +232,7 @@ func (e *Endpoint) leave(now time.Time) {
 	if e.restored {
 		return
 	}
-	for i, c := range e.users {
+	for i, c := range e.Users {
 		if c != nil && !has(func(s *Series) bool {
 			return s.objectives != nil && s.objectives.Share > 0 && s.objectives.Has(series.Objective(i))
 		}) {
@@ -246,14 +240,14 @@ func (e *Endpoint) leave(now time.Time) {
 		}
 	}
 	if !has(func(s *Series) bool { return s.failedNow }) {
-		e.failures = suspicion{}
-		if e.failing != nil {
+		e.Failures = suspicion{}
+		if e.Failing != nil {
 			e.endFailing(now)
 		}
 	}
 	if !has(func(s *Series) bool { return s.slowNow }) {
-		e.lates = suspicion{}
-		if e.slow != nil {
+		e.Lates = suspicion{}
+		if e.Slow != nil {
 			e.endSlow(now)
 		}
 	}
@@ -261,26 +255,26 @@ func (e *Endpoint) leave(now time.Time) {
 
 func (e *Endpoint) count(s *Series, o *series.Observation) {
 	r := o.Result
-	gap := e.restored && s.patience > 0 && r.Start.Sub(e.last) > s.patience
-	if !e.last.IsZero() && (e.stale != nil || gap) { // nobody knows what was before
-		e.up, e.unknown = time.Time{}, r.Start
+	gap := e.restored && s.patience > 0 && r.Start.Sub(e.Last) > s.patience
+	if !e.Last.IsZero() && (e.stale != nil || gap) { // nobody knows what was before
+		e.Up, e.unknown = time.Time{}, r.Start
 	}
-	e.last, e.restored, e.skipped = r.Start, false, ""
+	e.Last, e.restored, e.skipped = r.Start, false, ""
 	verdict := s.module.observe(series.Availability, r.Start, s.failed)
 	if s.failed {
 		e.fail(s, r, verdict)
 		return
 	}
-	e.streak, e.row = 0, nil
-	if e.up.IsZero() {
-		e.up = r.Start
+	e.Streak, e.row = 0, nil
+	if e.Up.IsZero() {
+		e.Up = r.Start
 	}
-	if e.failing != nil {
-		e.failing.add(r.Start, false)
+	if e.Failing != nil {
+		e.Failing.add(r.Start, false)
 	} else {
-		e.failures.pass(r.Start, s.module.gap())
-		if i := lastFailing(e.past); i >= 0 {
-			e.past[i].After++
+		e.Failures.pass(r.Start, s.module.gap())
+		if i := lastFailing(e.Past); i >= 0 {
+			e.Past[i].After++
 		}
 	}
 	if o.Timed() && s.objectives != nil && s.objectives.HasLatency() {
@@ -289,77 +283,77 @@ func (e *Endpoint) count(s *Series, o *series.Observation) {
 }
 
 func (e *Endpoint) fail(s *Series, r *result.Result, verdict bool) {
-	e.streak++
+	e.Streak++
 	s.failedNow = true
-	e.cause = s.cause + " (" + s.title + ")"
-	if i := e.failing; i != nil {
+	e.Cause = s.cause + " (" + s.title + ")"
+	if i := e.Failing; i != nil {
 		i.add(s.start, true)
 		i.miss(verdict, verdict && s.module.promised)
-		if e.streak == 1 {
+		if e.Streak == 1 {
 			i.Row = s.start
 		}
 		return
 	}
 	first := Incident{State: Degraded, Begin: s.start, Module: s.title, Text: safetext.Cut(s.cause, maxFirst)}
-	e.failures.add(s.start, s.module.gap(), first)
+	e.Failures.add(s.start, s.module.gap(), first)
 	if e.row == nil {
 		e.row = new(first)
 		e.logger().Info("probe failed", "module", s.title, "outcome", string(r.Outcome), "err", r.Err)
 	}
 	e.row.add(s.start, true)
-	e.failures.certain, e.failures.promised = verdict, verdict && s.module.promised
+	e.Failures.certain, e.Failures.promised = verdict, verdict && s.module.promised
 }
 
 // beginFailing begins an incident of failures that are no chance.
 func (e *Endpoint) beginFailing(i *Incident) {
-	i.miss(e.failures.certain, e.failures.promised)
+	i.miss(e.Failures.certain, e.Failures.promised)
 	i.Row = i.Latest
 	if e.row != nil {
 		i.Row = e.row.Begin
 	}
-	e.failing, e.failures, e.row = i, suspicion{}, nil
+	e.Failing, e.Failures, e.row = i, suspicion{}, nil
 	e.join()
-	e.logger().Warn("endpoint failing", "module", e.failing.Module, "since", e.failing.Begin.UTC(), "cause", e.cause,
-		"probes", e.failing.Probes, "failed", e.failing.Bad)
+	e.logger().Warn("endpoint failing", "module", e.Failing.Module, "since", e.Failing.Begin.UTC(), "cause", e.Cause,
+		"probes", e.Failing.Probes, "failed", e.Failing.Bad)
 }
 
 func (e *Endpoint) pace(s *Series, o *series.Observation) {
 	over, missed := s.pace.add(o), s.module.late(o)
 	s.slowNow = s.slowNow || over
 	switch {
-	case e.slow != nil:
-		e.slow.add(o.Start, over)
+	case e.Slow != nil:
+		e.Slow.add(o.Start, over)
 	case over:
-		e.lates.add(o.Start, s.module.gap(), Incident{State: Slow, Begin: o.Start, Module: s.title, Text: s.title + ": " + s.pace.last.String()})
+		e.Lates.add(o.Start, s.module.gap(), Incident{State: Slow, Begin: o.Start, Module: s.title, Text: s.title + ": " + s.pace.last.String()})
 	default:
-		e.lates.pass(o.Start, s.module.gap())
+		e.Lates.pass(o.Start, s.module.gap())
 	}
-	if e.slow == nil && missed != 0 && e.lates.Incident != nil {
-		e.slow, e.lates = e.lates.Incident, suspicion{}
-		e.logger().Warn("endpoint slow", "module", e.slow.Module, "since", e.slow.Begin.UTC(), "reason", e.slow.Text, "answers", e.slow.Probes, "over", e.slow.Bad)
+	if e.Slow == nil && missed != 0 && e.Lates.Incident != nil {
+		e.Slow, e.Lates = e.Lates.Incident, suspicion{}
+		e.logger().Warn("endpoint slow", "module", e.Slow.Module, "since", e.Slow.Begin.UTC(), "reason", e.Slow.Text, "answers", e.Slow.Probes, "over", e.Slow.Bad)
 	}
-	if e.slow != nil {
-		e.slow.Missed |= missed
+	if e.Slow != nil {
+		e.Slow.Missed |= missed
 	}
 }
 
 func (e *Endpoint) endClean(now time.Time) {
 	v := e.judge(now)
-	if e.failing != nil && v.failed == 0 && e.failing.isOver(e.last) && !e.clusters() {
-		e.endFailing(e.failing.Good)
+	if e.Failing != nil && v.failed == 0 && e.Failing.isOver(e.Last) && !e.clusters() {
+		e.endFailing(e.Failing.Good)
 	}
-	if e.slow != nil && v.slow == 0 && e.slow.isOver(e.last) {
-		e.endSlow(e.slow.Good)
+	if e.Slow != nil && v.slow == 0 && e.Slow.isOver(e.Last) {
+		e.endSlow(e.Slow.Good)
 	}
 }
 
 func (e *Endpoint) endFailing(end time.Time) {
-	i := e.failing
-	e.failing, e.down, e.streak, e.cause = nil, false, 0, ""
+	i := e.Failing
+	e.Failing, e.Down, e.Streak, e.Cause = nil, false, 0, ""
 	for _, s := range e.series {
 		s.failedNow, s.cause = false, ""
 	}
-	for _, m := range e.modules {
+	for _, m := range e.Modules {
 		m.end(false)
 	}
 	e.end(i, end)
@@ -368,12 +362,12 @@ func (e *Endpoint) endFailing(end time.Time) {
 }
 
 func (e *Endpoint) endSlow(end time.Time) {
-	i := e.slow
-	e.slow = nil
+	i := e.Slow
+	e.Slow = nil
 	for _, s := range e.series {
 		s.slowNow = false
 	}
-	for _, m := range e.modules {
+	for _, m := range e.Modules {
 		m.end(true)
 	}
 	e.end(i, end)
@@ -383,17 +377,17 @@ func (e *Endpoint) endSlow(end time.Time) {
 
 func (e *Endpoint) end(i *Incident, end time.Time) {
 	i.finish(end)
-	if end.After(e.up) {
-		e.up = end
+	if end.After(e.Up) {
+		e.Up = end
 	}
 	e.keep(*i)
 }
 
 func (e *Endpoint) keep(i Incident) {
-	if len(e.past) == maxIncidents {
-		e.past = slices.Delete(e.past, 0, 1)
+	if len(e.Past) == maxIncidents {
+		e.Past = slices.Delete(e.Past, 0, 1)
 	}
-	e.past = append(e.past, i)
+	e.Past = append(e.Past, i)
 }
 
 func (e *Endpoint) unmute(end time.Time) {
@@ -413,7 +407,7 @@ func (e *Endpoint) refresh(now time.Time) {
 	if e.mute != nil && e.mute.isOver(now) {
 		e.unmute(e.mute.Until)
 	}
-	if e.asleep != nil && now.After(e.asleepUntil) {
+	if e.Asleep != nil && now.After(e.asleepUntil) {
 		e.wake(now)
 	}
 	v := e.judge(now)
@@ -421,14 +415,14 @@ func (e *Endpoint) refresh(now time.Time) {
 		e.turnStale(v, now)
 	}
 	if v.judged > 0 {
-		down := (e.failing != nil || e.failures.Incident != nil) && (v.failed == v.judged && e.streak >= downAfter ||
-			v.failed > 0 && v.failed+v.outdated == v.judged && e.streak >= outdatedAfter)
+		down := (e.Failing != nil || e.Failures.Incident != nil) && (v.failed == v.judged && e.Streak >= downAfter ||
+			v.failed > 0 && v.failed+v.outdated == v.judged && e.Streak >= outdatedAfter)
 		switch {
-		case e.failing != nil:
+		case e.Failing != nil:
 		case down:
-			e.beginFailing(cmp.Or(e.row, e.failures.Incident)) // one of an earlier process has no row
-		case e.failures.certain:
-			e.beginFailing(e.failures.Incident)
+			e.beginFailing(cmp.Or(e.row, e.Failures.Incident)) // one of an earlier process has no row
+		case e.Failures.certain:
+			e.beginFailing(e.Failures.Incident)
 		}
 		e.setDown(down)
 	}
@@ -438,7 +432,7 @@ func (e *Endpoint) refresh(now time.Time) {
 		e.status = s
 	}
 	e.next = v.next
-	if e.asleep != nil {
+	if e.Asleep != nil {
 		e.next = e.asleepUntil
 	}
 	if e.mute != nil && (e.next.IsZero() || e.mute.Until.Before(e.next)) {
@@ -455,8 +449,8 @@ func (e *Endpoint) turnStale(v verdict, now time.Time) {
 	i := e.stale
 	e.stale = nil
 	i.End = now
-	if e.last.After(i.Begin) {
-		i.End = e.last
+	if e.Last.After(i.Begin) {
+		i.End = e.Last
 	}
 	e.keep(*i)
 	e.logger().Info("endpoint no longer stale", "since", i.Begin.UTC(), "duration", i.End.Sub(i.Begin).Round(time.Second))

@@ -260,40 +260,40 @@ func (i *Incident) isFlapping(down bool, last time.Time, within time.Duration) b
 
 // setDown takes whether the endpoint is down; e.mu is held.
 func (e *Endpoint) setDown(down bool) {
-	switch i := e.failing; {
-	case down && !e.down:
+	switch i := e.Failing; {
+	case down && !e.Down:
 		i.Spells++
-		i.Down = e.last
+		i.Down = e.Last
 		e.comeBack()
 	case down:
 		e.findFlapping(i.Latest.Sub(i.Row))
-	case e.down && i != nil:
-		away := e.last.Sub(i.Row)
+	case e.Down && i != nil:
+		away := e.Last.Sub(i.Row)
 		e.findFlapping(away)
-		i.Back, i.Away = e.last, away
+		i.Back, i.Away = e.Last, away
 		i.Longest = max(i.Longest, i.Back.Sub(i.Down))
 	}
-	e.down = down
+	e.Down = down
 }
 
 // findFlapping finds whether the endpoint, which is away for so long, was so the time before.
 func (e *Endpoint) findFlapping(away time.Duration) {
-	before := e.failing
+	before := e.Failing
 	if before.Flaps || away < flappingAfter {
 		return
 	}
-	if n := lastFailing(e.past); before.Spells < 2 && n >= 0 {
-		before = &e.past[n]
+	if n := lastFailing(e.Past); before.Spells < 2 && n >= 0 {
+		before = &e.Past[n]
 	}
-	if before.Away >= flappingAfter && e.failing.Row.Sub(before.Back) <= e.recursWithin() {
-		e.failing.Flaps = true
+	if before.Away >= flappingAfter && e.Failing.Row.Sub(before.Back) <= e.recursWithin() {
+		e.Failing.Flaps = true
 		e.comeBack()
 	}
 }
 
 // comeBack makes one incident of those before and the one that goes on, and finds whether it flaps.
 func (e *Endpoint) comeBack() {
-	i := e.failing
+	i := e.Failing
 	before := i.State
 	e.join()
 	if (i.Flaps || i.Spells >= flappingSpells) && before != Flapping {
@@ -328,7 +328,7 @@ func lastFailing(past []Incident) int {
 
 // join makes one incident of those before and the one that goes on, where failures came back soon and often.
 func (e *Endpoint) join() {
-	whole, past := *e.failing, slices.Clone(e.past)
+	whole, past := *e.Failing, slices.Clone(e.Past)
 	within := e.recursWithin()
 	for {
 		i := lastFailing(past)
@@ -341,8 +341,8 @@ func (e *Endpoint) join() {
 		}
 		whole, past = longer, slices.Delete(past, i, i+1)
 	}
-	if whole.Joined > e.failing.Joined && whole.recurs() {
-		*e.failing, e.past = whole, past
+	if whole.Joined > e.Failing.Joined && whole.recurs() {
+		*e.Failing, e.Past = whole, past
 	}
 }
 
@@ -378,7 +378,7 @@ func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 		}
 		return "no result yet" + e.because()
 	case Asleep:
-		return e.asleep.Text
+		return e.Asleep.Text
 	}
 	return ""
 }
@@ -386,10 +386,10 @@ func (e *Endpoint) why(s *Status, last *Series, now time.Time) string {
 // whyBad is what probes show of an endpoint that fails or is slow, and what users' requests do.
 func (e *Endpoint) whyBad(s *Status, last *Series, now time.Time) (why []string) {
 	switch {
-	case s.Unmuted == Slow && e.slow != nil:
+	case s.Unmuted == Slow && e.Slow != nil:
 		why = append(why, e.whySlow(now))
-	case e.failing == nil:
-	case e.failing.recurs():
+	case e.Failing == nil:
+	case e.Failing.recurs():
 		why = append(why, e.whyFailed(s, last)+", again and again")
 	default:
 		why = append(why, e.whyFailing(s, last))
@@ -397,7 +397,7 @@ func (e *Endpoint) whyBad(s *Status, last *Series, now time.Time) (why []string)
 	if s.Users != "" {
 		why = append(why, s.Users)
 	}
-	if e.failing == nil && e.slow == nil && !e.up.IsZero() {
+	if e.Failing == nil && e.Slow == nil && !e.Up.IsZero() {
 		why = append(why, "probes are well")
 	}
 	return why
@@ -406,8 +406,8 @@ func (e *Endpoint) whyBad(s *Status, last *Series, now time.Time) (why []string)
 // whyFailing is as in "connection refused: 10.0.0.5:8000 (interactive)".
 func (e *Endpoint) whyFailing(s *Status, last *Series) string {
 	if last == nil {
-		text := fmt.Sprintf("recovering: %d of %d successes in a row; latest failure: %s", e.failing.Run, e.failing.needed(), e.cause)
-		if i := e.failing; i.Bad < i.Probes-i.Run {
+		text := fmt.Sprintf("recovering: %d of %d successes in a row; latest failure: %s", e.Failing.Run, e.Failing.needed(), e.Cause)
+		if i := e.Failing; i.Bad < i.Probes-i.Run {
 			text = i.failures() + ", " + text
 		}
 		return text
@@ -418,11 +418,11 @@ func (e *Endpoint) whyFailing(s *Status, last *Series) string {
 // whyFailed is why the latest probe of those that fail did, or the latest that failed.
 func (e *Endpoint) whyFailed(s *Status, last *Series) string {
 	if last == nil {
-		return e.cause
+		return e.Cause
 	}
 	cause := last.cause
 	if cause == "" { // it failed before the incident that goes on
-		cause = e.cause
+		cause = e.Cause
 	}
 	text := cause + " (" + last.title + ")"
 	switch others := len(s.Failing) - 1; others {
@@ -438,16 +438,16 @@ func (e *Endpoint) whyFailed(s *Status, last *Series) string {
 // whySlow is as in "interactive: TTFT 1.2s, objective 500ms; 12 of 14 answers over an
 // objective since 06:15 UTC".
 func (e *Endpoint) whySlow(now time.Time) string {
-	counts := "; " + e.slow.overs() + " since " + clock(e.slow.Begin, now)
+	counts := "; " + e.Slow.overs() + " since " + clock(e.Slow.Begin, now)
 	for _, p := range e.series {
 		if p.isValid() && !p.failed && p.pace.isSlow() {
 			return p.title + ": " + p.pace.last.String() + counts
 		}
 	}
-	if e.slow.Run < minCleanRun {
-		return e.slow.Text + counts
+	if e.Slow.Run < minCleanRun {
+		return e.Slow.Text + counts
 	}
-	return fmt.Sprintf("recovering: %d of %d answers in a row within the objectives; before: %s%s", e.slow.Run, e.slow.needed(), e.slow.Text, counts)
+	return fmt.Sprintf("recovering: %d of %d answers in a row within the objectives; before: %s%s", e.Slow.Run, e.Slow.needed(), e.Slow.Text, counts)
 }
 
 // because says why runs were left out since the latest result; "" where none was.
@@ -460,10 +460,10 @@ func (e *Endpoint) because() string {
 
 // latest returns when the latest result started, or when the wait for it began.
 func (e *Endpoint) latest() time.Time {
-	if e.last.IsZero() {
+	if e.Last.IsZero() {
 		return e.unknown
 	}
-	return e.last
+	return e.Last
 }
 
 // clock returns a time as people read it, with the date where it is not of the last 24 hours.

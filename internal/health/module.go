@@ -44,6 +44,16 @@ func (m *module) isSane(now time.Time) bool {
 	return true
 }
 
+func (m *module) clone() *module {
+	m = copyOf(m)
+	for i, e := range m.Evidence {
+		if e = copyOf(e); e != nil {
+			e.Days, m.Evidence[i] = slices.Clone(e.Days), e
+		}
+	}
+	return m
+}
+
 // relate takes the objective and the time between probes from the series of the module.
 func (m *module) relate(all []*Series) {
 	m.allowed, m.promised, m.interval = defaultAllowed, false, defaultInterval

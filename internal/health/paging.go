@@ -64,18 +64,18 @@ const (
 
 // page finds whether there is an incident that pages, which lasts until the endpoint is up.
 func (e *Endpoint) page() {
-	if e.failing == nil && e.slow == nil && len(e.usersIncidents()) == 0 {
-		if p := e.paging; p != nil && p.Scope != "" {
-			e.logger().Info("incident ended", "incident", string(p.Kind), "scope", p.Scope, "witness", string(p.Witness), "since", p.Start.UTC(), "duration", e.up.Sub(p.Start).Round(time.Second))
+	if e.Failing == nil && e.Slow == nil && len(e.usersIncidents()) == 0 {
+		if p := e.Paging; p != nil && p.Scope != "" {
+			e.logger().Info("incident ended", "incident", string(p.Kind), "scope", p.Scope, "witness", string(p.Witness), "since", p.Start.UTC(), "duration", e.Up.Sub(p.Start).Round(time.Second))
 		}
-		e.paging = nil
+		e.Paging = nil
 		return
 	}
 	e.pageFor(Probes, e.certain)
 	e.pageFor(Users, e.certainOfUsers)
-	if e.paging != nil && e.paging.Witness == Probes && e.areUsersWell(e.paging.Kind) {
-		e.paging = new(*e.paging)
-		e.paging.Witness = ProbesOnly
+	if e.Paging != nil && e.Paging.Witness == Probes && e.areUsersWell(e.Paging.Kind) {
+		e.Paging = new(*e.Paging)
+		e.Paging.Witness = ProbesOnly
 	}
 }
 
@@ -85,10 +85,10 @@ func (e *Endpoint) pageFor(w Witness, certain func() (Kind, time.Time)) {
 	if kind == "" {
 		return
 	}
-	if e.paging == nil {
-		e.paging = &Paging{Kind: kind, Start: start, Witness: w}
+	if e.Paging == nil {
+		e.Paging = &Paging{Kind: kind, Start: start, Witness: w}
 	}
-	next := *e.paging
+	next := *e.Paging
 	if kind.isWorse(next.Kind) {
 		next.Kind = kind
 	}
@@ -98,19 +98,19 @@ func (e *Endpoint) pageFor(w Witness, certain func() (Kind, time.Time)) {
 	if i := e.usersOf(kind); w == Users && i != nil {
 		next.Why = i.Text
 	}
-	if next != *e.paging {
-		e.paging = &next
+	if next != *e.Paging {
+		e.Paging = &next
 	}
 }
 
 // certain returns what is certain by now and pages, and when that began; "" is nothing.
 func (e *Endpoint) certain() (Kind, time.Time) {
-	if i := e.failing; i != nil {
-		paged := e.paging != nil && e.paging.Kind == KindFailing // some of whose failures come in a row by chance
+	if i := e.Failing; i != nil {
+		paged := e.Paging != nil && e.Paging.Kind == KindFailing // some of whose failures come in a row by chance
 		switch {
-		case e.down && i.Latest.Sub(i.Row) >= pageAfter && !(paged && i.mayFail(e.streak)), i.Flaps && !paged:
+		case e.Down && i.Latest.Sub(i.Row) >= pageAfter && !(paged && i.mayFail(e.Streak)), i.Flaps && !paged:
 			return KindDown, i.Begin
-		case e.down || !i.Promised: // a server that restarts fails as well
+		case e.Down || !i.Promised: // a server that restarts fails as well
 		case paged:
 			return KindFailing, i.Begin
 		case i.Latest.Sub(e.clusterBegin()) >= pageAfter:
@@ -118,11 +118,11 @@ func (e *Endpoint) certain() (Kind, time.Time) {
 			return KindFailing, i.Begin
 		}
 	}
-	if e.slow != nil && e.slow.Missed.Has(series.TTFT) {
-		return KindTTFT, e.slow.Begin
+	if e.Slow != nil && e.Slow.Missed.Has(series.TTFT) {
+		return KindTTFT, e.Slow.Begin
 	}
-	if e.slow != nil && e.slow.Missed.Has(series.TPOT) {
-		return KindTPOT, e.slow.Begin
+	if e.Slow != nil && e.Slow.Missed.Has(series.TPOT) {
+		return KindTPOT, e.Slow.Begin
 	}
 	return "", time.Time{}
 }
@@ -136,8 +136,8 @@ func (i *Incident) mayFail(inRow int) bool {
 
 // clusterBegin returns when the failures began that are more than chance, or the incident if that was earlier.
 func (e *Endpoint) clusterBegin() time.Time {
-	first := e.failing.Begin
-	for _, m := range e.modules {
+	first := e.Failing.Begin
+	for _, m := range e.Modules {
 		if of := m.Evidence[series.Availability]; of != nil && of.Raised && of.First.Before(first) {
 			first = of.First
 		}
@@ -148,14 +148,14 @@ func (e *Endpoint) clusterBegin() time.Time {
 // backdate has the incident begin with the first of the failures that are more than chance. Those that came in a row by chance were
 // incidents before.
 func (e *Endpoint) backdate() {
-	e.failing.Begin = e.clusterBegin()
-	for i := lastFailing(e.past); i >= 0 && e.failing.Begin.Sub(e.past[i].End) <= clusterGap; i = lastFailing(e.past) {
-		first := e.failing.Begin
-		*e.failing = e.past[i].with(e.failing)
-		if first.Before(e.failing.Begin) {
-			e.failing.Begin = first
+	e.Failing.Begin = e.clusterBegin()
+	for i := lastFailing(e.Past); i >= 0 && e.Failing.Begin.Sub(e.Past[i].End) <= clusterGap; i = lastFailing(e.Past) {
+		first := e.Failing.Begin
+		*e.Failing = e.Past[i].with(e.Failing)
+		if first.Before(e.Failing.Begin) {
+			e.Failing.Begin = first
 		}
-		e.past = slices.Delete(e.past, i, i+1)
+		e.Past = slices.Delete(e.Past, i, i+1)
 	}
 }
 
@@ -164,17 +164,17 @@ func (e *Endpoint) SetScope(scope string) {
 	now := e.shared.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.paging == nil || e.paging.Scope != "" {
+	if e.Paging == nil || e.Paging.Scope != "" {
 		return
 	}
-	next := *e.paging
+	next := *e.Paging
 	next.Scope = scope
-	e.paging = &next
+	e.Paging = &next
 	e.logger().Warn("incident pages", "incident", string(next.Kind), "scope", scope, "witness", string(next.Witness), "since", next.Start.UTC())
 	e.refresh(now)
 }
 
 // clusters reports whether an incident that pages for some failures has had one lately, with which others would make a cluster.
 func (e *Endpoint) clusters() bool {
-	return e.paging != nil && e.paging.Kind == KindFailing && e.last.Sub(e.failing.Latest) <= clusterGap
+	return e.Paging != nil && e.Paging.Kind == KindFailing && e.Last.Sub(e.Failing.Latest) <= clusterGap
 }

@@ -17,16 +17,14 @@ const sleepsOn = 2 * time.Minute
 // maxRestored bounds the mutes that are restored.
 const maxRestored = 1 << 20
 
-// Saved is what is kept of an endpoint over a restart: its state, without the series,
-// whose next results say how they are. It holds no URL; its texts are those of Status.Why
-// and of incidents.
+// Saved is what is kept of an endpoint over a restart: its state, without the series, whose next results say how they are.
+// It holds no URL; its texts are those of Status.Why and of incidents.
 type Saved struct {
-	// Up is when the latest good time began, and Last when the latest probe that counts started.
+	// Up is when the latest good time began, zero before the first success, and Last when the latest probe that counts started.
 	Up   time.Time `json:"up,omitzero"`
 	Last time.Time `json:"last,omitzero"`
-	// Failing and Slow are the incidents that go on; nil is none. Down, Streak and
-	// Cause belong to the first: whether the endpoint is down, how many failures came in
-	// a row, and why the latest one failed.
+	// Failing and Slow are the incidents that go on; nil is none. Down, Streak and Cause belong to the first: whether the
+	// endpoint is down, how many failures came in a row in all series that count, and why the latest one failed, with its series.
 	Failing *Incident `json:"failing,omitempty"`
 	Slow    *Incident `json:"slow,omitempty"`
 	Down    bool      `json:"down,omitempty"`
@@ -128,40 +126,24 @@ func (e *Endpoint) Save() *Saved {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
-	if e.last.IsZero() && e.asleep == nil {
+	if e.Last.IsZero() && e.Asleep == nil {
 		return nil
 	}
-	return &Saved{
-		Up: e.up, Last: e.last, Down: e.down, Streak: e.streak, Cause: e.cause,
-		Failing: copyOf(e.failing), Slow: copyOf(e.slow), Asleep: copyOf(e.asleep), Past: slices.Clone(e.past), Paging: e.paging,
-		Failures: e.failures.copy(), Lates: e.lates.copy(),
-		Modules: copyOfModules(e.modules), Users: copyOfUsers(e.users),
-	}
+	return new(e.Saved.clone())
 }
 
-func (s *suspicion) copy() suspicion {
-	return suspicion{Incident: copyOf(s.Incident), Last: s.Last}
-}
-
-func copyOfModules(all []*module) []*module {
-	out := make([]*module, len(all))
-	for i, m := range all {
-		out[i] = new(*m)
-		for j, e := range m.Evidence {
-			out[i].Evidence[j] = copyOf(e)
-			if e != nil {
-				out[i].Evidence[j].Days = slices.Clone(e.Days)
-			}
-		}
+// clone returns a copy that shares nothing that changes.
+func (s Saved) clone() Saved {
+	s.Failing, s.Slow, s.Asleep, s.Paging = copyOf(s.Failing), copyOf(s.Slow), copyOf(s.Asleep), copyOf(s.Paging)
+	s.Failures.Incident, s.Lates.Incident = copyOf(s.Failures.Incident), copyOf(s.Lates.Incident)
+	s.Modules, s.Past = slices.Clone(s.Modules), slices.Clone(s.Past)
+	for i, m := range s.Modules {
+		s.Modules[i] = m.clone()
 	}
-	return out
-}
-
-func copyOfUsers(all [series.NumObjectives]*crowd) [series.NumObjectives]*crowd {
-	for i, c := range all {
-		all[i] = c.copy()
+	for i, c := range s.Users {
+		s.Users[i] = c.clone()
 	}
-	return all
+	return s
 }
 
 func copyOf[T any](v *T) *T {
@@ -169,20 +151,4 @@ func copyOf[T any](v *T) *T {
 		return nil
 	}
 	return new(*v)
-}
-
-func (e *Endpoint) restore(s *Saved) {
-	e.restored = true
-	e.up, e.last, e.down, e.streak, e.cause = s.Up, s.Last, s.Down, s.Streak, s.Cause
-	e.failing, e.slow = copyOf(s.Failing), copyOf(s.Slow)
-	e.paging = copyOf(s.Paging)
-	e.asleep, e.asleepUntil = copyOf(s.Asleep), e.shared.Now().Add(sleepsOn)
-	e.failures = s.Failures.copy()
-	e.lates = s.Lates.copy()
-	e.modules = copyOfModules(s.Modules)
-	e.users = copyOfUsers(s.Users)
-	if p := e.paging; p != nil && p.Witness == "" { // of an earlier version
-		p.Witness = Probes
-	}
-	e.past = slices.Clone(s.Past[max(0, len(s.Past)-maxIncidents):])
 }

@@ -63,7 +63,7 @@ func (s *Series) Observe(o *series.Observation) {
 		return
 	}
 	e.refresh(now) // it may have been stale until now
-	if e.asleep != nil {
+	if e.Asleep != nil {
 		return // of a run that began before
 	}
 	s.take(o.Result)
@@ -88,9 +88,9 @@ func (s *Series) Skip(reason result.SkipReason, text string) {
 	}
 	if reason == result.SkipBackoff && s.failed {
 		s.heldAt = now
-		e.streak++
-		if e.failing != nil {
-			e.failing.Latest = now
+		e.Streak++
+		if e.Failing != nil {
+			e.Failing.Latest = now
 		}
 	}
 	if text == "" {

@@ -13,7 +13,7 @@ func (e *Endpoint) SetAsleep(why string, until time.Time) (woke bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asleepUntil = until
-	switch slept := e.asleep != nil; {
+	switch slept := e.Asleep != nil; {
 	case slept == (why != ""):
 		return false
 	case slept:
@@ -28,13 +28,13 @@ func (e *Endpoint) SetAsleep(why string, until time.Time) (woke bool) {
 
 // fallAsleep ends all that goes on: what does not answer because it sleeps is no incident.
 func (e *Endpoint) fallAsleep(why string, now time.Time) {
-	if e.failing != nil {
+	if e.Failing != nil {
 		e.endFailing(now)
 	}
-	if e.slow != nil {
+	if e.Slow != nil {
 		e.endSlow(now)
 	}
-	for _, c := range e.users {
+	for _, c := range e.Users {
 		if c != nil && c.Raised {
 			e.endUsers(c, now)
 		}
@@ -42,17 +42,17 @@ func (e *Endpoint) fallAsleep(why string, now time.Time) {
 	if e.stale != nil {
 		e.turnStale(verdict{}, now)
 	}
-	e.failures, e.lates, e.row, e.streak = suspicion{}, suspicion{}, nil, 0
+	e.Failures, e.Lates, e.row, e.Streak = suspicion{}, suspicion{}, nil, 0
 	e.startOver(now)
-	e.asleep = &Incident{State: Asleep, Begin: now, Text: why}
+	e.Asleep = &Incident{State: Asleep, Begin: now, Text: why}
 	e.logger().Info("endpoint asleep", "reason", why)
 }
 
 // wake begins to wait for a result.
 func (e *Endpoint) wake(now time.Time) {
-	i := e.asleep
+	i := e.Asleep
 	i.End = now
-	e.asleep = nil
+	e.Asleep = nil
 	e.keep(*i)
 	e.startOver(now)
 	e.logger().Info("endpoint awake", "since", i.Begin.UTC(), "duration", now.Sub(i.Begin).Round(time.Second))
@@ -64,5 +64,5 @@ func (e *Endpoint) startOver(now time.Time) {
 		s.opened, s.start, s.failedAt, s.failedSince, s.heldAt = now, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		s.failed, s.failedNow, s.slowNow, s.cause, s.pace = false, false, false, "", pace{}
 	}
-	e.up, e.unknown = time.Time{}, now
+	e.Up, e.unknown = time.Time{}, now
 }

@@ -20,7 +20,7 @@ func (v *verdict) isStale() bool { return v.judged == 0 && v.old > 0 }
 // judge looks at the latest results of all series.
 func (e *Endpoint) judge(now time.Time) verdict {
 	var v verdict
-	if e.asleep != nil {
+	if e.Asleep != nil {
 		return v
 	}
 	failing := e.failingSince(now)
@@ -71,22 +71,22 @@ func (e *Endpoint) failingSince(now time.Time) time.Time {
 func (e *Endpoint) state(v verdict) (State, time.Time) {
 	failed, late := e.usersIncident(Degraded), e.usersIncident(Slow)
 	switch {
-	case e.asleep != nil:
-		return Asleep, e.asleep.Begin
+	case e.Asleep != nil:
+		return Asleep, e.Asleep.Begin
 	case e.stale != nil:
 		return Stale, e.stale.Begin
-	case e.failing != nil && e.failing.isFlapping(e.down, e.last, e.recursWithin()):
-		return Flapping, earliest(e.failing, failed)
-	case e.failing != nil && e.down:
-		return Down, earliest(e.failing, failed)
-	case e.failing != nil || failed != nil:
-		return Degraded, earliest(e.failing, failed)
-	case e.slow != nil || late != nil:
-		return Slow, earliest(e.slow, late)
-	case v.judged == 0 || e.up.IsZero():
+	case e.Failing != nil && e.Failing.isFlapping(e.Down, e.Last, e.recursWithin()):
+		return Flapping, earliest(e.Failing, failed)
+	case e.Failing != nil && e.Down:
+		return Down, earliest(e.Failing, failed)
+	case e.Failing != nil || failed != nil:
+		return Degraded, earliest(e.Failing, failed)
+	case e.Slow != nil || late != nil:
+		return Slow, earliest(e.Slow, late)
+	case v.judged == 0 || e.Up.IsZero():
 		return Waiting, e.unknown
 	}
-	return Up, e.up
+	return Up, e.Up
 }
 
 // earliest returns when the first of two incidents began, of which one may be nil.
@@ -98,7 +98,7 @@ func earliest(a, b *Incident) time.Time {
 }
 
 func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
-	s := &Status{Mute: e.mute, Paging: e.paging}
+	s := &Status{Mute: e.mute, Paging: e.Paging}
 	s.Unmuted, s.UnmutedSince = e.state(v)
 	s.State, s.Since = s.Unmuted, s.UnmutedSince
 	if e.mute != nil {
@@ -106,16 +106,16 @@ func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
 	}
 	switch s.Unmuted {
 	case Down, Flapping, Degraded:
-		if i := e.failing; i != nil {
+		if i := e.Failing; i != nil {
 			s.Probes, s.Failed, s.Spells = i.Probes, i.Bad, i.Spells
 		}
 	case Slow:
-		if i := e.slow; i != nil {
+		if i := e.Slow; i != nil {
 			s.Probes, s.Over = i.Probes, i.Bad
 		}
 	}
 	s.Objectives = e.objectives
-	for _, i := range []*Incident{e.failing, e.slow} {
+	for _, i := range []*Incident{e.Failing, e.Slow} {
 		if i != nil {
 			s.Missed |= i.Missed
 		}
@@ -143,11 +143,11 @@ const minSuspicious = 2
 // suspect returns what the latest results look like: whether the latest one of a series is a
 // failure, and whether the answers of one are late.
 func (e *Endpoint) suspect(failing, slow bool) *Incident {
-	switch f := e.failures.Incident; {
+	switch f := e.Failures.Incident; {
 	case f != nil && (failing || f.Bad >= minSuspicious):
 		return copyOf(f)
 	case slow:
-		return copyOf(e.lates.Incident)
+		return copyOf(e.Lates.Incident)
 	}
 	return nil
 }

@@ -233,13 +233,11 @@ func (c *crowd) isSane(now time.Time) bool {
 	return i == nil && !c.Raised || i != nil && !i.Begin.After(now) && !i.Begin.IsZero() && !i.Latest.After(now) && i.Bad > 0 && i.Probes >= i.Bad
 }
 
-func (c *crowd) copy() *crowd {
-	if c == nil {
-		return nil
+func (c *crowd) clone() *crowd {
+	if c = copyOf(c); c != nil {
+		c.Spans, c.Peaks, c.Spell = slices.Clone(c.Spans), maps.Clone(c.Peaks), copyOf(c.Spell)
 	}
-	out := *c
-	out.Spans, out.Peaks, out.Spell = slices.Clone(c.Spans), maps.Clone(c.Peaks), copyOf(c.Spell)
-	return &out
+	return c
 }
 
 // ObserveUsers takes what users' requests showed between two readings of the pages. One without requests, or while the
@@ -249,7 +247,7 @@ func (e *Endpoint) ObserveUsers(r *users.Reading) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
-	if e.asleep != nil || r.Objectives == nil || r.Objectives.Share <= 0 {
+	if e.Asleep != nil || r.Objectives == nil || r.Objectives.Share <= 0 {
 		return // of the time before
 	}
 	if e.promise != nil && *e.promise != *r.Objectives { // what was bad is so no more
@@ -260,16 +258,16 @@ func (e *Endpoint) ObserveUsers(r *users.Reading) {
 		if of.Eligible == 0 {
 			continue
 		}
-		if e.users[i] == nil {
-			e.users[i] = &crowd{}
+		if e.Users[i] == nil {
+			e.Users[i] = &crowd{}
 		}
-		e.takeUsers(e.users[i], r, series.Objective(i))
+		e.takeUsers(e.Users[i], r, series.Objective(i))
 	}
 	e.refresh(now)
 }
 
 func (e *Endpoint) takeUsers(c *crowd, r *users.Reading, o series.Objective) {
-	if e.paging == nil && e.failing == nil && e.slow == nil {
+	if e.Paging == nil && e.Failing == nil && e.Slow == nil {
 		c.Since = tally{}
 	}
 	bad := c.observe(r, o, e.promise)
@@ -291,8 +289,8 @@ func (e *Endpoint) endUsers(c *crowd, end time.Time) {
 	i := c.Spell
 	c.Spell, c.Raised, c.Spans = nil, false, nil
 	i.End = end
-	if !e.up.IsZero() && end.After(e.up) {
-		e.up = end
+	if !e.Up.IsZero() && end.After(e.Up) {
+		e.Up = end
 	}
 	e.keep(*i)
 	e.logger().Info("users' requests meet their objective again", "since", i.Begin.UTC(), "duration", i.End.Sub(i.Begin).Round(time.Second),
@@ -301,17 +299,17 @@ func (e *Endpoint) endUsers(c *crowd, end time.Time) {
 
 // forgetUsers forgets what users' requests show.
 func (e *Endpoint) forgetUsers(now time.Time) {
-	for _, c := range e.users {
+	for _, c := range e.Users {
 		if c != nil && c.Raised {
 			e.endUsers(c, now)
 		}
 	}
-	clear(e.users[:])
+	clear(e.Users[:])
 }
 
 // endSilence ends the incidents of users of whom nothing comes any more.
 func (e *Endpoint) endSilence(now time.Time) {
-	for _, c := range e.users {
+	for _, c := range e.Users {
 		if c != nil && c.Raised && now.Sub(c.latest()) > silence {
 			e.endUsers(c, c.Spell.Latest)
 		}
@@ -320,7 +318,7 @@ func (e *Endpoint) endSilence(now time.Time) {
 
 // usersIncidents returns the incidents of users that go on.
 func (e *Endpoint) usersIncidents() (all []*Incident) {
-	for _, c := range e.users {
+	for _, c := range e.Users {
 		if c != nil && c.Raised {
 			all = append(all, c.Spell)
 		}
@@ -355,7 +353,7 @@ func (k Kind) objective() series.Objective {
 
 // usersOf returns the incident of users that is of a kind; nil is none.
 func (e *Endpoint) usersOf(kind Kind) *Incident {
-	if c := e.users[kind.objective()]; c != nil && c.Raised {
+	if c := e.Users[kind.objective()]; c != nil && c.Raised {
 		return c.Spell
 	}
 	return nil
@@ -363,7 +361,7 @@ func (e *Endpoint) usersOf(kind Kind) *Incident {
 
 // areUsersWell reports whether users' requests since the incident began are not as bad as it would take, the doubtful ones included.
 func (e *Endpoint) areUsersWell(kind Kind) bool {
-	c := e.users[kind.objective()]
+	c := e.Users[kind.objective()]
 	return c != nil && e.promise != nil && c.Since.isBelow(c.Since.Possible, boundsOf(kind.objective()).severe(1-e.promise.Share))
 }
 
