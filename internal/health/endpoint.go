@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -79,7 +80,10 @@ func (e *Endpoint) Incidents() []Incident {
 	defer e.mu.Unlock()
 	e.refresh(now)
 	all := slices.Clone(e.Past)
-	for _, i := range append(e.usersIncidents(), e.Failing, e.Slow, e.stale, e.Asleep) {
+	for _, c := range e.raised() {
+		all = append(all, *c.Spell)
+	}
+	for _, i := range []*Incident{e.Failing, e.Slow, e.stale, e.Asleep} {
 		if i != nil {
 			all = append(all, *i)
 		}
@@ -383,12 +387,7 @@ func (e *Endpoint) end(i *Incident, end time.Time) {
 	e.keep(*i)
 }
 
-func (e *Endpoint) keep(i Incident) {
-	if len(e.Past) == maxIncidents {
-		e.Past = slices.Delete(e.Past, 0, 1)
-	}
-	e.Past = append(e.Past, i)
-}
+func (e *Endpoint) keep(i Incident) { e.Past = stats.AppendLatest(e.Past, i, maxIncidents) }
 
 func (e *Endpoint) unmute(end time.Time) {
 	i := e.mute.incident()

@@ -64,7 +64,7 @@ const (
 
 // page finds whether there is an incident that pages, which lasts until the endpoint is up.
 func (e *Endpoint) page() {
-	if e.Failing == nil && e.Slow == nil && len(e.usersIncidents()) == 0 {
+	if e.Failing == nil && e.Slow == nil && len(e.raised()) == 0 {
 		if p := e.Paging; p != nil && p.Scope != "" {
 			e.logger().Info("incident ended", "incident", string(p.Kind), "scope", p.Scope, "witness", string(p.Witness), "since", p.Start.UTC(), "duration", e.Up.Sub(p.Start).Round(time.Second))
 		}

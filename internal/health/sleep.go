@@ -34,10 +34,8 @@ func (e *Endpoint) fallAsleep(why string, now time.Time) {
 	if e.Slow != nil {
 		e.endSlow(now)
 	}
-	for _, c := range e.Users {
-		if c != nil && c.Raised {
-			e.endUsers(c, now)
-		}
+	for _, c := range e.raised() {
+		e.endUsers(c, now)
 	}
 	if e.stale != nil {
 		e.turnStale(verdict{}, now)

@@ -121,9 +121,9 @@ func (e *Endpoint) makeStatus(v verdict, now time.Time) *Status {
 		}
 	}
 	var bad []string
-	for _, i := range e.usersIncidents() {
-		s.Missed |= i.Missed
-		bad = append(bad, i.users(now))
+	for _, c := range e.raised() {
+		s.Missed |= c.Spell.Missed
+		bad = append(bad, c.Spell.users(now))
 	}
 	s.Users = strings.Join(bad, "; ")
 	last := e.nameSeries(s, now)

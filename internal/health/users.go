@@ -299,28 +299,26 @@ func (e *Endpoint) endUsers(c *crowd, end time.Time) {
 
 // forgetUsers forgets what users' requests show.
 func (e *Endpoint) forgetUsers(now time.Time) {
-	for _, c := range e.Users {
-		if c != nil && c.Raised {
-			e.endUsers(c, now)
-		}
+	for _, c := range e.raised() {
+		e.endUsers(c, now)
 	}
 	clear(e.Users[:])
 }
 
 // endSilence ends the incidents of users of whom nothing comes any more.
 func (e *Endpoint) endSilence(now time.Time) {
-	for _, c := range e.Users {
-		if c != nil && c.Raised && now.Sub(c.latest()) > silence {
+	for _, c := range e.raised() {
+		if now.Sub(c.latest()) > silence {
 			e.endUsers(c, c.Spell.Latest)
 		}
 	}
 }
 
-// usersIncidents returns the incidents of users that go on.
-func (e *Endpoint) usersIncidents() (all []*Incident) {
+// raised returns what users' requests show by the objectives that they miss.
+func (e *Endpoint) raised() (all []*crowd) {
 	for _, c := range e.Users {
 		if c != nil && c.Raised {
-			all = append(all, c.Spell)
+			all = append(all, c)
 		}
 	}
 	return all
@@ -328,8 +326,8 @@ func (e *Endpoint) usersIncidents() (all []*Incident) {
 
 // usersIncident returns the first incident of users that makes an endpoint of a state; nil is none.
 func (e *Endpoint) usersIncident(state State) (first *Incident) {
-	for _, i := range e.usersIncidents() {
-		if i.State == state && (first == nil || i.Begin.Before(first.Begin)) {
+	for _, c := range e.raised() {
+		if i := c.Spell; i.State == state && (first == nil || i.Begin.Before(first.Begin)) {
 			first = i
 		}
 	}
