@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
@@ -116,15 +117,7 @@ func driftOf(values, first [][]float32, kind api.Kind) *Drift {
 
 // alike reports whether two answers have vectors of the same number and lengths.
 func alike(a, b [][]float32) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if len(a[i]) != len(b[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x, y []float32) bool { return len(x) == len(y) })
 }
 
 // similarity is the least cosine of two vectors of the same place; that with a vector of zeros is 0. NaN is not known.
@@ -243,9 +236,7 @@ func (e *Estimate) restoreDrift(data []byte) error {
 func saveValues(values [][]float32) savedValues {
 	all := make(savedValues, len(values))
 	for i, v := range values {
-		for _, f := range v {
-			all[i] = binary.LittleEndian.AppendUint32(all[i], math.Float32bits(f))
-		}
+		all[i], _ = binary.Append(nil, binary.LittleEndian, v) // never fails: their size is fixed
 	}
 	return all
 }
@@ -258,9 +249,7 @@ func restoreValues(saved savedValues) [][]float32 {
 			return nil
 		}
 		v := make([]float32, len(b)/4)
-		for i := range v {
-			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		}
+		_, _ = binary.Decode(b, binary.LittleEndian, v) // never fails: they have this size
 		all = append(all, v)
 	}
 	return all

@@ -13,6 +13,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // The test for a change of the model by the first tokens of answers, of modules
@@ -71,12 +72,11 @@ func hash32(text string) uint32 {
 // logprob returns the log-probability of a token; of one that is not among the
 // likeliest that of the last of these, which is the most it can be.
 func (f *firstToken) logprob(token uint32) float64 {
-	for i, t := range f.Tokens[:f.N] {
-		if t == token {
-			return float64(f.Logprobs[i])
-		}
+	i := slices.Index(f.Tokens[:f.N], token)
+	if i < 0 {
+		i = int(f.N) - 1
 	}
-	return float64(f.Logprobs[f.N-1])
+	return float64(f.Logprobs[i])
 }
 
 // Shift is by how much the first tokens of the latest answers differ from those before
@@ -141,12 +141,7 @@ func (f *firstTokens) findings(to *Finding) {
 }
 
 // kind is the index of a kind of comparison in the fields of firstTokens.
-func kind(scored bool) int {
-	if scored {
-		return 1
-	}
-	return 0
-}
+func kind(scored bool) int { return int(workload.Number(scored)) }
 
 // compare tests whether the answers of the window could be some of all: a permutation test within each prompt, of the
 // mean log-probabilities of the likeliest tokens (arXiv 2512.03816) or, without them, of the total variation of the
@@ -351,10 +346,7 @@ func (e *Estimate) saveFirst() any {
 	if f == nil || len(f.samples) == 0 {
 		return nil
 	}
-	samples, err := binary.Append(nil, binary.LittleEndian, f.samples)
-	if err != nil {
-		return nil // cannot happen: the size is fixed
-	}
+	samples, _ := binary.Append(nil, binary.LittleEndian, f.samples) // never fails: their size is fixed
 	return savedFirstTokens{samples, f.fresh, f.last}
 }
 
@@ -385,13 +377,6 @@ func (e *Estimate) restoreFirst(data []byte) error {
 
 // isSane reports whether there may be such an answer.
 func (f *firstToken) isSane() bool {
-	if f.N > keptTokens {
-		return false
-	}
-	for _, p := range f.Logprobs {
-		if math.IsNaN(float64(p)) || math.Abs(float64(p)) > maxSavedScore*10 {
-			return false
-		}
-	}
-	return true
+	odd := func(p float32) bool { return math.IsNaN(float64(p)) || math.Abs(float64(p)) > maxSavedScore*10 }
+	return f.N <= keptTokens && !slices.ContainsFunc(f.Logprobs[:], odd)
 }

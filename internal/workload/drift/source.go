@@ -2,6 +2,7 @@ package drift
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 	"sync"
 
@@ -93,11 +94,7 @@ const topLogprobs = 5
 // mayRefuse reports whether a failure may be that of a server without log-probabilities: llama-cpp-python ends
 // the reply before it has begun, others answer with an error.
 func mayRefuse(o result.Outcome) bool {
-	switch o {
-	case result.HTTPError, result.StreamError, result.ProtocolError, result.Empty, result.Truncated:
-		return true
-	}
-	return false
+	return slices.Contains([]result.Outcome{result.HTTPError, result.StreamError, result.ProtocolError, result.Empty, result.Truncated}, o)
 }
 
 func (b *trackSource) index() int {
