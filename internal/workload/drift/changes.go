@@ -189,7 +189,7 @@ func (s *score) isBack(mean float64, now time.Time) bool {
 		return false
 	}
 	s.recent = stats.AppendLatest(s.recent, mean, backScores)
-	return len(s.recent) == backScores && math.Abs(stats.Median(s.recent)-s.usual.mean) <= backNoise*s.usual.noise
+	return len(s.recent) == backScores && math.Abs(stats.Median(slices.Sorted(slices.Values(s.recent)))-s.usual.mean) <= backNoise*s.usual.noise
 }
 
 // change returns that the scores are others than usual; nil while they are not.

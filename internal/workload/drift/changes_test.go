@@ -454,3 +454,27 @@ func TestScoresAreOthersUntilTheUsualAreBack(t *testing.T) {
 		t.Error("a week later the others are not usual")
 	}
 }
+
+// The usual scores are back by the median of the latest, whichever of them are in the middle by time.
+func TestUsualScoresAreBackByTheirMedian(t *testing.T) {
+	for name, of := range map[string]struct {
+		middle, others float64 // the 10th and the 11th score, and the 18 others
+		back           bool
+	}{
+		"two of 20": {-2, -2.1, false},
+		"18 of 20":  {-2.1, -2, true},
+	} {
+		s := score{usual: &shift{mean: -2, noise: 0.005}}
+		back := false
+		for i := range backScores {
+			v := of.others
+			if i == 9 || i == 10 {
+				v = of.middle
+			}
+			back = s.isBack(v, time.Time{})
+		}
+		if back != of.back {
+			t.Errorf("%s at the usual score: back is %t, want %t", name, back, of.back)
+		}
+	}
+}
