@@ -62,10 +62,16 @@ func New(name string, shared *Shared, saved *Saved) *Endpoint {
 	return e
 }
 
+// lock locks the endpoint, and returns the time.
+func (e *Endpoint) lock() (now time.Time) {
+	now = e.shared.Now()
+	e.mu.Lock()
+	return now
+}
+
 // Status returns the state.
 func (e *Endpoint) Status() *Status {
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	if e.status == nil || !e.next.IsZero() && now.After(e.next) {
 		e.refresh(now)
@@ -75,8 +81,7 @@ func (e *Endpoint) Status() *Status {
 
 // Incidents returns the latest incidents by their begin: at most 16 that are over, and those that go on.
 func (e *Endpoint) Incidents() []Incident {
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
 	all := slices.Clone(e.Past)
@@ -97,8 +102,7 @@ func (e *Endpoint) Incidents() []Incident {
 
 // OpenSeries returns the series of id, a new one where there is none. The endpoint in id is that of New.
 func (e *Endpoint) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	s := e.find(id)
 	if s == nil {
@@ -107,7 +111,7 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
 		e.drop(s)
 	}
 	e.series = append(e.series, s)
-	if !sameObjectives(s.objectives, o.Objectives) { // what was slow is so no more
+	if !same(s.objectives, o.Objectives) { // what was slow is so no more
 		s.pace, s.slowNow = pace{}, false
 		s.module.end(true)
 		e.Lates = suspicion{}
@@ -121,15 +125,15 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
 	return s
 }
 
-func sameObjectives(a, b *series.Objectives) bool {
+// same reports whether two values are the same, or none are there.
+func same[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
 // Close forgets the series. What is observed into it later is lost.
 func (s *Series) Close() {
 	e := s.endpoint
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	if s.closed {
 		return

@@ -96,7 +96,9 @@ func (c chance) gap() time.Duration {
 // observe takes an eligible probe that started at a time, of a module that has been watched since
 // begin, and reports whether it makes the cluster a verdict.
 func (e *evidence) observe(c chance, begin, start time.Time, bad bool) bool {
-	e.pass(c, start)
+	if e.Size > 0 && start.Sub(e.Last) > c.gap() {
+		e.end(c)
+	}
 	if !bad {
 		return e.Raised
 	}
@@ -107,14 +109,6 @@ func (e *evidence) observe(c chance, begin, start time.Time, bad bool) bool {
 	e.Last = start
 	e.Raised = e.Raised || e.Size >= smallestVerdict && e.expected(c, start.Sub(begin), start) <= c.bound()
 	return e.Raised
-}
-
-// pass ends the cluster if the next probe is no longer of it.
-func (e *evidence) pass(c chance, now time.Time) {
-	if e.Size == 0 || now.Sub(e.Last) <= c.gap() {
-		return
-	}
-	e.end(c)
 }
 
 // end ends the cluster, whose bad probes are of the past from now on.

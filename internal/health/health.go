@@ -119,11 +119,9 @@ func (s *Status) Shown() *Paging {
 }
 
 func (s *Status) equal(o *Status) bool {
-	sameSuspect := s.Suspect == o.Suspect || s.Suspect != nil && o.Suspect != nil && *s.Suspect == *o.Suspect
-	sameSeries := s.LastFailed == o.LastFailed || s.LastFailed != nil && o.LastFailed != nil && *s.LastFailed == *o.LastFailed
 	return s.State == o.State && s.Since.Equal(o.Since) && s.Unmuted == o.Unmuted && s.UnmutedSince.Equal(o.UnmutedSince) &&
 		s.Mute == o.Mute && s.Paging == o.Paging && s.Probes == o.Probes && s.Failed == o.Failed && s.Spells == o.Spells && s.Over == o.Over && s.Why == o.Why && s.Users == o.Users && s.Objectives == o.Objectives && s.Missed == o.Missed &&
-		sameSeries && sameSuspect && slices.Equal(s.Failing, o.Failing) && slices.Equal(s.Slow, o.Slow)
+		same(s.LastFailed, o.LastFailed) && same(s.Suspect, o.Suspect) && slices.Equal(s.Failing, o.Failing) && slices.Equal(s.Slow, o.Slow)
 }
 
 // SeriesOptions are what the configuration says of a series.
@@ -185,8 +183,7 @@ func (e *Endpoint) Mute(d time.Duration, reason string) error {
 	case reason == "":
 		return ErrNoReason
 	}
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
 	at := now
@@ -202,8 +199,7 @@ func (e *Endpoint) Mute(d time.Duration, reason string) error {
 
 // Unmute ends the mute of the endpoint, if there is one.
 func (e *Endpoint) Unmute() {
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	e.shared.Mutes.set(e.name, nil)
 	if e.mute != nil {

@@ -161,8 +161,7 @@ func (e *Endpoint) backdate() {
 
 // SetScope completes an incident that began to page; that of one that has a scope stays.
 func (e *Endpoint) SetScope(scope string) {
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	if e.Paging == nil || e.Paging.Scope != "" {
 		return

@@ -122,8 +122,7 @@ func (m *Mutes) Restore(record []byte) error {
 
 // Save returns what is kept of the endpoint; nil where there is nothing.
 func (e *Endpoint) Save() *Saved {
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
 	if e.Last.IsZero() && e.Asleep == nil {

@@ -56,8 +56,7 @@ func (s *Series) Observe(o *series.Observation) {
 		return
 	}
 	e := s.endpoint
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	if s.closed {
 		return
@@ -80,8 +79,7 @@ func (s *Series) Observe(o *series.Observation) {
 // words of the reason.
 func (s *Series) Skip(reason result.SkipReason, text string) {
 	e := s.endpoint
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	if s.closed || !s.counts || reason == result.SkipAsleep {
 		return

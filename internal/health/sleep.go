@@ -9,8 +9,7 @@ import (
 // SetAsleep takes why the model of the endpoint sleeps, as a reading of its servers shows that counts until the given
 // time; "" is that a server is awake, or that it is not known. It reports whether it was asleep until now.
 func (e *Endpoint) SetAsleep(why string, until time.Time) (woke bool) {
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	e.asleepUntil = until
 	switch slept := e.Asleep != nil; {

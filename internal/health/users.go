@@ -243,8 +243,7 @@ func (c *crowd) clone() *crowd {
 // ObserveUsers takes what users' requests showed between two readings of the pages. One without requests, or while the
 // model sleeps, changes nothing.
 func (e *Endpoint) ObserveUsers(r *users.Reading) {
-	now := e.shared.Now()
-	e.mu.Lock()
+	now := e.lock()
 	defer e.mu.Unlock()
 	e.refresh(now)
 	if e.Asleep != nil || r.Objectives == nil || r.Objectives.Share <= 0 {
