@@ -156,15 +156,8 @@ const refusalWithin = 16
 // refuses reports whether an answer, given as its words, declines to answer. The
 // phrases are common ones: to be asked only of an answer that is not right.
 func refuses(said string) bool {
-	start := said
-	for i, left := 0, refusalWithin; i < len(said) && left > 0; i++ {
-		if said[i] != ' ' {
-			continue
-		}
-		if left--; left == 0 {
-			start = said[:i]
-		}
-	}
+	first := strings.SplitN(said, " ", refusalWithin+1)
+	start := strings.Join(first[:min(len(first), refusalWithin)], " ")
 	return slices.ContainsFunc(phrases().Refusals, func(phrase string) bool { return within(start, phrase) })
 }
 

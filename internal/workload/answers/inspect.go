@@ -191,16 +191,11 @@ func roleLeft(text string) bool {
 		if !found {
 			return false
 		}
-		if before != "" && strings.ContainsRune(".!?…)”\"'", lastRune(before)) {
+		if last, size := utf8.DecodeLastRuneInString(before); size > 0 && strings.ContainsRune(".!?…)”\"'", last) {
 			return true
 		}
 		text = rest
 	}
-}
-
-func lastRune(text string) rune {
-	r, _ := utf8.DecodeLastRuneInString(text)
-	return r
 }
 
 // minPieces is how many pieces with their mark of a space show that a text was not decoded.

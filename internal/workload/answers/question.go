@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,25 +58,15 @@ func (q Question) isRight(answer, said string) bool {
 }
 
 func (q Question) accepts(said string) bool {
-	for _, a := range q.Answers {
-		if said == words(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.Answers, func(a string) bool { return said == words(a) })
 }
 
 func (q Question) fault(text, said string) result.Verdict {
 	if v := misbehaviour(text, said); v != "" {
 		return v
 	}
-	if said == "" {
+	if said == "" || slices.ContainsFunc(q.Answers, func(a string) bool { return within(said, words(a)) }) {
 		return result.VerdictWrongFormat
-	}
-	for _, a := range q.Answers {
-		if within(said, words(a)) {
-			return result.VerdictWrongFormat
-		}
 	}
 	return result.VerdictWrong
 }

@@ -152,13 +152,8 @@ func (w *wordWriter) negative() bool {
 	return ok && !isWordRune(last) && last != '-'
 }
 
-func digits(text string) int {
-	n := 0
-	for n < len(text) && isDigit(rune(text[n])) {
-		n++
-	}
-	return n
-}
+// digits returns how many digits a text begins with.
+func digits(text string) int { return len(text) - len(strings.TrimLeft(text, "0123456789")) }
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 

@@ -142,13 +142,17 @@ const (
 )
 
 type score struct {
+	savedScore
 	latest *float64
-	shift  shift
 	count  uint64
-	last   time.Time
-	usual  *shift    // before it moved, until it is back
-	since  time.Time // when it moved away from there
-	recent []float64 // the latest scores since
+	recent []float64 // the latest since it moved away from the usual one
+}
+
+type savedScore struct {
+	shift
+	Changed time.Time `json:"changed,omitzero"`
+	Usual   *shift    `json:"usual,omitempty"` // before it moved, until it is back
+	Since   time.Time `json:"since,omitzero"`  // when it moved away from Usual
 }
 
 const (
@@ -169,12 +173,13 @@ func (s *score) observe(r *result.Result, now time.Time) {
 	}
 	s.latest = &mean
 	if s.isBack(mean, now) {
-		s.shift, s.usual, s.recent = *s.usual, nil, nil
+		s.shift = *s.Usual
+		s.accept()
 	}
 	if s.shift.observe(mean) {
-		s.count, s.last = s.count+1, now
-		if s.usual == nil {
-			s.usual, s.since = &shift{Baseline: s.shift.Baseline, mean: s.shift.mean, noise: s.shift.noise}, now
+		s.count, s.Changed = s.count+1, now
+		if s.Usual == nil {
+			s.Usual, s.Since = &shift{Baseline: s.Baseline, mean: s.mean, noise: s.noise}, now
 		}
 		s.shift = shift{}
 	}
@@ -182,22 +187,25 @@ func (s *score) observe(r *result.Result, now time.Time) {
 
 // isBack adds a score, and reports whether the usual ones are back. After a week they are no longer usual.
 func (s *score) isBack(mean float64, now time.Time) bool {
-	if s.usual != nil && now.Sub(s.since) >= acceptedAfter {
-		s.usual, s.recent = nil, nil
+	if s.Usual != nil && now.Sub(s.Since) >= acceptedAfter {
+		s.accept()
 	}
-	if s.usual == nil {
+	if s.Usual == nil {
 		return false
 	}
 	s.recent = stats.AppendLatest(s.recent, mean, backScores)
-	return len(s.recent) == backScores && math.Abs(stats.Median(slices.Sorted(slices.Values(s.recent)))-s.usual.mean) <= backNoise*s.usual.noise
+	return len(s.recent) == backScores && math.Abs(stats.Median(slices.Sorted(slices.Values(s.recent)))-s.Usual.mean) <= backNoise*s.Usual.noise
 }
+
+// accept takes what the scores are now for the usual ones.
+func (s *score) accept() { s.Usual, s.Since, s.recent = nil, time.Time{}, nil }
 
 // change returns that the scores are others than usual; nil while they are not.
 func (s *score) change() *Change {
-	if s.usual == nil {
+	if s.Usual == nil {
 		return nil
 	}
-	return &Change{Source: SourceLogprob, Since: s.since}
+	return &Change{Source: SourceLogprob, Since: s.Since}
 }
 
 // shift reports whether the mean of what it observes has moved: two cumulative sums
@@ -251,22 +259,11 @@ func (s *shift) judgeBy() {
 	s.noise = max(minScoreNoise, stats.Deviation(residuals, residuals)*(1+5/float64(n)))
 }
 
-type savedScore struct {
-	shift
-	Changed time.Time `json:"changed,omitzero"`
-	Usual   *shift    `json:"usual,omitempty"`
-	Since   time.Time `json:"since,omitzero"` // when it moved away from Usual
-}
-
 func (s *score) save() any {
-	if len(s.shift.Baseline) == 0 && s.usual == nil {
+	if len(s.Baseline) == 0 && s.Usual == nil {
 		return nil
 	}
-	saved := savedScore{shift: s.shift, Changed: s.last, Usual: s.usual}
-	if s.usual != nil {
-		saved.Since = s.since
-	}
-	return saved
+	return s.savedScore
 }
 
 func (s *score) restore(data []byte) error {
@@ -285,7 +282,7 @@ func (s *score) restore(data []byte) error {
 			return errors.New("usual scores that no answers lead to")
 		}
 	}
-	s.shift, s.last, s.usual, s.since = j.shift, j.Changed, j.Usual, j.Since
+	s.savedScore = j
 	return nil
 }
 

@@ -464,7 +464,7 @@ func TestUsualScoresAreBackByTheirMedian(t *testing.T) {
 		"two of 20": {-2, -2.1, false},
 		"18 of 20":  {-2.1, -2, true},
 	} {
-		s := score{usual: &shift{mean: -2, noise: 0.005}}
+		s := score{savedScore: savedScore{Usual: &shift{mean: -2, noise: 0.005}}}
 		back := false
 		for i := range backScores {
 			v := of.others

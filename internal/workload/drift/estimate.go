@@ -130,7 +130,7 @@ func (e *Estimate) Finding(time.Time) workload.Finding {
 			f.watch(i, c.count, c.last)
 		}
 	}
-	f.watch(indexLogprob, e.score.count, e.score.last)
+	f.watch(indexLogprob, e.score.count, e.score.Changed)
 	f.Watched[indexLogprob] = e.score.latest != nil
 	if e.first != nil {
 		e.first.findings(f)

@@ -189,10 +189,12 @@ func (n *names) observe(name string, at time.Time, accepted []string) {
 	u.Usual = u.Usual || slices.Contains(accepted, name) || u.Last.Sub(u.First) >= acceptedAfter
 	if n.Looked < servedLearn {
 		u.Usual = true
-		n.learn()
+		if n.Looked++; n.Looked == servedLearn && len(n.All) > maxUsual {
+			n.All, n.Looked = nil, 0
+		}
 		return
 	}
-	if usual := u.Usual; usual != (n.Change != nil) {
+	if u.Usual != (n.Change != nil) {
 		n.run = 0
 		return
 	}
@@ -243,12 +245,6 @@ func (n *names) makeRoom() {
 		}
 	}
 	n.All = slices.Delete(n.All, drop, drop+1)
-}
-
-func (n *names) learn() {
-	if n.Looked++; n.Looked == servedLearn && len(n.All) > maxUsual {
-		n.All, n.Looked = nil, 0
-	}
 }
 
 // from returns the usual name that answered last.
