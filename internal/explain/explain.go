@@ -5,9 +5,14 @@ package explain
 
 import (
 	"cmp"
+	_ "embed"
+	"fmt"
 	"slices"
+	"sync"
 
+	"github.com/inference-exporter/inference_exporter/internal/asset"
 	"github.com/inference-exporter/inference_exporter/internal/health"
+	"github.com/inference-exporter/inference_exporter/internal/result"
 )
 
 // Cause is why an endpoint is not as it should be. The set is closed: it is a label value.
@@ -71,6 +76,71 @@ func (c Cause) Say() (title, do string) {
 	r := all[slices.IndexFunc(all, func(r Rule) bool { return r.Cause == c })]
 	return r.Title, r.Do[0]
 }
+
+// Rule is a row of the table: what makes a cause, and what to say of it. rules.yml describes its fields.
+type Rule struct {
+	Cause   Cause    `yaml:"cause"`
+	Title   string   `yaml:"title"`
+	When    string   `yaml:"when"`
+	Weight  int      `yaml:"weight"`
+	AtStep  int      `yaml:"at_step"`
+	WhileUp bool     `yaml:"while_up"`
+	Against string   `yaml:"against"`
+	Do      []string `yaml:"do"`
+	Runbook string   `yaml:"runbook"`
+
+	match func(*facts) *match // nil is no evidence of the cause
+}
+
+//go:embed rules.yml
+var rulesFile []byte
+
+// Rules returns the table. It is not to be changed.
+func Rules() []Rule { return rules() }
+
+// rules is rules.yml, which a test decodes, with the conditions.
+var rules = sync.OnceValue(func() (all []Rule) {
+	asset.Decode("rules.yml", rulesFile, &all)
+	conditions := map[Cause]func(*facts) *match{
+		SharedCause:     matchCommon,
+		ExporterBusy:    matchExporterBusy,
+		ProbesThrottled: matchProbesThrottled,
+		DNS:             matchDNS,
+		Certificate:     matchCertificate,
+		KeyMissing:      matchKeyMissing,
+		Credentials:     func(f *facts) *match { return f.failures(func(p *Probe) bool { return !f.NoKey && unauthorized(p) }) },
+		Quota: func(f *facts) *match {
+			return f.failures(func(p *Probe) bool { return p.Outcome == result.RateLimited && !f.refusesByLoad() })
+		},
+		Request:         matchRequest,
+		GatewayLost:     matchGatewayLost,
+		ReplicaLost:     matchReplicaLost,
+		ProcessGone:     matchProcessGone,
+		Loading:         matchLoading,
+		Network:         matchNetwork,
+		GatewayBackends: matchGatewayBackends,
+		KVCacheFull:     matchKVCacheFull,
+		Hung:            matchHung,
+		RankBehind:      matchRankBehind,
+		Buffered:        matchBuffered,
+		PrefixCacheLost: matchPrefixCacheLost,
+		GatewayQueue:    matchGatewayQueue,
+		GatewayFault:    matchGateway,
+		QueueFull:       matchQueueFull,
+		OverCapacity:    matchOverCapacity,
+		ModelChanged:    matchModelChanged,
+		ServerError:     matchServerError,
+		AnswersBroken:   matchAnswersBroken,
+		Workload:        matchWorkload,
+		PrefillSlow:     matchPrefillSlow,
+		DecodeSlow:      matchDecodeSlow,
+		ReplicasDiffer:  matchReplicasDiffer,
+	}
+	for i := range all {
+		all[i].match = conditions[all[i].Cause]
+	}
+	return all
+})
 
 // Finding is one possible cause with what speaks for it.
 type Finding struct {
@@ -169,4 +239,69 @@ func (m *match) add(all ...string) *match {
 		m.evidence = append(m.evidence, lines(all...)...)
 	}
 	return m
+}
+
+// unknown is the answer where no rule holds and the endpoint is not up.
+func unknown(f *facts) Finding {
+	title, do := Unknown.Say()
+	r := Finding{
+		Cause: Unknown, Title: title, Evidence: f.known(), Against: []string{},
+		Do:      []string{do, "Look at the servers' logs, and at what changed when it began."},
+		Runbook: "InferenceEndpointFailing",
+	}
+	switch {
+	case f.mixed:
+		r.Title = "probes fail in several ways in turns"
+	case f.State == health.Waiting:
+		r.Title = "no probe has ended yet"
+	case f.State == health.Stale:
+		r.Runbook = "InferenceProbeStale"
+	case len(f.failed) == 0:
+		r.Runbook = "InferenceLatencyRegression"
+	}
+	return r
+}
+
+// known returns the lines of what is known: how the failed probes ended, most of them first, since when, and what is
+// late.
+func (f *facts) known() []string {
+	count := func(o result.Outcome) int {
+		n, _ := f.share(outcomes(o))
+		return n
+	}
+	byCount := slices.Clone(result.Outcomes())
+	slices.SortStableFunc(byCount, func(a, b result.Outcome) int { return count(b) - count(a) })
+	m := new(match).add(f.tally())
+	for _, o := range byCount {
+		if of := f.failures(outcomes(o)); of != nil {
+			m.add(of.evidence...)
+		}
+	}
+	m.add(f.stepLines()...).add(f.lateness()...)
+	if f.Servers == nil && len(f.lateTTFT) > 0 {
+		m.add("no server's page is known, which would separate queue, prefill and gateway")
+	}
+	return m.add(f.queue()...).evidence
+}
+
+// healthy is the answer where nothing is wrong.
+func healthy(f *facts) Finding {
+	title, _ := Healthy.Say()
+	r := Finding{Cause: Healthy, Title: title, Evidence: []string{}, Against: []string{}, Do: []string{}}
+	if n := len(f.Probes); n > 0 {
+		r.Evidence = append(r.Evidence, fmt.Sprintf("%d of the latest %s succeeded", len(f.good), plural(n, "probe")))
+	}
+	var speeds []string
+	for _, s := range f.Speeds {
+		speeds = append(speeds, s.TTFT.line("TTFT of "+s.Module, seconds))
+	}
+	r.Evidence = append(r.Evidence, first(lines(speeds...))...)
+	for _, p := range slices.Backward(f.Probes) {
+		if p.Failed() {
+			r.Title = "nothing is wrong now"
+			r.Evidence = append(r.Evidence, "the latest that failed, at "+clock(p.Start)+": "+f.quote(p))
+			break
+		}
+	}
+	return r
 }

@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/health"
@@ -48,26 +47,26 @@ func matchExporterBusy(f *facts) *match {
 	if len(f.failed) > 0 {
 		m.share = minShare // it makes latencies wrong, and no probe fail
 	}
-	if late := atLeastHalf(f.Probes, func(p *Probe) bool { return p.StartLag > maxStartLag }); late > 0 {
+	if late := atLeastHalf(f.Probes, func(p *Probe) bool { return p.StartLag > maxStartLag }, "probe", "started a second late or more"); late != "" {
 		m.runbook, m.title = "InferenceMeasurementSuspect", "the exporter starts probes late"
-		return m.add(fmt.Sprintf("%d of the latest %s started a second late or more", late, plural(len(f.Probes), "probe")))
+		return m.add(late)
 	}
-	if n := atLeastHalf(f.good, unread); n > 0 {
-		return m.add(fmt.Sprintf("%d of the latest %s stalled until the exporter read them", n, plural(len(f.good), "answer"))).addStall(f, result.SideExporter)
+	if stalled := atLeastHalf(f.good, unread, "answer", "stalled until the exporter read them"); stalled != "" {
+		return m.add(stalled).addStall(f, result.SideExporter)
 	}
-	if imprecise := atLeastHalf(f.good, func(p *Probe) bool { return p.Imprecise }); imprecise > 0 {
-		return m.add(fmt.Sprintf("%d of the latest %s are imprecise", imprecise, plural(len(f.good), "answer")))
+	if imprecise := atLeastHalf(f.good, func(p *Probe) bool { return p.Imprecise }, "answer", "are imprecise"); imprecise != "" {
+		return m.add(imprecise)
 	}
 	return nil
 }
 
-// atLeastHalf returns how many probes are so, if they are half of them or more, and enough for a rule; else 0.
-func atLeastHalf(all []*Probe, so func(*Probe) bool) int {
+// atLeastHalf returns the line of how many probes are so, if they are half of them or more, and enough for a rule; else "".
+func atLeastHalf(all []*Probe, so func(*Probe) bool, thing, words string) string {
 	n := stats.Count(all, so)
 	if n < minGood || 2*n < len(all) {
-		return 0
+		return ""
 	}
-	return n
+	return fmt.Sprintf("%d of the latest %s %s", n, plural(len(all), thing), words)
 }
 
 func matchProbesThrottled(f *facts) *match {
@@ -96,68 +95,3 @@ func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
 
 // date is clock for what may have begun on another day.
 func date(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
-
-// unknown is the answer where no rule holds and the endpoint is not up.
-func unknown(f *facts) Finding {
-	title, do := Unknown.Say()
-	r := Finding{
-		Cause: Unknown, Title: title, Evidence: f.known(), Against: []string{},
-		Do:      []string{do, "Look at the servers' logs, and at what changed when it began."},
-		Runbook: "InferenceEndpointFailing",
-	}
-	switch {
-	case f.mixed:
-		r.Title = "probes fail in several ways in turns"
-	case f.State == health.Waiting:
-		r.Title = "no probe has ended yet"
-	case f.State == health.Stale:
-		r.Runbook = "InferenceProbeStale"
-	case len(f.failed) == 0:
-		r.Runbook = "InferenceLatencyRegression"
-	}
-	return r
-}
-
-// known returns the lines of what is known: how the failed probes ended, most of them first, since when, and what is
-// late.
-func (f *facts) known() []string {
-	count := func(o result.Outcome) int {
-		n, _ := f.share(outcomes(o))
-		return n
-	}
-	byCount := slices.Clone(result.Outcomes())
-	slices.SortStableFunc(byCount, func(a, b result.Outcome) int { return count(b) - count(a) })
-	m := new(match).add(f.tally())
-	for _, o := range byCount {
-		if of := f.failures(outcomes(o)); of != nil {
-			m.add(of.evidence...)
-		}
-	}
-	m.add(f.stepLines()...).add(f.lateness()...)
-	if f.Servers == nil && len(f.lateTTFT) > 0 {
-		m.add("no server's page is known, which would separate queue, prefill and gateway")
-	}
-	return m.add(f.queue()...).evidence
-}
-
-// healthy is the answer where nothing is wrong.
-func healthy(f *facts) Finding {
-	title, _ := Healthy.Say()
-	r := Finding{Cause: Healthy, Title: title, Evidence: []string{}, Against: []string{}, Do: []string{}}
-	if n := len(f.Probes); n > 0 {
-		r.Evidence = append(r.Evidence, fmt.Sprintf("%d of the latest %s succeeded", len(f.good), plural(n, "probe")))
-	}
-	var speeds []string
-	for _, s := range f.Speeds {
-		speeds = append(speeds, s.TTFT.line("TTFT of "+s.Module, seconds))
-	}
-	r.Evidence = append(r.Evidence, first(lines(speeds...))...)
-	for _, p := range slices.Backward(f.Probes) {
-		if p.Failed() {
-			r.Title = "nothing is wrong now"
-			r.Evidence = append(r.Evidence, "the latest that failed, at "+clock(p.Start)+": "+f.quote(p))
-			break
-		}
-	}
-	return r
-}

@@ -161,9 +161,8 @@ func matchNetwork(f *facts) *match {
 	m := f.failures(func(p *Probe) bool {
 		return p.Outcome == result.TimeoutConnect || p.Outcome == result.ConnectError && p.Reason != result.Refused || p.Outcome.IsTimeout() && lost(p)
 	})
-	if n := atLeastHalf(f.good, lost); m == nil && n > 0 {
-		m = &match{share: 1, ofLatency: true}
-		m.add(fmt.Sprintf("%d of the latest %s stalled on the way", n, plural(len(f.good), "answer")))
+	if line := atLeastHalf(f.good, lost, "answer", "stalled on the way"); m == nil && line != "" {
+		m = &match{share: 1, ofLatency: true, evidence: []string{line}}
 	}
 	if m == nil {
 		return f.slowSetup(result.PhaseConnect, "connecting takes long")

@@ -119,12 +119,11 @@ func matchReplicasDiffer(f *facts) *match {
 }
 
 func matchBuffered(f *facts) *match {
-	n := atLeastHalf(f.good, func(p *Probe) bool { return p.Buffered })
-	if n == 0 {
+	line := atLeastHalf(f.good, func(p *Probe) bool { return p.Buffered }, "answer", "came in one burst")
+	if line == "" {
 		return nil
 	}
-	m := &match{share: 1, ofLatency: true}
-	return m.add(fmt.Sprintf("%d of the latest %s came in one burst", n, plural(len(f.good), "answer"))).add(latencies("TTFT", f.lateTTFT)...)
+	return new(match{share: 1, ofLatency: true}).add(line).add(latencies("TTFT", f.lateTTFT)...)
 }
 
 func matchPrefixCacheLost(f *facts) *match {
