@@ -182,11 +182,10 @@ func (r *replica) pause(next time.Time) time.Time {
 	if time.Since(next) > maxLag {
 		next = time.Now()
 	}
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
+	due := time.After(time.Until(next))
 	for over := false; !over; {
 		select {
-		case <-timer.C:
+		case <-due:
 			over = true
 		case <-r.emptied:
 			over = r.load() == 0

@@ -44,7 +44,6 @@ type Gateway struct {
 	proxies  []*httputil.ReverseProxy // to each engine
 	client   *http.Transport
 	metrics  *livePage
-	handler  http.Handler
 	records  latest[GatewayRecord]
 	rng      *rand.Rand // safe for concurrent use
 }
@@ -69,9 +68,7 @@ type GatewayRecord struct {
 func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 	o.Routing = cmp.Or(o.Routing, Random)
 	o.NoticeAfter = cmp.Or(o.NoticeAfter, 5*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	g := &Gateway{
 		o: o, replicas: replicas, client: &http.Transport{DialContext: foreign.Limits{}.Dial, DisableCompression: true, MaxIdleConnsPerHost: 64},
 		rng: newRand(o.Seed, 1), slots: make(chan struct{}, cmp.Or(o.Limit, 1<<30)),
@@ -91,7 +88,6 @@ func NewGateway(o GatewayOptions, replicas []*Replica) *Gateway {
 			ErrorLog:      slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 		})
 	}
-	g.handler = g.routes()
 	return g
 }
 
@@ -101,7 +97,7 @@ func (g *Gateway) Close() { g.client.CloseIdleConnections() }
 // Serve answers on l until ctx ends, and returns nil when all that it started has ended.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	defer g.Close()
-	return serveUntilDone(ctx, l, &http.Server{Handler: g.handler, ErrorLog: slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelWarn)})
+	return serveUntilDone(ctx, l, &http.Server{Handler: g.Handler(), ErrorLog: slog.NewLogLogger(g.o.Logger.Handler(), slog.LevelWarn)})
 }
 
 // Handler serves what the engines serve, and:
@@ -110,9 +106,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 //	GET /simulator/requests/{traceid}    a GatewayRecord, as JSON
 //	GET /simulator/replicas              the engines: URL and whether each is up
 //	POST /simulator/replicas/{index}     up=false drops an engine, up=true starts it again
-func (g *Gateway) Handler() http.Handler { return g.handler }
-
-func (g *Gateway) routes() http.Handler {
+func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /", http.HandlerFunc(g.generate))
 	mux.Handle("/", http.HandlerFunc(g.forward))

@@ -58,9 +58,6 @@ type Record struct {
 	Complete bool           `json:"complete"`          // reports that the server is done with the request
 }
 
-// UncachedTokens is the part of the prompt that had to be computed.
-func (r *Record) UncachedTokens() int { return r.PromptTokens - r.CachedTokens }
-
 // Bounds on what is remembered.
 const (
 	maxRecords = 4096

@@ -38,7 +38,6 @@ type Server struct {
 	weights   atomic.Pointer[weights]
 	routed    atomic.Uint64 // requests that took their turn
 	started   time.Time
-	handler   http.Handler
 	rng       *rand.Rand // safe for concurrent use
 }
 
@@ -57,7 +56,6 @@ func New(o Options) *Server {
 	for i := range s.o.Replicas {
 		s.replicas = append(s.replicas, newReplica(&s.o, i, s.metrics, &s.gate))
 	}
-	s.handler = s.routes()
 	return s
 }
 
@@ -70,9 +68,7 @@ func New(o Options) *Server {
 //	/fault/NAME/...                    any path of the server; generation shows the fault
 //
 // Outside Serve, the instants in a Record are those before a write to the http.ResponseWriter.
-func (s *Server) Handler() http.Handler { return s.handler }
-
-func (s *Server) routes() http.Handler {
+func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	faces := make(map[string]*protocol)
 	for _, p := range protocols() {
@@ -136,7 +132,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer background.Wait()
 	defer cancel()
 	return serveUntilDone(ctx, stampedListener{l, ctx}, &http.Server{
-		Handler:     s.handler,
+		Handler:     s.Handler(),
 		IdleTimeout: 5 * time.Second, // as uvicorn, which serves vLLM
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
@@ -353,8 +349,6 @@ func (o Options) withDefaults() Options {
 	o.ContextLength = min(cmp.Or(o.ContextLength, 8192), o.Blocks*o.BlockSize)
 	o.BackgroundInput = cmp.Or(o.BackgroundInput, 512)
 	o.BackgroundOutput = cmp.Or(o.BackgroundOutput, 128)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }

@@ -245,7 +245,7 @@ func (v *serving) ask(word, session string) place {
 	if !ok {
 		v.t.Fatal("no record")
 	}
-	return place{r.Replica, r.CachedTokens, r.UncachedTokens()}
+	return place{r.Replica, r.CachedTokens, r.PromptTokens - r.CachedTokens}
 }
 
 // TestRoutingOfPairs sends one prompt several times, one after the other: it is

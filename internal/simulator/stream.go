@@ -319,12 +319,9 @@ func (x *exchange) send(b []byte) error {
 
 // sleep waits for d or until ctx ends, and returns ctx's error then.
 func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
-		return nil
+	case <-time.After(d):
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
