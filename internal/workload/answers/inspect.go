@@ -124,7 +124,7 @@ func repeats(text string) bool {
 // cut at its limit may end in the midst of a character.
 func garbled(a workload.Answer) bool {
 	text := a.Text
-	if a.Finish == "length" || a.Finish == "" {
+	if a.Finish == finishLength || a.Finish == "" {
 		text = strings.TrimRight(text, string(utf8.RuneError))
 		for r, n := utf8.DecodeLastRuneInString(text); r == utf8.RuneError && n == 1; r, n = utf8.DecodeLastRuneInString(text) {
 			text = text[:len(text)-1]
