@@ -155,6 +155,8 @@ type Finding struct {
 	Do []string `json:"do"`
 	// Runbook is the name of a page in docs/runbooks; "" is none.
 	Runbook string `json:"runbook,omitempty"`
+
+	score float64 // ranks it
 }
 
 // Report is what Explain finds of one endpoint, as the API serves it.
@@ -179,15 +181,11 @@ const (
 // Explain returns the causes that the evidence supports, the likeliest first. Where there is none, it returns Healthy or
 // Unknown.
 func Explain(e *Evidence) []Finding {
-	type scored struct {
-		Finding
-		score float64
-	}
 	if e.State == health.Asleep {
 		return []Finding{{Cause: Healthy, Title: "the model sleeps since " + clock(e.Since), Evidence: []string{}, Against: []string{}, Do: []string{}}}
 	}
 	f := newFacts(e)
-	var all []scored
+	var findings []Finding
 	for _, r := range rules() {
 		m := r.match(f)
 		if m == nil || m.share < minShare || m.ofFailures && f.mixed && m.share < mixedShare || !f.troubled() && !r.WhileUp {
@@ -200,16 +198,13 @@ func Explain(e *Evidence) []Finding {
 		if m.atStep && r.AtStep > 0 {
 			weight = r.AtStep
 		}
-		all = append(all, scored{Finding{
-			Cause: r.Cause, Title: cmp.Or(m.title, r.Title), Evidence: m.evidence,
-			Against: append(m.against, r.Against), Do: append(m.do, r.Do...), Runbook: cmp.Or(m.runbook, r.Runbook),
-		}, float64(weight) * m.share})
+		findings = append(findings, Finding{
+			Cause: r.Cause, Title: cmp.Or(m.title, r.Title), Evidence: m.evidence, Against: append(m.against, r.Against),
+			Do: append(m.do, r.Do...), Runbook: cmp.Or(m.runbook, r.Runbook), score: float64(weight) * m.share,
+		})
 	}
-	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
-	var findings []Finding
-	for _, s := range all[:min(len(all), maxFindings)] {
-		findings = append(findings, s.Finding)
-	}
+	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(b.score, a.score) })
+	findings = findings[:min(len(findings), maxFindings)]
 	switch {
 	case len(findings) > 0:
 		findings[0].Evidence = slices.Concat(lines(f.tally(), f.witness()), findings[0].Evidence, f.stepLines())
