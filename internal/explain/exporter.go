@@ -9,7 +9,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
-// maxStartLag is how late a probe may start.
 const maxStartLag = time.Second
 
 // skips returns how many of the latest runs were left out for one of these reasons, if that was after the latest probe.

@@ -251,7 +251,6 @@ func (p *Pages) level(q config.Quantity) Level {
 	return p.Levels[q]
 }
 
-// lines returns the lines of quantities, as far as they are known.
 func (p *Pages) lines(wanted ...config.Quantity) []string {
 	var all []string
 	for _, w := range wanted {

@@ -97,7 +97,6 @@ func matchHung(f *facts) *match {
 	return m.addStall(f, result.SideServer).withGPUs(f)
 }
 
-// isStuck reports whether a server has requests and makes no progress.
 func (f *facts) isStuck() bool { return f.Servers != nil && f.Servers.Stuck > 0 }
 
 func matchRankBehind(f *facts) *match {

@@ -37,7 +37,7 @@ type Memory struct {
 	mu       sync.Mutex
 	skips    []skipped         // the latest, the oldest first
 	well     time.Time         // start of the latest probe that succeeded; zero is never
-	readings *readings         // nil before the first
+	readings readings
 	clocks   map[string]string // why those of GPUs were reduced last, by UUID; "" is not
 }
 
@@ -79,7 +79,6 @@ type skipped struct {
 	text   string
 }
 
-// maxSkips bounds the skipped runs that are kept.
 const maxSkips = 32
 
 // Observe takes a result of a series. What ran beside a burst, which is a load of our own, says nothing.
@@ -156,10 +155,7 @@ func (m *Memory) Complete(e *Evidence, all []*Series, gpus gpu.Snapshots, gatewa
 	}
 	slices.SortStableFunc(e.Probes, func(a, b *Probe) int { return a.Start.Compare(b.Start) })
 	e.Succeeded = !m.well.IsZero()
-	if m.readings != nil {
-		e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval))
-	}
-	if e.Servers != nil {
+	if e.Servers = m.readings.evidence(began, time.Duration(m.endpoint.Servers.Interval)); e.Servers != nil {
 		e.Servers.Idle = m.readings.idle(e.Probes)
 	}
 	e.Gateway = gateway.evidence(began)

@@ -36,7 +36,6 @@ type quantity struct {
 	show  func(float64) string
 }
 
-// quantities are those of a reading.
 var quantities = [...]quantity{
 	indexUp:      {pagesUp, "", number},
 	indexRunning: {config.RequestsRunning, "running requests", number},
@@ -109,9 +108,6 @@ type readings struct {
 func (m *Memory) Read(statuses []page.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.readings == nil {
-		m.readings = new(readings)
-	}
 	m.readings.add(statuses)
 }
 

@@ -96,7 +96,6 @@ func (m *module) end(late bool) {
 
 func (m *module) gap() time.Duration { return m.chance(series.Availability).gap() }
 
-// chance is that of an objective of the module.
 func (m *module) chance(i series.Objective) chance {
 	return chance{m.allowed, m.interval, i != series.Availability}
 }

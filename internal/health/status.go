@@ -17,7 +17,6 @@ type verdict struct {
 
 func (v *verdict) isStale() bool { return v.judged == 0 && v.old > 0 }
 
-// judge looks at the latest results of all series.
 func (e *Endpoint) judge(now time.Time) verdict {
 	var v verdict
 	if e.Asleep != nil {

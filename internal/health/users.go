@@ -171,7 +171,6 @@ func (c *crowd) latest() time.Time {
 	return c.Well.At
 }
 
-// hour adds up the readings of the last hour.
 func (c *crowd) hour() (all tally) {
 	for _, s := range c.Spans {
 		all.add(s)
@@ -296,7 +295,6 @@ func (e *Endpoint) endUsers(c *crowd, end time.Time) {
 		"requests", i.Probes, "bad", i.Bad)
 }
 
-// forgetUsers forgets what users' requests show.
 func (e *Endpoint) forgetUsers(now time.Time) {
 	for _, c := range e.raised() {
 		e.endUsers(c, now)

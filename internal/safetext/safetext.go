@@ -93,8 +93,7 @@ func (s *Secrets) Quote(text string, limit int) string {
 	return strconv.Quote(Cut(s.Redact(text), limit))
 }
 
-// maxNames is how many names are remembered.
-const maxNames = 32
+const maxNames = 32 // that are remembered
 
 // Names makes names that a server repeats in every reply safe to show, and looks for secrets in each of
 // them once. It is safe for concurrent use.

@@ -293,7 +293,6 @@ func (s *sieve) entry(runes []rune, number int) uint64 {
 	return maphash.String(s.seed, string(runes))<<32 | uint64(uint32(number))
 }
 
-// suspects returns the secrets that may be in a text.
 func (s *sieve) suspects(text []rune, values []string) []string {
 	var found []string
 	look := func(runes []rune) {

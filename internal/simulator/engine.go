@@ -103,7 +103,6 @@ func newReplica(o *Options, index int, m *livePage, g *gate) *replica {
 	}
 }
 
-// load is the number of sequences inside.
 func (r *replica) load() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,7 +141,6 @@ func (r *replica) abort(q *sequence) {
 	}
 }
 
-// end takes a sequence out.
 func (r *replica) end(q *sequence, reason finish) {
 	is := func(other *sequence) bool { return other == q }
 	r.running = slices.DeleteFunc(r.running, is)

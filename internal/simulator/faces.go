@@ -53,7 +53,6 @@ func base64Vector(v []float32) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// jsonText is a text that is written in JSON.
 type jsonText []byte
 
 // String returns the text in JSON.

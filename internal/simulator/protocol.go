@@ -39,7 +39,6 @@ type request struct {
 	spoilt result.Verdict // what the form is worth; "" is what the model makes of it
 }
 
-// refusal is an error answer.
 type refusal struct {
 	status  int
 	kind    string
@@ -52,7 +51,6 @@ func badRequest(format string, args ...any) refusal {
 	return refusal{http.StatusBadRequest, "BadRequestError", fmt.Sprintf(format, args...)}
 }
 
-// event is one event of a stream.
 type event struct {
 	kind   Kind
 	text   []byte // what Reasoning, Answer and Call carry
@@ -114,7 +112,6 @@ func at(v *fastjson.Value, paths ...string) *fastjson.Value {
 	return nil
 }
 
-// isOn reads a switch.
 func isOn(v *fastjson.Value, path string) bool {
 	path, unasked := strings.CutSuffix(path, "?")
 	value := at(v, path)

@@ -185,7 +185,6 @@ func (s *Server) State() []State {
 	return states
 }
 
-// found returns the record of a request, or that there is none.
 func found[T any](record T, ok bool) (any, error) {
 	if !ok {
 		return nil, refusal{status: http.StatusNotFound, message: "no such request"}

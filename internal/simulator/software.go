@@ -285,7 +285,6 @@ func servePage(page func() []byte) http.HandlerFunc {
 	}
 }
 
-// pageData returns what the metrics page is made of.
 func (s *Server) pageData() (all []pageData) {
 	for i, state := range s.State() {
 		all = append(all, pageData{O: &s.o, S: state, Replica: i})

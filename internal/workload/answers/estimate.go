@@ -49,8 +49,7 @@ func (s *Sign) usual(learning float64) float64 {
 	return *s.Usual
 }
 
-// numSigns is how many result.Signs there are.
-const numSigns = 7
+const numSigns = 7 // of result.Signs
 
 // The test for findings that become more frequent: a cumulative sum (CUSUM) of the logarithm of how much likelier an
 // answer is at the raised share than at the usual one. By simulation (TestIntegrity, BenchmarkIntegrity), where answers

@@ -285,7 +285,6 @@ func loops(text string) bool {
 	return runsInLoop(spoken(words(tail)), tail)
 }
 
-// ending returns the end of a text that is looked at.
 func ending(text string) string {
 	return strings.ToValidUTF8(text[max(0, len(text)-tailBytes):], "")
 }

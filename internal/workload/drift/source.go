@@ -12,7 +12,6 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// fixedSource always asks the same.
 type fixedSource struct{ question workload.Question }
 
 func (f fixedSource) Next(int, int) workload.Question { return f.question }
@@ -132,7 +131,6 @@ func (b *trackSource) choose() {
 //go:embed words.txt
 var wordsFile string
 
-// trackWords returns the words of words.txt.
 var trackWords = sync.OnceValue(func() (all []string) {
 	for line := range strings.Lines(wordsFile) {
 		if !strings.HasPrefix(line, "#") {
