@@ -13,25 +13,22 @@ import (
 // Inspect returns the signs of corruption in an answer, in the order of result.Signs; nil is none. fits are the
 // scripts of the prompt. In code, scripts and tokens do not count: they may be what was asked for.
 func Inspect(a workload.Answer, fits workload.Scripts) []result.Sign {
-	var found []result.Sign
 	prose := withoutCode(a.Text)
-	if foreign(answerPart(prose), fits) {
-		found = append(found, result.SignScript)
-	}
-	if repeats(a.Text) {
-		found = append(found, result.SignRepetition)
-	}
-	if isOneToken(a.Text) {
-		found = append(found, result.SignOneToken)
-	}
-	if garbled(a) {
-		found = append(found, result.SignControl)
-	}
-	if leaks(prose) {
-		found = append(found, result.SignToken)
-	}
-	if containsAny(prose, phrases().ReasoningTags) {
-		found = append(found, result.SignReasoning)
+	var found []result.Sign
+	for _, sign := range [...]struct {
+		result.Sign
+		shown bool
+	}{
+		{result.SignScript, foreign(answerPart(prose), fits)},
+		{result.SignRepetition, repeats(a.Text)},
+		{result.SignOneToken, isOneToken(a.Text)},
+		{result.SignControl, garbled(a)},
+		{result.SignToken, leaks(prose)},
+		{result.SignReasoning, containsAny(prose, phrases().ReasoningTags)},
+	} {
+		if sign.shown {
+			found = append(found, sign.Sign)
+		}
 	}
 	return found
 }

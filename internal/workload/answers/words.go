@@ -51,16 +51,10 @@ type wordWriter struct {
 
 // rune returns the rune at the place, 0 at the end of the text.
 func (w *wordWriter) rune() rune {
-	if w.at >= len(w.text) {
-		w.size = 0
+	var r rune
+	if r, w.size = utf8.DecodeRuneInString(w.text[w.at:]); w.size == 0 {
 		return 0
 	}
-	if c := w.text[w.at]; c < utf8.RuneSelf {
-		w.size = 1
-		return rune(c)
-	}
-	r, size := utf8.DecodeRuneInString(w.text[w.at:])
-	w.size = size
 	return r
 }
 

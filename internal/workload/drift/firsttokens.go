@@ -259,12 +259,9 @@ func columnsOf(all []firstToken, scored bool) []uint32 {
 	if !scored {
 		return order
 	}
+	order = slices.DeleteFunc(order, func(t uint32) bool { return float64(count[t]) < columnShare*float64(len(all)) })
 	slices.SortStableFunc(order, func(a, b uint32) int { return count[b] - count[a] })
-	often := slices.IndexFunc(order, func(t uint32) bool { return float64(count[t]) < columnShare*float64(len(all)) })
-	if often < 0 {
-		often = len(order)
-	}
-	return order[:min(often, maxColumns)]
+	return order[:min(len(order), maxColumns)]
 }
 
 // shuffle draws which answers are taken for those of the window.
