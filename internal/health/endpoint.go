@@ -182,9 +182,8 @@ const (
 	prefixWarm = string(config.PrefixWarm)
 )
 
-// relate works out what follows from which series there are. Bursts are a load of our
-// own making and say nothing of the state, unless there is nothing else: then the first
-// does, as larger ones may fail for what they are.
+// relate works out what follows from which series there are. Bursts are a load of our own making and say nothing of the
+// state, unless there is nothing else: then the first does, as larger ones may fail for what they are.
 func (e *Endpoint) relate(now time.Time) {
 	bursts := !slices.ContainsFunc(e.series, func(s *Series) bool { return s.id.Concurrency == "" })
 	first := max(0, slices.IndexFunc(e.series, func(s *Series) bool { return s.first }))

@@ -11,16 +11,14 @@ import (
 // evidence decides whether the bad probes of a module, by one objective, are more than
 // chance explains while the objective is met.
 //
-// Bad probes of which each comes within a gap of the one before are a cluster. By chance a
-// further one comes with the probability c, so that c^(n-1) of the clusters have n or more.
-// Their mean size, 1/(1-c), and how many there are in 90 days are learned from those of the
-// last week, where they are known, and are at most what the objective allows. A cluster is a
-// verdict when chance makes one as large fewer than chance.bound times in 90 days. It may be
-// looked at after each probe, as a cluster counts once.
+// Bad probes of which each comes within a gap of the one before are a cluster. By chance a further one comes with the
+// probability c, so that c^(n-1) of the clusters have n or more. Their mean size, 1/(1-c), and how many there are in 90
+// days are learned from those of the last week, where they are known, and are at most what the objective allows. A
+// cluster is a verdict when chance makes one as large fewer than chance.bound times in 90 days. It may be looked at after
+// each probe, as a cluster counts once.
 //
-// Noise with a memory, in which one late answer is often followed by the next, makes larger
-// clusters, so that more is asked for. Failures that come together are an outage, and no noise:
-// of them no cluster is learned that was a verdict.
+// Noise with a memory, in which one late answer is often followed by the next, makes larger clusters, so that more is
+// asked for. Failures that come together are an outage, and no noise: of them no cluster is learned that was a verdict.
 type evidence struct {
 	// First and Last are when the bad probes of the cluster started, Size is how many there
 	// are; 0 is no cluster. Raised reports whether it is a verdict.
@@ -196,9 +194,8 @@ func (of *clusters) badIn(c chance) float64 {
 	return float64(bad)
 }
 
-// tailMean returns the mean size of clusters by the numLargest-th largest: of n numbers with an
-// exponential distribution it is expected at the mean times the sum of 1/k for k from
-// numLargest to n.
+// tailMean returns the mean size of clusters by the numLargest-th largest: of n numbers with an exponential distribution
+// it is expected at the mean times the sum of 1/k for k from numLargest to n.
 func (of *clusters) tailMean() float64 {
 	var sum float64
 	for k := numLargest; k <= int(of.N); k++ {

@@ -75,9 +75,8 @@ const maxNamed = 8
 
 // Status is the state of an endpoint at a moment. It is never changed.
 type Status struct {
-	// State is the state, and Since when it began: for down, flapping and degraded the start
-	// of the first failed probe of the incident, for slow that of the first slow answer,
-	// for up that of the first good probe.
+	// State is the state, and Since when it began: for down, flapping and degraded the start of the first failed probe of
+	// the incident, for slow that of the first slow answer, for up that of the first good probe.
 	State State
 	Since time.Time
 	// Unmuted is the state without regard to a mute, and UnmutedSince when that

@@ -12,13 +12,11 @@ import (
 
 // Incident is a time in which an endpoint was not up, or was asleep or muted.
 type Incident struct {
-	// State is degraded for an incident of failures, flapping where the endpoint was down
-	// at least 3 times in it, down once it ended and every probe of it failed; or slow,
-	// stale, asleep or muted.
+	// State is degraded for an incident of failures, flapping where the endpoint was down at least 3 times in it, down
+	// once it ended and every probe of it failed; or slow, stale, asleep or muted.
 	State State `json:"state"`
-	// Begin is when it began: with the start of the first bad probe. End is when it
-	// ended: with the start of the first good probe of the clean run; zero while it
-	// goes on.
+	// Begin is when it began: with the start of the first bad probe. End is when it ended: with the start of the first
+	// good probe of the clean run; zero while it goes on.
 	Begin time.Time `json:"begin"`
 	End   time.Time `json:"end,omitzero"`
 	// Probes counts the results, and Bad those that failed or, of a slow endpoint,
@@ -41,9 +39,8 @@ type Incident struct {
 	Longest time.Duration `json:"longest,omitempty"`
 	Away    time.Duration `json:"away,omitempty"`
 	Flaps   bool          `json:"flaps,omitempty"`
-	// Joined counts the incidents that were joined with this one, and Calm is the longest
-	// time without a failure between two failures. After counts the good results since it
-	// has ended.
+	// Joined counts the incidents that were joined with this one, and Calm is the longest time without a failure between
+	// two failures. After counts the good results since it has ended.
 	Joined int           `json:"joined,omitempty"`
 	Calm   time.Duration `json:"calm,omitempty"`
 	After  int           `json:"after,omitempty"`
@@ -121,9 +118,8 @@ const (
 	cleanSigmas = 1.28
 )
 
-// cleanRun returns how many good results in a row end an incident of which so many
-// results were bad: minCleanRun where all were, and else the smallest n with
-// (1 - share)^n < cleanChance, within bounds.
+// cleanRun returns how many good results in a row end an incident of which so many results were bad: minCleanRun where
+// all were, and else the smallest n with (1 - share)^n < cleanChance, within bounds.
 func cleanRun(bad, of int) int {
 	if bad >= of {
 		return minCleanRun
@@ -146,9 +142,8 @@ func lowerShare(bad, of float64) float64 {
 
 func (i *Incident) needed() int { return cleanRun(i.Bad, i.Probes-i.Run) }
 
-// isOver reports whether the latest results are a clean run, and one that lasts: what
-// came back again and again was well in between as well. Last is when the latest of them
-// started.
+// isOver reports whether the latest results are a clean run, and one that lasts: what came back again and again was well
+// in between as well. Last is when the latest of them started.
 func (i *Incident) isOver(last time.Time) bool {
 	return i.Run >= i.needed() && (!i.recurs() || last.Sub(i.Good) >= 2*i.Calm)
 }
@@ -435,8 +430,7 @@ func (e *Endpoint) whyFailed(s *Status, last *Series) string {
 	}
 }
 
-// whySlow is as in "interactive: TTFT 1.2s, objective 500ms; 12 of 14 answers over an
-// objective since 06:15 UTC".
+// whySlow is as in "interactive: TTFT 1.2s, objective 500ms; 12 of 14 answers over an objective since 06:15 UTC".
 func (e *Endpoint) whySlow(now time.Time) string {
 	counts := "; " + e.Slow.overs() + " since " + clock(e.Slow.Begin, now)
 	for _, p := range e.series {

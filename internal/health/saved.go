@@ -34,8 +34,7 @@ type Saved struct {
 	Asleep *Incident `json:"asleep,omitempty"`
 	// Paging is the incident that pages; nil is none.
 	Paging *Paging `json:"paging,omitempty"`
-	// Failures and Lates are the bad probes that may be chance, and Modules what is known
-	// of each module.
+	// Failures and Lates are the bad probes that may be chance, and Modules what is known of each module.
 	Failures suspicion `json:"failures,omitzero"`
 	Lates    suspicion `json:"lates,omitzero"`
 	Modules  []*module `json:"modules,omitempty"`
@@ -86,9 +85,8 @@ func (m *Mutes) Revision() uint64 {
 	return m.revision
 }
 
-// Save puts the mutes that are in force as records, from which Restore makes them again. It
-// returns the first error of put, which must not keep a record. It holds no lock while put
-// runs.
+// Save puts the mutes that are in force as records, from which Restore makes them again. It returns the first error of
+// put, which must not keep a record. It holds no lock while put runs.
 func (m *Mutes) Save(put func(record any) error) error {
 	m.mu.Lock()
 	m.drop()

@@ -33,9 +33,8 @@ type Series struct {
 	start    time.Time // of the latest result; zero is none
 	failed   bool      // the latest result is a failure
 	failedAt time.Time // when the latest failure started
-	// failedSince is when the first of the failures in a row started, of which the latest
-	// result is one, and heldAt when the latest run was due that was left out since
-	// because the server asked for it, or let probes time out.
+	// failedSince is when the first of the failures in a row started, of which the latest result is one, and heldAt when
+	// the latest run was due that was left out since because the server asked for it, or let probes time out.
 	failedSince, heldAt time.Time
 	cause               string // of the latest failure, while there is an incident
 	pace                pace
@@ -73,10 +72,9 @@ func (s *Series) Observe(o *series.Observation) {
 	e.refresh(now)
 }
 
-// Skip takes notice that a run was left out. It changes no state, but for a server that
-// asked to wait: as long as the latest result is a failure it goes on failing, or its
-// first refusal would be the only one for as long as that. Text says why; "" is the
-// words of the reason.
+// Skip takes notice that a run was left out. It changes no state, but for a server that asked to wait: as long as the
+// latest result is a failure it goes on failing, or its first refusal would be the only one for as long as that. Text
+// says why; "" is the words of the reason.
 func (s *Series) Skip(reason result.SkipReason, text string) {
 	e := s.endpoint
 	now := e.lock()

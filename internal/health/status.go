@@ -151,8 +151,7 @@ func (e *Endpoint) suspect(failing, slow bool) *Incident {
 	return nil
 }
 
-// nameSeries names the series that fail and those that are slow, and returns the one
-// that failed last; nil for none.
+// nameSeries names the series that fail and those that are slow, and returns the one that failed last; nil for none.
 func (e *Endpoint) nameSeries(s *Status, now time.Time) (last *Series) {
 	for _, p := range e.series {
 		if !p.isValid() || e.stale == nil && p.isOld(now) {
