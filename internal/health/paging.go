@@ -166,10 +166,9 @@ func (e *Endpoint) SetScope(scope string) {
 	if e.Paging == nil || e.Paging.Scope != "" {
 		return
 	}
-	next := *e.Paging
-	next.Scope = scope
-	e.Paging = &next
-	e.logger().Warn("incident pages", "incident", string(next.Kind), "scope", scope, "witness", string(next.Witness), "since", next.Start.UTC())
+	p := new(*e.Paging)
+	p.Scope, e.Paging = scope, p
+	e.logger().Warn("incident pages", "incident", string(p.Kind), "scope", scope, "witness", string(p.Witness), "since", p.Start.UTC())
 	e.refresh(now)
 }
 

@@ -306,14 +306,11 @@ func (r *Replica) Start() error {
 	server := New(r.o)
 	r.server, r.changed = server, time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(ctx, l) // ends by the context
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { _ = server.Serve(ctx, l) }) // ends by the context
 	r.stop = func() {
 		cancel()
-		<-ended
+		running.Wait()
 	}
 	return nil
 }

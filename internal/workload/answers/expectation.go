@@ -54,7 +54,7 @@ func (e *Expectation) Judge(a workload.Answer) (verdict result.Verdict, reason s
 	if verdict == result.VerdictCorrect {
 		return result.VerdictCorrect, ""
 	}
-	switch misbehaviour(a.Text, words(answerPart(a.Text))) {
+	switch notRight(a.Text, words(answerPart(a.Text)), verdict == result.VerdictWrongFormat) {
 	case result.VerdictRefused:
 		return result.VerdictRefused, "the answer declines to answer"
 	case result.VerdictRepetition:

@@ -46,7 +46,8 @@ func (q Question) Judge(text string) result.Verdict {
 	if q.isRight(answer, said) {
 		return result.VerdictCorrect
 	}
-	return q.fault(text, said)
+	saysMore := func(a string) bool { return within(said, words(a)) }
+	return notRight(text, said, said == "" || slices.ContainsFunc(q.Answers, saysMore))
 }
 
 func (q Question) isRight(answer, said string) bool {
@@ -59,16 +60,6 @@ func (q Question) isRight(answer, said string) bool {
 
 func (q Question) accepts(said string) bool {
 	return slices.ContainsFunc(q.Answers, func(a string) bool { return said == words(a) })
-}
-
-func (q Question) fault(text, said string) result.Verdict {
-	if v := misbehaviour(text, said); v != "" {
-		return v
-	}
-	if said == "" || slices.ContainsFunc(q.Answers, func(a string) bool { return within(said, words(a)) }) {
-		return result.VerdictWrongFormat
-	}
-	return result.VerdictWrong
 }
 
 // onlyValue returns the value of a JSON object that has this one key.
@@ -109,25 +100,21 @@ func Contains(answer, expected string) result.Verdict {
 	if within(said, want) || want == "" && strings.Contains(part, strings.TrimSpace(expected)) {
 		return result.VerdictCorrect
 	}
-	if v := misbehaviour(answer, said); v != "" {
-		return v
-	}
-	if strings.TrimSpace(part) == "" {
-		return result.VerdictWrongFormat
-	}
-	return result.VerdictWrong
+	return notRight(answer, said, strings.TrimSpace(part) == "")
 }
 
-// misbehaviour reports whether an answer that is not right refuses or runs in a
-// loop, "" for neither. said are the words of the answer without its thoughts.
-func misbehaviour(text, said string) result.Verdict {
+// notRight returns what an answer is worth that is not right, whether its format is wrong or what it says. said are the
+// words of the answer without its thoughts.
+func notRight(text, said string, isFormat bool) result.Verdict {
 	switch {
 	case refuses(said):
 		return result.VerdictRefused
 	case loops(text):
 		return result.VerdictRepetition
+	case isFormat:
+		return result.VerdictWrongFormat
 	}
-	return ""
+	return result.VerdictWrong
 }
 
 //go:embed questions.yml

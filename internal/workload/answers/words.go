@@ -1,6 +1,7 @@
 package answers
 
 import (
+	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -216,10 +217,8 @@ func scriptOf(r rune, last workload.Scripts) workload.Scripts {
 	if r < latinEnd || !unicode.IsLetter(r) {
 		return 0
 	}
-	for i, table := range scripts {
-		if last == 1<<i && unicode.Is(table, r) {
-			return last
-		}
+	if i := bits.TrailingZeros32(uint32(last)); i < len(scripts) && unicode.Is(scripts[i], r) {
+		return last
 	}
 	if unicode.In(r, unicode.Latin, unicode.Common) {
 		return 0

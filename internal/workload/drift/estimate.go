@@ -17,9 +17,7 @@ import (
 func Workload() workload.Workload {
 	return workload.Workload{
 		Kinds: []workload.Kind{
-			{
-				Key: "reference_logprob", New: newReferenceSource, Answers: true, Scores: true, Tokens: workload.Short,
-			},
+			{Key: "reference_logprob", New: newReferenceSource, Answers: true, Scores: true, Tokens: workload.Short},
 			{
 				Key: "track_model", New: func(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 					return newTrackSource(m.TrackedAnswers() / asksPerDay), nil
