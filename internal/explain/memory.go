@@ -35,8 +35,8 @@ type Memory struct {
 	endpoint *config.Endpoint
 
 	mu       sync.Mutex
-	skips    []skipped         // the latest, the oldest first
-	well     time.Time         // start of the latest probe that succeeded; zero is never
+	skips    []skipped // the latest, the oldest first
+	well     time.Time // start of the latest probe that succeeded; zero is never
 	readings readings
 	clocks   map[string]string // why those of GPUs were reduced last, by UUID; "" is not
 }
