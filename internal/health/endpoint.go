@@ -106,17 +106,18 @@ func (e *Endpoint) OpenSeries(id result.SeriesID, o SeriesOptions) *Series {
 	defer e.mu.Unlock()
 	s := e.find(id)
 	if s == nil {
-		s = &Series{endpoint: e, id: id, opened: now, module: e.module(id.Module, now)}
+		s = &Series{endpoint: e, id: id, opened: now, module: e.module(id.Module, now), objectives: new(series.Objectives)}
 	} else {
 		e.drop(s)
 	}
 	e.series = append(e.series, s)
-	if !same(s.objectives, o.Objectives) { // what was slow is so no more
+	objectives := cmp.Or(o.Objectives, new(series.Objectives))
+	if *s.objectives != *objectives { // what was slow is so no more
 		s.pace, s.slowNow = pace{}, false
 		s.module.end(true)
 		e.Lates = suspicion{}
 	}
-	s.objectives, s.first, s.patience = o.Objectives, o.First, 0
+	s.objectives, s.first, s.patience = objectives, o.First, 0
 	s.interval = o.Interval
 	if o.Interval > 0 {
 		s.patience = 3*o.Interval + o.Timeout
@@ -192,8 +193,10 @@ func (e *Endpoint) relate(now time.Time) {
 	for i, s := range e.series {
 		of[s.id.Module]++
 		s.counts = s.id.Concurrency == "" || bursts && i == first
-		if s.counts {
-			e.objectives |= objectivesOf(s.objectives)
+		for i := range series.NumObjectives {
+			if s.counts && s.objectives.Has(i) {
+				e.objectives |= 1 << i
+			}
 		}
 	}
 	if !e.restored { // those of an earlier process wait for their series
@@ -220,16 +223,6 @@ func (e *Endpoint) relate(now time.Time) {
 	e.refresh(now)
 }
 
-func objectivesOf(o *series.Objectives) series.Set {
-	all := series.Set(1) << series.Availability
-	for i := range series.NumObjectives {
-		if o != nil && o.Has(i) {
-			all |= 1 << i
-		}
-	}
-	return all
-}
-
 // leave ends the incidents of series that are gone: what is no longer asked cannot
 // recover. Those of an earlier process wait for the first results.
 func (e *Endpoint) leave(now time.Time) {
@@ -240,9 +233,7 @@ func (e *Endpoint) leave(now time.Time) {
 		return
 	}
 	for i, c := range e.Users {
-		if c != nil && !has(func(s *Series) bool {
-			return s.objectives != nil && s.objectives.Share > 0 && s.objectives.Has(series.Objective(i))
-		}) {
+		if c != nil && !has(func(s *Series) bool { return s.objectives.Share > 0 && s.objectives.Has(series.Objective(i)) }) {
 			e.forgetUsers(now)
 		}
 	}
@@ -284,7 +275,7 @@ func (e *Endpoint) count(s *Series, o *series.Observation) {
 			e.Past[i].After++
 		}
 	}
-	if o.Timed() && s.objectives != nil && s.objectives.HasLatency() {
+	if o.Timed() && s.objectives.HasLatency() {
 		e.pace(s, o)
 	}
 }

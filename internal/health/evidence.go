@@ -258,7 +258,7 @@ func (m *module) relate(all []*Series) {
 		if s.module != m || !s.counts {
 			continue
 		}
-		if s.objectives != nil && s.objectives.Share > 0 {
+		if s.objectives.Share > 0 {
 			m.allowed, m.promised = 1-s.objectives.Share, true
 		}
 		if s.interval > 0 {

@@ -17,7 +17,7 @@ import (
 type Series struct {
 	endpoint   *Endpoint // whose lock guards the rest
 	id         result.SeriesID
-	objectives *series.Objectives // nil is none
+	objectives *series.Objectives
 	interval   time.Duration
 	patience   time.Duration // after which the latest result is old; 0 is never
 	opened     time.Time
