@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/stats"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // hitRatio, onGPUs and pagesUp are what readings have beside the quantities of pages: the ratio of prompt tokens that came
@@ -58,6 +59,9 @@ var quantities = [...]quantity{
 // of returns a quantity of all pages: a number, or the rate or the mean since those of the reading before, which is nil
 // where the two cannot be compared. It returns nil where the quantity is not known.
 func (q quantity) of(now, before *page.Total) *float64 {
+	if now == nil {
+		return nil
+	}
 	v, shown := now.Values[q.Quantity]
 	switch {
 	case q.Quantity == hitRatio:
@@ -123,13 +127,7 @@ func (r *readings) add(statuses []page.Status) {
 	}
 	next := reading{at: statuses[0].At}
 	for i, q := range quantities {
-		next.values[i] = float32(math.NaN())
-		if now == nil {
-			continue
-		}
-		if v := q.of(now, before); v != nil {
-			next.values[i] = float32(*v)
-		}
+		next.values[i] = float32(workload.Known(q.of(now, before)))
 	}
 	if up, lost := upAndLost(statuses); up > 0 || len(lost) > 0 {
 		next.values[indexUp] = float32(up)
