@@ -127,11 +127,11 @@ func newBuiltInSource(_ *config.Endpoint, m *config.Module) (workload.Source, er
 // newToolSource asks for a call of a function. One that is not valid is no failure: a small model may be wrong.
 func newToolSource(_ *config.Endpoint, m *config.Module) (workload.Source, error) {
 	tool := Tool()
-	expected, err := NewToolCheck(tool)
+	judge, err := byTool(tool)
 	if err != nil {
 		return nil, err
 	}
-	return newOneSource(m, workload.Question{Texts: []string{forms().Tool.Question}, Tool: &tool, Judge: expected.Judge}), nil
+	return newOneSource(m, workload.Question{Texts: []string{forms().Tool.Question}, Tool: &tool, Judge: judge}), nil
 }
 
 // newStructuredSource returns a source of the question that asks for an answer in JSON, likewise.

@@ -152,24 +152,6 @@ func firstUnmet(err *jsonschema.ValidationError) string {
 	return first
 }
 
-// ToolCheck judges whether an answer calls a function as it should. It never
-// changes and serves any number of probes at once.
-type ToolCheck struct {
-	name   string
-	schema *jsonschema.Schema
-	spoken *regexp.Regexp // a call of the function, written as text
-}
-
-// NewToolCheck returns the check of calls of a function. The error is that of a schema that is none.
-func NewToolCheck(tool api.Tool) (*ToolCheck, error) {
-	schema, err := compile(tool.Parameters)
-	if err != nil {
-		return nil, fmt.Errorf("compile the parameters of %s: %w", tool.Name, err)
-	}
-	name := regexp.QuoteMeta(tool.Name)
-	return &ToolCheck{name: tool.Name, schema: schema, spoken: regexp.MustCompile(`"` + name + `"|\b` + name + `\b[:\d]*\s*[({[<]`)}, nil
-}
-
 func compile(text json.RawMessage) (*jsonschema.Schema, error) {
 	var expected config.Expect
 	if err := json.Unmarshal(text, &expected.JSONSchema); err != nil {
@@ -182,35 +164,42 @@ func compile(text json.RawMessage) (*jsonschema.Schema, error) {
 // out: special tokens and tags of the common formats.
 var callMarkup = regexp.MustCompile(`<[|/｜]{0,2}(?:\w+:)?(?:tool[_▁]?calls?|function|invoke|arg_key|parameter=|action_start|plugin|python_tag|｜?DSML)|\[TOOL_CALLS?\]|\[ARGS\]|<\|channel\|>`)
 
-// Judge says what an answer is worth and, where it is not Valid, why: shortly and without a word of the answer.
-func (t *ToolCheck) Judge(a workload.Answer) (verdict result.Verdict, reason string) {
-	if callMarkup.MatchString(a.Text) {
-		return result.VerdictLeakedIntoContent, "the text has the markup of a call"
+// byTool returns what says whether an answer calls a function as it should and, where it is not Valid, why: shortly and
+// without a word of the answer. The error is that of parameters that are no schema.
+func byTool(tool api.Tool) (func(workload.Answer) (result.Verdict, string), error) {
+	schema, err := compile(tool.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("compile the parameters of %s: %w", tool.Name, err)
 	}
-	if len(a.Calls) == 0 {
-		return t.judgeText(a)
-	}
-	for _, call := range a.Calls {
-		if call.Name != t.name {
-			return result.VerdictWrongTool, "the name of the function is none that was offered"
+	name := regexp.QuoteMeta(tool.Name)
+	spoken := regexp.MustCompile(`"` + name + `"|\b` + name + `\b[:\d]*\s*[({[<]`) // a call, written as text
+	return func(a workload.Answer) (verdict result.Verdict, reason string) {
+		switch {
+		case callMarkup.MatchString(a.Text):
+			return result.VerdictLeakedIntoContent, "the text has the markup of a call"
+		case len(a.Calls) > 0:
+			return judgeCalls(a.Calls, tool.Name, schema)
+		case spoken.MatchString(a.Text):
+			return result.VerdictLeakedIntoContent, "the call is in the text"
+		case callMarkup.MatchString(a.Reasoning):
+			return result.VerdictLeakedIntoContent, "the call is in the reasoning"
+		case a.Finish == finishLength:
+			return result.VerdictTruncated, "the answer reached the limit of output tokens before its call"
 		}
-		if verdict, reason = judgeJSON(t.schema, call.Arguments, "the text of the arguments"); verdict != result.VerdictValid {
-			return verdict, reason
-		}
-	}
-	return result.VerdictValid, ""
+		return result.VerdictNoCall, "the answer calls no function"
+	}, nil
 }
 
-func (t *ToolCheck) judgeText(a workload.Answer) (result.Verdict, string) {
-	switch {
-	case t.spoken.MatchString(a.Text):
-		return result.VerdictLeakedIntoContent, "the call is in the text"
-	case callMarkup.MatchString(a.Reasoning):
-		return result.VerdictLeakedIntoContent, "the call is in the reasoning"
-	case a.Finish == finishLength:
-		return result.VerdictTruncated, "the answer reached the limit of output tokens before its call"
+func judgeCalls(all []workload.Call, name string, schema *jsonschema.Schema) (verdict result.Verdict, reason string) {
+	for _, call := range all {
+		if call.Name != name {
+			return result.VerdictWrongTool, "the name of the function is none that was offered"
+		}
+		if verdict, reason = judgeJSON(schema, call.Arguments, "the text of the arguments"); verdict != result.VerdictValid {
+			break
+		}
 	}
-	return result.VerdictNoCall, "the answer calls no function"
+	return verdict, reason
 }
 
 // finishLength is the finish reason of an answer that reached its limit.

@@ -65,14 +65,14 @@ func TestBrokenParsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		check, err := NewToolCheck(c.tool)
+		check, err := byTool(c.tool)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for pieces, r := range map[string]io.Reader{
 			"1 byte": iotest.OneByteReader(bytes.NewReader(body)), "64 KiB": bytes.NewReader(body),
 		} {
-			if got, reason := check.Judge(answerIn(t, c.api, r)); got != c.want || (reason == "") != (got == result.VerdictValid) {
+			if got, reason := check(answerIn(t, c.api, r)); got != c.want || (reason == "") != (got == result.VerdictValid) {
 				t.Errorf("%s in pieces of %s: %s (%s), want %s", c.file, pieces, got, reason, c.want)
 			}
 		}
@@ -118,7 +118,7 @@ func answerIn(t *testing.T, name string, body io.Reader) workload.Answer {
 
 // TestToolCheck judges calls and texts at the edges of the verdicts.
 func TestToolCheck(t *testing.T) {
-	check, err := NewToolCheck(Tool())
+	check, err := byTool(Tool())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestToolCheck(t *testing.T) {
 	}
 	f := func(what string, a workload.Answer, want result.Verdict) {
 		t.Helper()
-		if got, reason := check.Judge(a); got != want {
+		if got, reason := check(a); got != want {
 			t.Errorf("%s: %s (%s), want %s", what, got, reason, want)
 		}
 	}
