@@ -196,11 +196,7 @@ func StateOfProbes(all []*Series, began time.Time) health.State {
 	for _, r := range all {
 		latest := r.latest(began)
 		probes += len(latest)
-		for _, p := range latest {
-			if p.Failed() {
-				failed++
-			}
-		}
+		failed += stats.Count(latest, (*Probe).Failed)
 		now := r.speed(latest, began)
 		slow = slow || now.TTFT.overObjective() || now.TPOT.overObjective() || now.E2E.overObjective()
 	}

@@ -82,11 +82,11 @@ func (r *record) add(e *event) {
 
 // stamp gives the events that were added since the last write their instant.
 func (r *record) stamp(t time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for ; r.stamped < len(r.r.Events); r.stamped++ {
-		r.r.Events[r.stamped].At = t
-	}
+	r.update(func(now *Record) {
+		for ; r.stamped < len(now.Events); r.stamped++ {
+			now.Events[r.stamped].At = t
+		}
+	})
 }
 
 // progress notes what the engine did.

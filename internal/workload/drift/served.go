@@ -269,11 +269,8 @@ func (n *names) accept(models []string) {
 
 // isSane reports whether answers until now can have led to the names.
 func (n *names) isSane(now time.Time) bool {
-	usual := 0
+	usual := stats.Count(n.All, func(u named) bool { return u.Usual })
 	for i, u := range n.All {
-		if u.Usual {
-			usual++
-		}
 		twice := slices.ContainsFunc(n.All[:i], func(other named) bool { return other.Name == u.Name })
 		if u.Name == "" || len(u.Name) > maxNameBytes || twice || u.First.After(u.Last) || u.Last.After(now) {
 			return false
