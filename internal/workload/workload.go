@@ -53,6 +53,17 @@ type Learned struct {
 	Restore func(data []byte) error
 }
 
+// Decoded returns Learned.Restore of what takes the data decoded from JSON.
+func Decoded[T any](restore func(saved *T) error) func(data []byte) error {
+	return func(data []byte) error {
+		saved := new(T)
+		if err := json.Unmarshal(data, saved); err != nil {
+			return err
+		}
+		return restore(saved)
+	}
+}
+
 // Finding is what results show together. It is never changed once made. In JSON it is an object, whose fields are those
 // of one object with those of the other findings, as the API has it. What is not known is absent.
 type Finding interface {

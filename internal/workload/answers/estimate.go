@@ -289,7 +289,7 @@ func (f *Finding) News(before workload.Finding, _ string) (all []workload.Line) 
 
 // Learned implements workload.Learner.
 func (g *Estimate) Learned() []workload.Learned {
-	return []workload.Learned{{Part: "integrity", Version: 1, Save: g.save, Restore: g.restore}}
+	return []workload.Learned{{Part: "integrity", Version: 1, Save: g.save, Restore: workload.Decoded(g.restore)}}
 }
 
 func metrics() []workload.Metric {
@@ -340,11 +340,7 @@ func (g *Estimate) save() any {
 
 // restore takes up what was learned. A finding that this version does not know is left
 // out, and one that the earlier one did not know is learned.
-func (g *Estimate) restore(data []byte) error {
-	var j savedIntegrity
-	if err := json.Unmarshal(data, &j); err != nil {
-		return err
-	}
+func (g *Estimate) restore(j *savedIntegrity) error {
 	next := Estimate{before: j.Answers}
 	if len(j.Signs) > 0 {
 		next.signs = new([numSigns]sign)

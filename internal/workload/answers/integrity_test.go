@@ -360,7 +360,7 @@ func TestIntegrityThatCannotBe(t *testing.T) {
 	} {
 		data = strings.ReplaceAll(data, "TOKEN", string(result.SignToken))
 		var next Estimate
-		if err := next.restore([]byte(data)); err == nil || next.signs != nil || next.before != 0 {
+		if err := workload.Decoded(next.restore)([]byte(data)); err == nil || next.signs != nil || next.before != 0 {
 			t.Errorf("%s was taken", data)
 		}
 	}

@@ -1,7 +1,6 @@
 package drift
 
 import (
-	"encoding/json"
 	"errors"
 	"hash/maphash"
 	"math"
@@ -266,11 +265,7 @@ func (s *score) save() any {
 	return s.savedScore
 }
 
-func (s *score) restore(data []byte) error {
-	var j savedScore
-	if err := json.Unmarshal(data, &j); err != nil {
-		return err
-	}
+func (s *score) restore(j *savedScore) error {
 	if err := j.shift.restored(); err != nil {
 		return err
 	}
@@ -282,7 +277,7 @@ func (s *score) restore(data []byte) error {
 			return errors.New("usual scores that no answers lead to")
 		}
 	}
-	s.savedScore = j
+	s.savedScore = *j
 	return nil
 }
 

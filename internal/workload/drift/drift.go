@@ -3,7 +3,6 @@ package drift
 import (
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"math"
 	"slices"
@@ -211,11 +210,7 @@ func (e *Estimate) saveDrift() any {
 	return j
 }
 
-func (e *Estimate) restoreDrift(data []byte) error {
-	var j savedDrift
-	if err := json.Unmarshal(data, &j); err != nil {
-		return err
-	}
+func (e *Estimate) restoreDrift(j *savedDrift) error {
 	d := &drift{learnt: j.Learnt, noise: j.Noise, off: j.Off, last: j.Changed, index: indexEmbedding}
 	if j.Rerank {
 		d.index = indexRerank

@@ -146,9 +146,9 @@ func (e *Estimate) Finding(time.Time) workload.Finding {
 // Learned implements workload.Learner.
 func (e *Estimate) Learned() []workload.Learned {
 	return []workload.Learned{
-		{Part: "logprob", Version: 1, Save: e.score.save, Restore: e.score.restore},
-		{Part: "first_token", Version: 1, Save: e.saveFirst, Restore: e.restoreFirst},
-		{Part: "drift", Version: 1, Save: e.saveDrift, Restore: e.restoreDrift},
+		{Part: "logprob", Version: 1, Save: e.score.save, Restore: workload.Decoded(e.score.restore)},
+		{Part: "first_token", Version: 1, Save: e.saveFirst, Restore: workload.Decoded(e.restoreFirst)},
+		{Part: "drift", Version: 1, Save: e.saveDrift, Restore: workload.Decoded(e.restoreDrift)},
 	}
 }
 

@@ -2,7 +2,6 @@ package drift
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -347,11 +346,7 @@ func (e *Estimate) saveFirst() any {
 	return savedFirstTokens{samples, f.fresh, f.last}
 }
 
-func (e *Estimate) restoreFirst(data []byte) error {
-	var j savedFirstTokens
-	if err := json.Unmarshal(data, &j); err != nil {
-		return err
-	}
+func (e *Estimate) restoreFirst(j *savedFirstTokens) error {
 	size := binary.Size(firstToken{})
 	n := len(j.Samples) / size
 	if n*size != len(j.Samples) || n > e.window*(1+referenceWindows) || j.Fresh < 0 || j.Fresh > e.window/testsPerWindow+n {

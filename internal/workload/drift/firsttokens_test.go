@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -248,7 +249,7 @@ func TestFirstTokensGoOnAfterARestart(t *testing.T) {
 		t.Fatalf("%d bytes saved, %v", len(data), err)
 	}
 	after := &Estimate{window: before.window}
-	if err := after.restoreFirst(data); err != nil {
+	if err := workload.Decoded(after.restoreFirst)(data); err != nil {
 		t.Fatal(err)
 	}
 	s.quantize(0.2)
@@ -268,7 +269,7 @@ func TestFirstTokensGoOnAfterARestart(t *testing.T) {
 		"no answers":      `{"samples":7}`,
 		"too long a wait": `{"samples":"","fresh":99}`,
 	} {
-		if err := after.restoreFirst([]byte(bad)); err == nil || len(after.first.samples) == 0 {
+		if err := workload.Decoded(after.restoreFirst)([]byte(bad)); err == nil || len(after.first.samples) == 0 {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}
