@@ -35,7 +35,7 @@ func line(t *testing.T, all []simulator.Record, short, long int) (rate, fixed fl
 		var n, s []float64
 		for i := range all {
 			if math.Abs(float64(all[i].PromptTokens)/float64(length)-1) < 0.1 {
-				n = append(n, float64(all[i].UncachedTokens()))
+				n = append(n, float64(all[i].PromptTokens-all[i].CachedTokens))
 				s = append(s, firstToken(&all[i]))
 			}
 		}

@@ -38,7 +38,7 @@ endpoints:
 		cached, uncached, output := 0, 0, 0
 		for _, r := range w.Records() {
 			cached += r.CachedTokens
-			uncached += r.UncachedTokens()
+			uncached += r.PromptTokens - r.CachedTokens
 			output += r.OutputTokens
 		}
 		if cached == 0 {
