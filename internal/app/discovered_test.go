@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
@@ -34,9 +33,13 @@ func (f targetsFile) write(text string) {
 // again.
 func TestDiscovered(t *testing.T) {
 	t.Parallel()
-	server := strings.TrimPrefix(testlab.Serve(t, simulator.New(testlab.Quick()).Handler()), "http://")
+	servers := map[string]*testlab.Witness{}
 	target := func(name string) string {
-		return fmt.Sprintf("- {targets: ['%s'], labels: {__endpoint__: %s, team: search, __meta_zone: b}}\n", server, name)
+		if servers[name] == nil {
+			servers[name] = testlab.NewWitness(t, testlab.Quick())
+		}
+		return fmt.Sprintf("- {targets: ['%s'], labels: {__endpoint__: %s, team: search, __meta_zone: b}}\n",
+			strings.TrimPrefix(servers[name].URL, "http://"), name)
 	}
 	targets := targetsFile{t, filepath.Join(t.TempDir(), "targets.yml")}
 	targets.write(target("a") + target("b"))
@@ -78,12 +81,13 @@ discovery:
 	before := probes(got, "b")
 	p.waitFor("probes with a broken file", func(got metricsPage) bool { return probes(got, "b") > before+20 && probes(got, "c") > 20 })
 
+	asked := servers["a"].Requests()
 	targets.write(target("a"))
 	got, _ = p.waitFor("the one that comes back", func(got metricsPage) bool {
 		return probes(got, "a") > 0 && !got.Has("inference_endpoint_info", "endpoint", "b")
 	})
-	if probes(got, "a") >= probes(first, "a") {
-		t.Error("a came back with its old results")
+	if asked = servers["a"].Requests() - asked; probes(got, "a") > float64(asked) {
+		t.Errorf("a came back with its old results: %v of %d requests", probes(got, "a"), asked)
 	}
 }
 
@@ -130,7 +134,7 @@ func TestDiscoveredEngineAndKey(t *testing.T) {
 		return writeFile(t, "exporter.yml", fmt.Sprintf(`
 engines: {trap: {sentinels: [trap_running], pages: [":%s/metrics", /metrics], values: {requests_running: [{series: trap_running}]}}}
 discovery:
-  - servers: {interval: 50ms}
+  - servers: {interval: 1s}
     http: {authorization: {credentials: secret-word}}
     allow: ['%s']
     static_configs: [{targets: ['%s'], labels: {__engine__: trap}}]
