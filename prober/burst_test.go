@@ -8,7 +8,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 func newBurst(levels ...int) *config.Module {
@@ -74,14 +74,13 @@ func TestBurstIsAtOnce(t *testing.T) {
 // number from 1 on, and may fail it.
 func secure(t *testing.T, answer http.HandlerFunc, handshake func(n int64) error) *config.Endpoint {
 	t.Helper()
-	s := httptest.NewUnstartedServer(answer)
+	s := testlab.NewServer(t, answer)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	var count atomic.Int64
 	s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return nil, handshake(count.Add(1))
 	}}
 	s.StartTLS()
-	t.Cleanup(s.Close)
 	cfg := newEndpoint(t, s.URL)
 	cfg.HTTP.TLSConfig.InsecureSkipVerify = true
 	return cfg
@@ -91,55 +90,59 @@ func answerOne(w http.ResponseWriter, _ *http.Request) { events(w, one, stop, us
 
 // Nothing is sent until the last connection is ready.
 func TestBurstWaitsForConnections(t *testing.T) {
-	const n = 4
-	var mu sync.Mutex
-	var last time.Time
-	cfg := secure(t, answerOne, func(i int64) error {
-		if i == n {
-			time.Sleep(100 * time.Millisecond)
+	testlab.Virtual(t, func(t *testing.T) {
+		const n = 4
+		var mu sync.Mutex
+		var last time.Time
+		cfg := secure(t, answerOne, func(i int64) error {
+			if i == n {
+				time.Sleep(100 * time.Millisecond)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			last = time.Now()
+			return nil
+		})
+		results := newProber(t, cfg, newBurst(n)).all(testlab.Context(t), time.Time{})
+		if diff := cmp.Diff(map[int]map[result.Outcome]int{n: {result.Success: n}}, outcomes(results)); diff != "" {
+			t.Fatalf("outcomes (-want +got):\n%s", diff)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		last = time.Now()
-		return nil
-	})
-	results := newProber(t, cfg, newBurst(n)).all(t.Context(), time.Time{})
-	if diff := cmp.Diff(map[int]map[result.Outcome]int{n: {result.Success: n}}, outcomes(results)); diff != "" {
-		t.Fatalf("outcomes (-want +got):\n%s", diff)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	for i, r := range results {
-		checkConsistent(t, r)
-		if r.Sent.Before(last) {
-			t.Errorf("request %d was sent %s before the last handshake", i, last.Sub(r.Sent))
+		for i, r := range results {
+			checkConsistent(t, r)
+			if r.Sent.Before(last) {
+				t.Errorf("request %d was sent %s before the last handshake", i, last.Sub(r.Sent))
+			}
 		}
-	}
+	})
 }
 
 // A request that gets no connection is not waited for, and ends the run.
 func TestBurstWithoutAConnection(t *testing.T) {
-	cfg := secure(t, answerOne, func(i int64) error {
-		if i == 3 { // the first of the second level is the second handshake
-			return errors.New("refused")
+	testlab.Virtual(t, func(t *testing.T) {
+		cfg := secure(t, answerOne, func(i int64) error {
+			if i == 3 { // the first of the second level is the second handshake
+				return errors.New("refused")
+			}
+			return nil
+		})
+		m := newBurst(1, 4, 16)
+		began := time.Now()
+		results := newProber(t, cfg, m).all(testlab.Context(t), time.Time{})
+		want := map[int]map[result.Outcome]int{1: {result.Success: 1}, 4: {result.Success: 3, result.TLSError: 1}}
+		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
+			t.Errorf("outcomes (-want +got):\n%s", diff)
 		}
-		return nil
+		if d := time.Since(began); d >= time.Duration(m.Timeouts.Connect) {
+			t.Errorf("took %s: the others waited for one that had failed", d)
+		}
+		for _, r := range results {
+			if r.Outcome == result.TLSError && !r.Sent.IsZero() {
+				t.Errorf("sent at %s without a connection", r.Sent)
+			}
+		}
 	})
-	m := newBurst(1, 4, 16)
-	began := time.Now()
-	results := newProber(t, cfg, m).all(t.Context(), time.Time{})
-	want := map[int]map[result.Outcome]int{1: {result.Success: 1}, 4: {result.Success: 3, result.TLSError: 1}}
-	if diff := cmp.Diff(want, outcomes(results)); diff != "" {
-		t.Errorf("outcomes (-want +got):\n%s", diff)
-	}
-	if d := time.Since(began); d >= time.Duration(m.Timeouts.Connect) {
-		t.Errorf("took %s: the others waited for one that had failed", d)
-	}
-	for _, r := range results {
-		if r.Outcome == result.TLSError && !r.Sent.IsZero() {
-			t.Errorf("sent at %s without a connection", r.Sent)
-		}
-	}
 }
 
 // The end of the context ends the wait, and nothing is sent.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // newHTTP2Endpoint returns the configuration of an endpoint with HTTP/2 on.
@@ -34,7 +35,7 @@ func newHTTP2Endpoint(t *testing.T, s *httptest.Server) *config.Endpoint {
 func chatHTTP2(t *testing.T, answer http.HandlerFunc) (s *httptest.Server, connections *atomic.Int64) {
 	t.Helper()
 	connections = new(atomic.Int64)
-	s = httptest.NewUnstartedServer(answer)
+	s = testlab.NewServer(t, answer)
 	s.EnableHTTP2 = true
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
@@ -42,7 +43,6 @@ func chatHTTP2(t *testing.T, answer http.HandlerFunc) (s *httptest.Server, conne
 		}
 	}
 	s.StartTLS()
-	t.Cleanup(s.Close)
 	return s, connections
 }
 
@@ -90,31 +90,32 @@ func TestHTTP2(t *testing.T) {
 }
 
 func TestHTTP2Timeouts(t *testing.T) {
-	// whole has to be enough for the handshake on a busy machine.
-	const short, whole = model.Duration(50 * time.Millisecond), model.Duration(2 * time.Second)
+	const short = model.Duration(50 * time.Millisecond)
 	f := func(name string, want result.Outcome, limit func(*config.Module), sent ...string) {
 		t.Run(name, func(t *testing.T) {
-			m := newModule()
-			limit(m)
-			left := make(chan struct{})
-			s, _ := chatHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
-				defer close(left)
-				if len(sent) > 0 {
-					events(w, sent...)
+			testlab.Virtual(t, func(t *testing.T) {
+				m := newModule()
+				limit(m)
+				left := make(chan struct{})
+				s, _ := chatHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+					defer close(left)
+					if len(sent) > 0 {
+						events(w, sent...)
+					}
+					<-r.Context().Done()
+				})
+				r := newProber(t, newHTTP2Endpoint(t, s), m).one(testlab.Context(t), time.Time{})
+				if r.Outcome != want {
+					t.Fatalf("outcome %s (%v), want %s", r.Outcome, r.Err, want)
 				}
-				<-r.Context().Done()
+				<-left // the server sees that the client no longer waits
 			})
-			r := newProber(t, newHTTP2Endpoint(t, s), m).one(t.Context(), time.Time{})
-			if r.Outcome != want {
-				t.Fatalf("outcome %s (%v), want %s", r.Outcome, r.Err, want)
-			}
-			<-left // the server sees that the client no longer waits
 		})
 	}
 	f("headers", result.TimeoutFirstToken, func(m *config.Module) { m.Timeouts.Headers = short })
 	f("first token", result.TimeoutFirstToken, func(m *config.Module) { m.Timeouts.FirstToken = short }, role)
 	f("stall", result.TimeoutStall, func(m *config.Module) { m.Timeouts.Stall = short }, role, one)
-	f("total", result.TimeoutTotal, func(m *config.Module) { m.Timeout = whole }, role, one)
+	f("total", result.TimeoutTotal, func(m *config.Module) { m.Timeout = short }, role, one)
 }
 
 // frames writes the frames of a reply by hand.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -85,8 +86,8 @@ func chat(t *testing.T, answer http.HandlerFunc) *httptest.Server {
 		io.WriteString(w, `{"object":"list","data":[{"id":"m","owned_by":"vllm"}]}`)
 	})
 	mux.HandleFunc("POST /v1/chat/completions", answer)
-	s := httptest.NewServer(mux)
-	t.Cleanup(s.Close)
+	s := testlab.NewServer(t, mux)
+	s.Start()
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -117,38 +118,40 @@ func TestUsersAskWithLengths(t *testing.T) {
 
 // A request counts from when it was planned: how late it was sent is in TTFT, how long the connection took is not.
 func TestUsersFromThePlan(t *testing.T) {
-	const setup, late, answer = 100 * time.Millisecond, 300 * time.Millisecond, 50 * time.Millisecond
-	cfg := secure(t, func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(answer)
-		answerOne(w, nil)
-	}, func(int64) error {
-		time.Sleep(setup)
-		return nil
+	testlab.Virtual(t, func(t *testing.T) {
+		const setup, late, answer = 100 * time.Millisecond, 300 * time.Millisecond, 50 * time.Millisecond
+		cfg := secure(t, func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(answer)
+			answerOne(w, nil)
+		}, func(int64) error {
+			time.Sleep(setup)
+			return nil
+		})
+		u := newUsers(t, cfg, nil)
+		for i, reused := range []bool{false, true} {
+			planned := time.Now().Add(-late)
+			r := u.Ask(testlab.Context(t), 0, planned, nil)
+			if r.Outcome != result.Success || r.Reused != reused {
+				t.Fatalf("request %d: %s: %v, reused %t", i, r.Outcome, r.Err, r.Reused)
+			}
+			checkConsistent(t, r)
+			took := time.Since(planned)
+			if r.Timing.TTFT < late+answer || r.Timing.TTFT > took {
+				t.Errorf("request %d: TTFT %s, want from %s to %s", i, r.Timing.TTFT, late+answer, took)
+			}
+			if !reused && (r.Timing.TTFT > took-setup || r.Timing.Setup() < setup) {
+				t.Errorf("request %d: TTFT %s of %s with a set-up of %s, which took %s", i, r.Timing.TTFT, took, r.Timing.Setup(), setup)
+			}
+			if sent := planned.Add(r.Timing.Setup()); !r.Scheduled.Equal(planned) || !r.Sent.Equal(sent) || r.StartLag < late {
+				t.Errorf("request %d: scheduled %s, sent %s, lag %s; want %s, %s, %s", i, r.Scheduled, r.Sent, r.StartLag, planned, sent, late)
+			}
+		}
+		planned := time.Now().Add(answer)
+		r := u.Ask(testlab.Context(t), 0, planned, nil)
+		if r.Outcome != result.Success || !r.Sent.Equal(planned.Add(r.Timing.Setup())) || r.Timing.TTFT < answer {
+			t.Errorf("planned for later: %s, sent %s after the plan, TTFT %s", r.Outcome, r.Sent.Sub(planned), r.Timing.TTFT)
+		}
 	})
-	u := newUsers(t, cfg, nil)
-	for i, reused := range []bool{false, true} {
-		planned := time.Now().Add(-late)
-		r := u.Ask(t.Context(), 0, planned, nil)
-		if r.Outcome != result.Success || r.Reused != reused {
-			t.Fatalf("request %d: %s: %v, reused %t", i, r.Outcome, r.Err, r.Reused)
-		}
-		checkConsistent(t, r)
-		took := time.Since(planned)
-		if r.Timing.TTFT < late+answer || r.Timing.TTFT > took {
-			t.Errorf("request %d: TTFT %s, want from %s to %s", i, r.Timing.TTFT, late+answer, took)
-		}
-		if !reused && (r.Timing.TTFT > took-setup || r.Timing.Setup() < setup) {
-			t.Errorf("request %d: TTFT %s of %s with a set-up of %s, which took %s", i, r.Timing.TTFT, took, r.Timing.Setup(), setup)
-		}
-		if sent := planned.Add(r.Timing.Setup()); !r.Scheduled.Equal(planned) || !r.Sent.Equal(sent) || r.StartLag < late {
-			t.Errorf("request %d: scheduled %s, sent %s, lag %s; want %s, %s, %s", i, r.Scheduled, r.Sent, r.StartLag, planned, sent, late)
-		}
-	}
-	planned := time.Now().Add(answer)
-	r := u.Ask(t.Context(), 0, planned, nil)
-	if r.Outcome != result.Success || !r.Sent.Equal(planned.Add(r.Timing.Setup())) || r.Timing.TTFT < answer {
-		t.Errorf("planned for later: %s, sent %s after the plan, TTFT %s", r.Outcome, r.Sent.Sub(planned), r.Timing.TTFT)
-	}
 }
 
 // hang answers nothing until the connection ends.
@@ -162,38 +165,39 @@ func TestUsersEnd(t *testing.T) {
 	const n = 8
 	f := func(name string, planned, limit time.Duration, answer http.HandlerFunc) {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			there := make(chan struct{}, n)
-			u := newUsers(t, newEndpoint(t, chat(t, func(w http.ResponseWriter, r *http.Request) {
-				there <- struct{}{}
-				answer(w, r)
-			}).URL), nil)
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
-			var at time.Time
-			if planned > 0 {
-				at = time.Now().Add(planned)
-			}
-			var all sync.WaitGroup
-			for i := range n {
-				all.Go(func() {
-					if r := u.Ask(ctx, i, at, nil); r.Outcome != result.Canceled {
-						t.Errorf("outcome %s: %v", r.Outcome, r.Err)
-					}
-				})
-			}
-			if limit > time.Minute {
-				for i := 0; i < n && planned == 0; i++ {
-					<-there
+			testlab.Virtual(t, func(t *testing.T) {
+				there := make(chan struct{}, n)
+				u := newUsers(t, newEndpoint(t, chat(t, func(w http.ResponseWriter, r *http.Request) {
+					there <- struct{}{}
+					answer(w, r)
+				}).URL), nil)
+				ctx, cancel := context.WithTimeout(testlab.Context(t), limit)
+				defer cancel()
+				var at time.Time
+				if planned > 0 {
+					at = time.Now().Add(planned)
 				}
-				cancel()
-			}
-			<-ctx.Done()
-			ended := time.Now()
-			all.Wait()
-			if took := time.Since(ended); took > 500*time.Millisecond {
-				t.Errorf("ended %s after the load did", took)
-			}
+				var all sync.WaitGroup
+				for i := range n {
+					all.Go(func() {
+						if r := u.Ask(ctx, i, at, nil); r.Outcome != result.Canceled {
+							t.Errorf("outcome %s: %v", r.Outcome, r.Err)
+						}
+					})
+				}
+				if limit > time.Minute {
+					for i := 0; i < n && planned == 0; i++ {
+						<-there
+					}
+					cancel()
+				}
+				<-ctx.Done()
+				ended := time.Now()
+				all.Wait()
+				if took := time.Since(ended); took > 500*time.Millisecond {
+					t.Errorf("ended %s after the load did", took)
+				}
+			})
 		})
 	}
 	midway := func(w http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 func TestWatchdog(t *testing.T) {
@@ -59,24 +60,26 @@ func TestTimeouts(t *testing.T) {
 	const short = model.Duration(50 * time.Millisecond)
 	f := func(name string, want result.Outcome, wantErr string, limit func(*config.Module), sent ...string) {
 		t.Run(name, func(t *testing.T) {
-			m := newModule()
-			limit(m)
-			s := chat(t, func(w http.ResponseWriter, r *http.Request) {
-				// Without it the server does not notice that the client left.
-				io.Copy(io.Discard, r.Body)
-				if len(sent) > 0 {
-					events(w, sent...)
+			testlab.Virtual(t, func(t *testing.T) {
+				m := newModule()
+				limit(m)
+				s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+					// Without it the server does not notice that the client left.
+					io.Copy(io.Discard, r.Body)
+					if len(sent) > 0 {
+						events(w, sent...)
+					}
+					<-r.Context().Done()
+				})
+				r := newProber(t, newEndpoint(t, s.URL), m).one(testlab.Context(t), time.Time{})
+				if r.Outcome != want || (wantErr != "" && !strings.Contains(fmt.Sprint(r.Err), wantErr)) {
+					t.Errorf("outcome %s (%v), want %s (...%s...)", r.Outcome, r.Err, want, wantErr)
 				}
-				<-r.Context().Done()
+				// Our own wait for an end marker is no time of the server's.
+				if r.Outcome == result.Success && r.Timing.Phases[result.PhaseClose] >= finishGrace {
+					t.Errorf("close took %s", r.Timing.Phases[result.PhaseClose])
+				}
 			})
-			r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
-			if r.Outcome != want || (wantErr != "" && !strings.Contains(fmt.Sprint(r.Err), wantErr)) {
-				t.Errorf("outcome %s (%v), want %s (...%s...)", r.Outcome, r.Err, want, wantErr)
-			}
-			// Our own wait for an end marker is no time of the server's.
-			if r.Outcome == result.Success && r.Timing.Phases[result.PhaseClose] >= finishGrace {
-				t.Errorf("close took %s", r.Timing.Phases[result.PhaseClose])
-			}
 		})
 	}
 	f("headers", result.TimeoutFirstToken, "no response headers within 50ms", func(m *config.Module) { m.Timeouts.Headers = short })
@@ -90,20 +93,22 @@ func TestTimeouts(t *testing.T) {
 
 // Pings are no tokens: they must not keep a dead answer alive.
 func TestCommentsDoNotMoveTheTokenLimit(t *testing.T) {
-	m := newModule()
-	m.Timeouts.FirstToken = model.Duration(50 * time.Millisecond)
-	s := chat(t, func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "text/event-stream")
-		for r.Context().Err() == nil {
-			io.WriteString(w, ": keep-alive\n\n")
-			w.(http.Flusher).Flush()
+	testlab.Virtual(t, func(t *testing.T) {
+		m := newModule()
+		m.Timeouts.FirstToken = model.Duration(50 * time.Millisecond)
+		s := chat(t, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "text/event-stream")
+			for ; r.Context().Err() == nil; time.Sleep(time.Millisecond) {
+				io.WriteString(w, ": keep-alive\n\n")
+				w.(http.Flusher).Flush()
+			}
+		})
+		r := newProber(t, newEndpoint(t, s.URL), m).one(testlab.Context(t), time.Time{})
+		if r.Outcome != result.TimeoutFirstToken {
+			t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, result.TimeoutFirstToken)
 		}
 	})
-	r := newProber(t, newEndpoint(t, s.URL), m).one(t.Context(), time.Time{})
-	if r.Outcome != result.TimeoutFirstToken {
-		t.Errorf("outcome %s (%v), want %s", r.Outcome, r.Err, result.TimeoutFirstToken)
-	}
 }
 
 // TestKeepAlivesAlone has replies that keep the connection open and then end.
