@@ -46,7 +46,6 @@ func bounded() map[string]string {
 	return map[string]string{
 		"gpu/pods/kubelet.go net.Dialer":           "the kubelet's socket; gRPC is given limits of head and message",
 		"gpu/pods/kubelet.go grpc.NewClient":       "the same",
-		"gpu/processes.go io.ReadAll":              "a file of /proc, through a LimitReader",
 		"prober/conn.go net.Dialer":                "the connections of probes, which foreign.Dial opens: streams have limits of their own in prober/stream",
 		"prober/cloudauth/cloudauth.go io.ReadAll": "the body of our own request",
 		"internal/web/api.go gzip.NewReader":       "a page that the exporter has compressed",

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
@@ -135,10 +134,7 @@ type amdTables struct {
 //go:embed amd.yml
 var amdFile []byte
 
-var amd = sync.OnceValue(func() (t amdTables) {
-	asset.Decode("amd.yml", amdFile, &t)
-	return t
-})
+var amd = asset.Once[amdTables]("amd.yml", amdFile)
 
 // amdCard is one GPU while it is read.
 type amdCard struct {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"strconv"
 	"time"
 )
@@ -125,7 +126,14 @@ func (d *device) takeFields(asked []*fieldReading, results []FieldResult, out *r
 		case refused:
 			d.fields[f.field] = true
 		case f.Links == sumOfLinks:
-			sums = addLink(sums, f, r)
+			if n := len(sums); n == 0 || sums[n-1].of.field.ID != f.field.ID {
+				sums = append(sums, linkSum{of: f})
+			}
+			if sum := &sums[len(sums)-1].value; r.Err == nil {
+				*sum += r.Value
+			} else {
+				*sum = math.NaN() // a partial sum is none
+			}
 		case f.Links == eachLink && r.Err == nil:
 			d.linked[f.field.Scope] = d.linked[f.field.Scope] || !f.C2C
 			out.add(f.kind, strconv.Itoa(int(f.field.Scope)), f.in(r.Value))
@@ -134,11 +142,15 @@ func (d *device) takeFields(asked []*fieldReading, results []FieldResult, out *r
 		}
 	}
 	for _, s := range sums {
-		if !s.missing {
-			out.add(s.of.kind, s.of.As, s.of.in(s.value))
-		}
+		out.add(s.of.kind, s.of.As, s.of.in(s.value))
 	}
 	return nil
+}
+
+// linkSum is what all links together count; NaN where a link has no value.
+type linkSum struct {
+	of    *fieldReading // of the first of them
+	value float64
 }
 
 const (
@@ -201,23 +213,4 @@ func (d *device) learnLinkVersion() error {
 // linkVersions are the versions of NVLink by the driver's numbers (nvmlNvlinkVersion_t); 0 is none that is known.
 func linkVersions() map[int]float64 {
 	return map[int]float64{1: 1, 2: 2, 3: 2.2, 4: 3, 5: 3.1, 6: 4, 7: 5, 8: 6}
-}
-
-// linkSum is what all links together count.
-type linkSum struct {
-	of      *fieldReading // of the first of them
-	value   float64
-	missing bool // a link has no value: a partial sum is none
-}
-
-// addLink adds the result of one link to the sum that it belongs to, which is the last one or a new one.
-func addLink(sums []linkSum, f *fieldReading, r FieldResult) []linkSum {
-	last := len(sums) - 1
-	if last < 0 || sums[last].of.field.ID != f.field.ID {
-		sums = append(sums, linkSum{of: f})
-		last++
-	}
-	sums[last].value += r.Value
-	sums[last].missing = sums[last].missing || r.Err != nil
-	return sums
 }

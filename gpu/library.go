@@ -11,7 +11,8 @@ import (
 type Library interface {
 	Open() error // loads and initialises the library
 	Close()      // ends its use; Open may follow
-	// DriverVersion returns the version of the driver, such as 550.54.15, CUDAVersion its newest of CUDA, such as 12.4.
+	// DriverVersion returns the version of the driver, such as 550.54.15, CUDAVersion its newest of CUDA, such as 12.4; ""
+	// with an error.
 	DriverVersion() (string, error)
 	CUDAVersion() (string, error)
 	// DeviceCount returns how many GPUs there are, those included that may not be opened.

@@ -134,10 +134,7 @@ func nvmlNumbers() map[string]nvmlQuestion {
 		"temperature": either(func(d nvml.Device) ([]float64, error) {
 			t, r := d.GetTemperatureV().V1()
 			return []float64{float64(t.Temperature)}, call("nvmlDeviceGetTemperatureV").result(r)
-		}, func(d nvml.Device) ([]float64, error) {
-			t, r := d.GetTemperature(nvml.TEMPERATURE_GPU)
-			return number("nvmlDeviceGetTemperature", t, r)
-		}),
+		}, one("nvmlDeviceGetTemperature", func(d nvml.Device) (uint32, nvml.Return) { return d.GetTemperature(nvml.TEMPERATURE_GPU) })),
 		"fans": fanSpeeds,
 		"performance state": func(d nvml.Device) ([]float64, error) {
 			const name = call("nvmlDeviceGetPerformanceState")
@@ -186,14 +183,10 @@ func addClocks(all map[string]nvmlQuestion) {
 	for domain, clock := range map[string]nvml.ClockType{
 		"graphics": nvml.CLOCK_GRAPHICS, "sm": nvml.CLOCK_SM, "memory": nvml.CLOCK_MEM, "video": nvml.CLOCK_VIDEO,
 	} {
-		all["clock "+domain] = func(d nvml.Device) ([]float64, error) {
-			mhz, r := d.GetClockInfo(clock)
-			return number("nvmlDeviceGetClockInfo", mhz, r)
-		}
-		all["highest clock "+domain] = func(d nvml.Device) ([]float64, error) {
-			mhz, r := d.GetMaxClockInfo(clock)
-			return number("nvmlDeviceGetMaxClockInfo", mhz, r)
-		}
+		all["clock "+domain] = one("nvmlDeviceGetClockInfo", func(d nvml.Device) (uint32, nvml.Return) { return d.GetClockInfo(clock) })
+		all["highest clock "+domain] = one("nvmlDeviceGetMaxClockInfo", func(d nvml.Device) (uint32, nvml.Return) {
+			return d.GetMaxClockInfo(clock)
+		})
 	}
 }
 
@@ -203,10 +196,9 @@ func addECCErrors(all map[string]nvmlQuestion) {
 		"corrected": nvml.MEMORY_ERROR_TYPE_CORRECTED, "uncorrected": nvml.MEMORY_ERROR_TYPE_UNCORRECTED,
 	} {
 		for lifetime, since := range map[string]nvml.EccCounterType{"": nvml.VOLATILE_ECC, ", lifetime": nvml.AGGREGATE_ECC} {
-			all["ECC errors, "+severity+lifetime] = func(d nvml.Device) ([]float64, error) {
-				n, r := d.GetTotalEccErrors(errors, since)
-				return number("nvmlDeviceGetTotalEccErrors", n, r)
-			}
+			all["ECC errors, "+severity+lifetime] = one("nvmlDeviceGetTotalEccErrors", func(d nvml.Device) (uint64, nvml.Return) {
+				return d.GetTotalEccErrors(errors, since)
+			})
 		}
 	}
 }

@@ -39,10 +39,9 @@ func addHealth(all map[string]nvmlQuestion) {
 		"shutdown": nvml.TEMPERATURE_THRESHOLD_SHUTDOWN, "slowdown": nvml.TEMPERATURE_THRESHOLD_SLOWDOWN,
 		"memory maximum": nvml.TEMPERATURE_THRESHOLD_MEM_MAX, "GPU maximum": nvml.TEMPERATURE_THRESHOLD_GPU_MAX,
 	} {
-		all["temperature of "+name] = func(d nvml.Device) ([]float64, error) {
-			t, r := d.GetTemperatureThreshold(threshold)
-			return number("nvmlDeviceGetTemperatureThreshold", t, r)
-		}
+		all["temperature of "+name] = one("nvmlDeviceGetTemperatureThreshold", func(d nvml.Device) (uint32, nvml.Return) {
+			return d.GetTemperatureThreshold(threshold)
+		})
 	}
 }
 

@@ -53,14 +53,12 @@ func (d *device) learnPlatform() error {
 
 // read adds the readings of the platform. The usual one, memory of its own on bare metal that is not encrypted, has none.
 func (p *platform) read(out *readings) {
-	if p.addressing != "" && p.addressing != "none" {
-		out.add(MemoryAddressing, p.addressing, 1)
-	}
-	if p.virtualization != "" && p.virtualization != "none" {
-		out.add(Virtualization, p.virtualization, 1)
-	}
-	if p.confidential != "" && p.confidential != "none" {
-		out.add(ConfidentialComputing, p.confidential, 1)
+	for kind, mode := range map[Kind]string{
+		MemoryAddressing: p.addressing, Virtualization: p.virtualization, ConfidentialComputing: p.confidential,
+	} {
+		if mode != "" && mode != "none" {
+			out.add(kind, mode, 1)
+		}
 	}
 	if p.license != nil {
 		out.add(VGPULicensed, "", p.license[0])

@@ -2,13 +2,13 @@ package gpu
 
 import (
 	"cmp"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/inference-exporter/inference_exporter/internal/foreign"
 )
 
 // Bounds of what is shown of processes and read of each.
@@ -87,23 +87,10 @@ func gatherProcesses(found map[int]*ProcessReading, processes []Process) {
 // another PID namespace.
 func lookUp(proc string, pid int) (name, container, podUID string) {
 	dir := filepath.Join(proc, strconv.Itoa(pid))
-	name = strings.TrimSuffix(readBounded(filepath.Join(dir, "comm"), maxCommBytes), "\n")
-	container, podUID = parseCgroup(readBounded(filepath.Join(dir, "cgroup"), maxGroupBytes))
-	return name, container, podUID
-}
-
-// readBounded returns the first bytes of a file, "" when it cannot be read.
-func readBounded(path string, limit int64) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, limit))
-	if err != nil {
-		return ""
-	}
-	return string(data)
+	comm, _ := foreign.ReadFile(filepath.Join(dir, "comm"), maxCommBytes)
+	groups, _ := foreign.ReadFile(filepath.Join(dir, "cgroup"), maxGroupBytes)
+	container, podUID = parseCgroup(string(groups))
+	return strings.TrimSuffix(string(comm), "\n"), container, podUID
 }
 
 // The names that container runtimes and the kubelet give to control groups. They are exact, as what they find becomes

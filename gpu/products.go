@@ -4,9 +4,9 @@ import (
 	_ "embed"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/inference-exporter/inference_exporter/internal/asset"
 )
@@ -23,10 +23,7 @@ type product struct {
 //go:embed products.yml
 var productsFile []byte
 
-var products = sync.OnceValue(func() (all []product) {
-	asset.Decode("products.yml", productsFile, &all)
-	return all
-})
+var products = asset.Once[[]product]("products.yml", productsFile)
 
 // findProduct returns the product of a name: that of the driver or as people write it, such as "NVIDIA H100 80GB HBM3",
 // "H100 SXM", "a100-80gb". It is not ok for a name that no product has or that leaves open which one it is.
@@ -101,4 +98,35 @@ func nameWords(name string) []string {
 	return slices.DeleteFunc(words, func(w string) bool {
 		return slices.Contains([]string{"nvidia", "amd", "instinct", "radeon", "oam", "tesla", "geforce", "quadro", "gpu", "tensor", "core"}, w)
 	})
+}
+
+// The values of the label of MemoryBandwidth: where the value is from.
+const (
+	sourceConfig  = "config"
+	sourceTable   = "table"
+	sourceFormula = "formula"
+)
+
+// virtualName is how the driver calls a vGPU: by the name of its profile, as in "GRID A100D-40C" or "NVIDIA L40S-24Q".
+// Its share of the bandwidth is unknown.
+var virtualName = regexp.MustCompile(`\bGRID\b|-\d+[ABCQ](ME)?$`)
+
+// bandwidth returns the memory bandwidth of a GPU in bytes per second, and where it is from: configured, by UUID; of
+// the data sheet; or computed from the highest memory clock (MHz) and the width of the memory bus (bits), 0 for
+// unknown.
+func bandwidth(configured map[string]float64, uuid, name string, clock, width int) (value float64, source string, ok bool) {
+	if value, ok := configured[uuid]; ok {
+		return value, sourceConfig, true
+	}
+	if virtualName.MatchString(name) {
+		return 0, "", false
+	}
+	if value, ok := ProductBandwidth(name); ok {
+		return value, sourceTable, true
+	}
+	if clock <= 0 || width <= 0 {
+		return 0, "", false
+	}
+	// The driver gives half the data rate, for HBM and GDDR alike.
+	return 2 * float64(clock) * 1e6 * float64(width) / 8, sourceFormula, true
 }

@@ -88,13 +88,8 @@ func (s *session) start() error {
 		return err
 	}
 	s.open = true
-	s.driver, s.cuda = "", ""
-	if version, err := s.lib.DriverVersion(); err == nil {
-		s.driver = version
-	}
-	if version, err := s.lib.CUDAVersion(); err == nil {
-		s.cuda = version
-	}
+	s.driver, _ = s.lib.DriverVersion()
+	s.cuda, _ = s.lib.CUDAVersion()
 	count, err := s.lib.DeviceCount()
 	if err != nil {
 		return err
