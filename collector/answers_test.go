@@ -232,7 +232,7 @@ func TestJudgeWaiting(t *testing.T) {
 		wait time.Duration
 		bad  bool
 	}{{200 * time.Millisecond, false}, {201 * time.Millisecond, true}, {result.Absent, true}} {
-		s.values.slo.log.AddWait(r.Start.Add(time.Second), c.wait, c.bad)
+		s.slo.log.AddWait(r.Start.Add(time.Second), c.wait, c.bad)
 		s.CountWait(c.wait, c.bad)
 	}
 	hasCounts(t, p, [4]counts{good, {4, 2}, good, good})

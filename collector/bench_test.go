@@ -214,7 +214,7 @@ func BenchmarkObserve(b *testing.B) {
 		results[i] = benchResult(r, tg.model)
 	}
 	s := NewProbes(time.Now).Open(tg.SeriesID, tg.options())
-	slo := s.values.slo
+	slo := s.slo
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		o := series.Observe(results[i%len(results)], slo.Objectives, false, false)

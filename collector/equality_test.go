@@ -62,7 +62,7 @@ func TestManyBucketsEqualClientGolang(t *testing.T) {
 			trace := prometheus.Labels{"trace_id": hex.EncodeToString(r.TraceID[:])}
 			h.WithLabelValues("e").(prometheus.ExemplarObserver).ObserveWithExemplar(r.Timing.TTFT.Seconds(), trace)
 		}
-		if got := s.values.histograms[0].schema; got != 2 {
+		if got := s.histograms[0].schema; got != 2 {
 			t.Errorf("schema %d, want 2", got)
 		}
 		compare(t, p, reference)

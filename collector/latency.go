@@ -112,10 +112,13 @@ type slo struct {
 	deadlines     result.Deadlines // of all streams that count for the fluidity
 }
 
-// newSLO begins to count, and the window with it.
-func newSLO(o *series.Objectives, log *series.Log) *slo {
-	log.BeginWindow()
-	return &slo{Objectives: o, log: log}
+// restartSLO begins to count, and the window with it.
+func (s *Series) restartSLO() {
+	s.slo = nil
+	if o := s.options; o.Objectives != nil {
+		s.slo = &slo{Objectives: o.Objectives, log: o.Log}
+		o.Log.BeginWindow()
+	}
 }
 
 // judge counts how a result met the objectives.
@@ -140,9 +143,9 @@ func (o *slo) count(i series.Objective, bad bool) {
 func sloRows() []row {
 	all := series.ObjectiveNames()
 	of := func(name string, first, end series.Objective, get func(o *slo, i series.Objective) float64) row {
-		return row{Name: name, Label: "slo", Values: all[first:end], Value: func(v *values, i int) float64 {
-			if o := first + series.Objective(i); v.slo != nil && v.slo.HasOf(o, v.kind) {
-				return get(v.slo, o)
+		return row{Name: name, Label: "slo", Values: all[first:end], Value: func(s *Series, i int) float64 {
+			if o := first + series.Objective(i); s.slo != nil && s.slo.HasOf(o, s.kind) {
+				return get(s.slo, o)
 			}
 			return math.NaN()
 		}}
@@ -157,26 +160,16 @@ func sloRows() []row {
 
 // windowRows are statistics of the time to first token over the last hour.
 func windowRows() []row {
+	of := func(get func(w series.Window, i int) float64) func(s *Series, i int) float64 {
+		return func(s *Series, i int) float64 {
+			return workload.Part(s.slo, func(o *slo) float64 { return get(o.log.Window(s.store.now()), i) })
+		}
+	}
 	return []row{
 		{
 			Name: "probe_ttft_window_seconds", Label: "stat", Values: series.WindowStats(),
-			Show: func(e encoder, f *family, v *values) {
-				if v.slo == nil {
-					return
-				}
-				w := v.slo.log.Window(v.now())
-				for _, i := range f.order {
-					if seconds := w.Seconds[i]; !math.IsNaN(seconds) {
-						e.gauge(i, seconds)
-					}
-				}
-			},
+			Value: of(func(w series.Window, i int) float64 { return w.Seconds[i] }),
 		},
-		{
-			Name: "probe_ttft_window_samples",
-			Value: func(v *values, _ int) float64 {
-				return workload.Part(v.slo, func(o *slo) float64 { return float64(o.log.Window(v.now()).Samples) })
-			},
-		},
+		{Name: "probe_ttft_window_samples", Value: of(func(w series.Window, _ int) float64 { return float64(w.Samples) })},
 	}
 }

@@ -55,9 +55,9 @@ func stateRows() []row {
 				return workload.Unix(p.Start)
 			},
 		},
-		{Name: "probe_interval_seconds", Has: isPeriodic, Value: func(v *values, _ int) float64 { return v.options.Interval.Seconds() }},
-		{Name: "probe_timeout_seconds", Has: isPeriodic, Value: func(v *values, _ int) float64 { return v.options.Timeout.Seconds() }},
-		{Name: "probe_configured_timestamp_seconds", Has: isPeriodic, Value: func(v *values, _ int) float64 { return workload.Unix(v.options.since) }},
+		{Name: "probe_interval_seconds", Has: isPeriodic, Value: func(s *Series, _ int) float64 { return s.options.Interval.Seconds() }},
+		{Name: "probe_timeout_seconds", Has: isPeriodic, Value: func(s *Series, _ int) float64 { return s.options.Timeout.Seconds() }},
+		{Name: "probe_configured_timestamp_seconds", Has: isPeriodic, Value: func(s *Series, _ int) float64 { return workload.Unix(s.options.since) }},
 		{
 			Name: "probe_results_total", Label: "outcome", Values: config.Texts(outcomes), On: onProbe | onCancel, Flaw: true,
 			Count: func(p *probe, i int) int { return one(p.Outcome == outcomes[i]) },
@@ -269,12 +269,12 @@ func streamRows() []row {
 
 // smoothnessRows are how steadily tokens come.
 func smoothnessRows() []row {
-	fluid := func(get func(o *slo) float64) func(v *values, _ int) float64 {
-		return func(v *values, _ int) float64 {
-			if v.slo == nil || !v.slo.HasOf(series.Fluidity, v.kind) {
+	fluid := func(get func(o *slo) float64) func(s *Series, _ int) float64 {
+		return func(s *Series, _ int) float64 {
+			if s.slo == nil || !s.slo.HasOf(series.Fluidity, s.kind) {
 				return math.NaN()
 			}
-			return get(v.slo)
+			return get(s.slo)
 		}
 	}
 	return []row{
@@ -299,8 +299,7 @@ func waitingRows() []row {
 func (s *Series) SetStep(step series.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.values
-	v.steps = append(slices.DeleteFunc(v.steps, func(other series.Step) bool { return other.Metric == step.Metric }), step)
+	s.steps = append(slices.DeleteFunc(s.steps, func(other series.Step) bool { return other.Metric == step.Metric }), step)
 }
 
 // stepRows are the latest lasting changes of latencies.
@@ -315,11 +314,11 @@ func stepRows() []row {
 
 // ofStep returns a row of the latest step of each metric.
 func ofStep(name string, metrics []series.Metric, get func(s *series.Step) float64) row {
-	return row{Name: name, Label: "metric", Values: config.Texts(metrics), Value: func(v *values, i int) float64 {
-		j := slices.IndexFunc(v.steps, func(s series.Step) bool { return s.Metric == metrics[i] })
+	return row{Name: name, Label: "metric", Values: config.Texts(metrics), Value: func(s *Series, i int) float64 {
+		j := slices.IndexFunc(s.steps, func(step series.Step) bool { return step.Metric == metrics[i] })
 		if j < 0 {
 			return math.NaN()
 		}
-		return get(&v.steps[j])
+		return get(&s.steps[j])
 	}}
 }

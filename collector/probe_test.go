@@ -200,7 +200,7 @@ func TestCountersOfAbsurdCounts(t *testing.T) {
 	store, s := newStore()
 	s.configure(SeriesOptions{Price: &config.Price{InputUSD: 1e6, CachedInputUSD: 1e6, OutputUSD: 1e6}}) // the highest
 	count := func(name string, i int) uint64 {
-		n, _ := s.values.counts.of(rowOf(store, name).slot + i)
+		n, _ := s.counts.of(rowOf(store, name).slot + i)
 		return n
 	}
 	var prompt, output uint64
@@ -220,7 +220,7 @@ func TestCountersOfAbsurdCounts(t *testing.T) {
 				}
 				spent := 0.0
 				for i := range costKinds() {
-					spent += s.values.floats[rowOf(store, "probe_cost_usd_total").float+i]
+					spent += s.floats[rowOf(store, "probe_cost_usd_total").float+i]
 				}
 				if !(spent >= usd) || math.IsInf(spent, 0) {
 					t.Fatalf("%+v: %v is spent after %v", r.Tokens, spent, usd)

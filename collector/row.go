@@ -57,9 +57,7 @@ type row struct {
 	// Times observes several durations of a probe in a histogram, none of which is an exemplar.
 	Times func(p *probe, h *histogram)
 	// Value returns the gauge or counter of value i from what else is known of a series. NaN is absent.
-	Value func(v *values, i int) float64
-	// Show encodes the samples of a family that no other field describes.
-	Show func(e encoder, f *family, v *values)
+	Value func(s *Series, i int) float64
 }
 
 // probe is a result, and how a series takes it.
@@ -192,98 +190,48 @@ func (r *row) kind() Type {
 // has reports whether a series has value i of the label.
 func (f *probeFamily) has(o *SeriesOptions, i int) bool { return f.Has == nil || f.Has(o, i) }
 
-// values is the state behind the samples of one series.
-type values struct {
-	table   *probeTable
-	now     func() time.Time
-	created time.Time
-	kind    api.Kind // "" until known
-	options *SeriesOptions
-
-	counts     tally        // by slot
-	floats     []float64    // gauges and sums
-	histograms []*histogram // nil before the first observation
-
-	slo   *slo          // nil without objectives
-	steps []series.Step // the latest of each metric
-}
-
-func newValues(t *probeTable, now func() time.Time, o *SeriesOptions) *values {
-	v := &values{table: t, now: now, created: now(), floats: slices.Clone(t.start), histograms: make([]*histogram, t.hists)}
-	v.configure(o)
-	return v
-}
-
-// configure sets the options from now on.
-func (v *values) configure(o *SeriesOptions) {
-	v.options, v.slo = o, nil
-	if o.Objectives != nil {
-		v.slo = newSLO(o.Objectives, o.Log)
-	}
-}
-
-// restart returns the state of a series that starts again with another model, of the same kind, with the same options.
-func (v *values) restart() *values {
-	next := newValues(v.table, v.now, v.options)
-	next.kind = v.kind
-	return next
-}
-
-// take lets each row take notice of a probe.
-func (v *values) take(p *probe) {
-	p.options = v.options
-	if v.slo != nil {
-		v.slo.judge(p.Judgement)
-	}
-	for _, f := range v.table.families {
-		if f.On&p.on != 0 {
-			f.take(v, p)
-		}
-	}
-}
-
-func (f *probeFamily) take(v *values, p *probe) {
+func (f *probeFamily) take(s *Series, p *probe) {
 	switch {
 	case f.bounds != nil:
 		if p.timed && f.has(p.options, 0) {
-			f.observe(v, p)
+			f.observe(s, p)
 		}
-	case f.Value != nil || f.Show != nil:
+	case f.Value != nil:
 	default:
 		for i := range f.pairs {
 			if f.has(p.options, i) {
-				f.add(v, p, i)
+				f.add(s, p, i)
 			}
 		}
 	}
 }
 
 // add takes the part of a probe that belongs to value i of the label.
-func (f *probeFamily) add(v *values, p *probe, i int) {
+func (f *probeFamily) add(s *Series, p *probe, i int) {
 	slot, float := f.slot+i, f.float+i
 	switch {
 	case f.Count != nil:
 		n := f.Count(p, i)
 		isLate := f.Late != nil && f.Late(i)
-		if n < 0 || n == 0 && !isLate || f.Since != nil && !v.counts.has(slot) && !f.Since(p) {
+		if n < 0 || n == 0 && !isLate || f.Since != nil && !s.counts.has(slot) && !f.Since(p) {
 			return
 		}
-		v.counts.add(int32(slot), uint64(n))
+		s.counts.add(int32(slot), uint64(n))
 	case f.Sum != nil:
-		v.floats[float] += f.Sum(p, i)
+		s.floats[float] += f.Sum(p, i)
 	case f.Gauge != nil:
-		v.floats[float] = f.Gauge(p, i, v.floats[float])
+		s.floats[float] = f.Gauge(p, i, s.floats[float])
 	case p.timed:
 		if d := f.Time(p, i); d >= 0 {
-			v.counts.add(int32(slot), 1)
-			v.floats[float] += d.Seconds()
+			s.counts.add(int32(slot), 1)
+			s.floats[float] += d.Seconds()
 		}
 	}
 }
 
 // observe takes the durations of a probe into the histogram, which is made at the first.
-func (f *probeFamily) observe(v *values, p *probe) {
-	h := v.histograms[f.hist]
+func (f *probeFamily) observe(s *Series, p *probe) {
+	h := s.histograms[f.hist]
 	if h == nil {
 		h = new(*f.empty)
 	}
@@ -293,54 +241,52 @@ func (f *probeFamily) observe(v *values, p *probe) {
 		h.observeTraced(d.Seconds(), p.TraceID, p.Start)
 	}
 	if h.count > 0 {
-		v.histograms[f.hist] = h
+		s.histograms[f.hist] = h
 	}
 }
 
-func (v *values) histogram(f *probeFamily) *histogram {
-	if h := v.histograms[f.hist]; h != nil {
+func (s *Series) histogram(f *probeFamily) *histogram {
+	if h := s.histograms[f.hist]; h != nil {
 		return h
 	}
 	return f.empty
 }
 
-func (f *probeFamily) show(e encoder, v *values) {
+func (f *probeFamily) show(e encoder, s *Series) {
 	switch {
-	case f.Show != nil:
-		f.Show(e, f.family, v)
 	case f.bounds != nil:
-		h := v.histogram(f)
-		if f.has(v.options, 0) && (f.like == nil || !e.compact() || !h.equals(v.histogram(f.like))) {
+		h := s.histogram(f)
+		if f.has(s.options, 0) && (f.like == nil || !e.compact() || !h.equals(s.histogram(f.like))) {
 			e.histogram(h)
 		}
 	default:
 		for _, i := range f.order {
-			if f.has(v.options, i) {
-				f.sample(e, v, i)
+			if f.has(s.options, i) {
+				f.sample(e, s, i)
 			}
 		}
 	}
 }
 
 // sample encodes the sample of value i of the label, unless it is absent.
-func (f *probeFamily) sample(e encoder, v *values, i int) {
+func (f *probeFamily) sample(e encoder, s *Series, i int) {
 	slot, float := f.slot+i, f.float+i
 	switch {
 	case f.Count != nil, f.Time != nil:
-		n, counted := v.counts.of(slot)
+		n, counted := s.counts.of(slot)
 		switch {
 		case !counted && f.Late != nil && f.Late(i):
 		case n == 0 && f.Flaw && e.compact() && (f.Label == "" || f.Values[i] != string(result.Success)):
 		case f.Count != nil:
 			e.counter(i, float64(n))
 		default:
-			e.summary(i, v.floats[float], n)
+			e.summary(i, s.floats[float], n)
 		}
 	case f.Sum != nil:
-		e.counter(i, v.floats[float]/max(1, f.Per))
+		e.counter(i, s.floats[float]/max(1, f.Per))
 	case f.Gauge != nil:
-		emitValue(e, Gauge, i, v.floats[float])
+		emitValue(e, Gauge, i, s.floats[float])
 	default:
-		emitValue(e, f.Type, i, f.Value(v, i))
+		emitValue(e, f.Type, i, f.Value(s, i))
 	}
 }

@@ -28,12 +28,12 @@ func strict() config.SLO {
 // judge adds a result that was observed to the log of a series, and counts it, as the fleet
 // does.
 func judge(s *Series, r *result.Result) series.Judgement {
-	if s.values.slo == nil {
+	if s.slo == nil {
 		return series.Judgement{}
 	}
-	o := series.Observe(r, s.values.slo.Objectives, false, false)
-	s.values.slo.log.Add(&o)
-	s.values.slo.judge(o.Judgement)
+	o := series.Observe(r, s.slo.Objectives, false, false)
+	s.slo.log.Add(&o)
+	s.slo.judge(o.Judgement)
 	return o.Judgement
 }
 
@@ -168,7 +168,7 @@ func TestObjectivesOfVectors(t *testing.T) {
 		`probe_slo_eligible_total slo="availability"`: "1", `probe_slo_bad_total slo="availability"`: "0",
 		`probe_slo_eligible_total slo="e2e"`: "1", `probe_slo_bad_total slo="e2e"`: "1", `slo_threshold_seconds slo="e2e"`: "1",
 	})
-	if n := s.values.slo.log.Window(time.Now()).Samples; n != 0 {
+	if n := s.slo.log.Window(time.Now()).Samples; n != 0 {
 		t.Errorf("%d samples in the window", n)
 	}
 }

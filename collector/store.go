@@ -102,13 +102,14 @@ func (p *Probes) Open(id result.SeriesID, o SeriesOptions) *Series {
 	i := slices.IndexFunc(all, func(s *Series) bool { return s.id == id })
 	if i < 0 {
 		i = len(all)
-		all = append(all, &Series{store: p, id: id, values: newValues(p.rows, p.now, new(SeriesOptions))})
+		s := &Series{store: p, id: id, options: new(SeriesOptions)}
+		s.restart()
+		all = append(all, s)
 		p.series[id.Endpoint] = all
 	}
-	s := all[i]
-	s.configure(o)
+	all[i].configure(o)
 	p.stale.Store(true)
-	return s
+	return all[i]
 }
 
 // Close takes the series off the page. What is observed into it later is lost.
@@ -135,10 +136,26 @@ type Series struct {
 	store *Probes
 	id    result.SeriesID
 
-	mu     sync.Mutex
-	model  string
-	block  *labelBlock
-	values *values
+	mu      sync.Mutex
+	kind    api.Kind // "" until known
+	model   string   // the same
+	block   *labelBlock
+	options *SeriesOptions
+	created time.Time
+
+	counts     tally         // by slot
+	floats     []float64     // gauges and sums
+	histograms []*histogram  // nil before the first observation
+	slo        *slo          // nil without objectives
+	steps      []series.Step // the latest of each metric
+}
+
+// restart sets all values to those of a new series.
+func (s *Series) restart() {
+	rows := s.store.rows
+	s.created, s.counts, s.floats, s.steps = s.store.now(), nil, slices.Clone(rows.start), nil
+	s.histograms = make([]*histogram, rows.hists)
+	s.restartSLO()
 }
 
 // Add counts one result and takes the model label from it. Its tokens count whatever the
@@ -167,7 +184,20 @@ func (s *Series) take(p *probe) {
 	defer s.mu.Unlock()
 	s.setServed(p.Kind, p.Model)
 	p.tokens = believed(p.Tokens)
-	s.values.take(p)
+	s.count(p)
+}
+
+// count lets each row take notice of a probe.
+func (s *Series) count(p *probe) {
+	p.options = s.options
+	if s.slo != nil {
+		s.slo.judge(p.Judgement)
+	}
+	for _, f := range s.store.rows.families {
+		if f.On&p.on != 0 {
+			f.take(s, p)
+		}
+	}
 }
 
 // CountWait counts a user who came while a probe waited for its first token, and waited so long for one; negative is a
@@ -176,10 +206,10 @@ func (s *Series) take(p *probe) {
 func (s *Series) CountWait(wait time.Duration, bad bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v := s.values; v.slo != nil {
-		v.slo.count(series.TTFT, bad)
+	if s.slo != nil {
+		s.slo.count(series.TTFT, bad)
 		r := &result.Result{Timing: result.Timing{TTFT: wait}}
-		v.take(&probe{Observation: &series.Observation{Result: r}, on: onWait, timed: true})
+		s.count(&probe{Observation: &series.Observation{Result: r}, on: onWait, timed: true})
 	}
 }
 
@@ -188,7 +218,8 @@ func (s *Series) configure(o SeriesOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.since = s.store.now()
-	s.values.configure(&o)
+	s.options = &o
+	s.restartSLO()
 	s.block = s.newBlock()
 	s.setServed(o.Kind, "")
 }
@@ -198,9 +229,9 @@ func (s *Series) configure(o SeriesOptions) {
 func (s *Series) setServed(kind api.Kind, model string) {
 	model = boundModel(model)
 	other := false
-	if kind != "" && kind != s.values.kind {
-		other = s.values.kind != ""
-		s.values.kind = kind
+	if kind != "" && kind != s.kind {
+		other = s.kind != ""
+		s.kind = kind
 	}
 	if model != "" && model != s.model {
 		other = other || s.model != ""
@@ -209,7 +240,7 @@ func (s *Series) setServed(kind api.Kind, model string) {
 		s.store.stale.Store(true)
 	}
 	if other {
-		s.values = s.values.restart()
+		s.restart()
 	}
 }
 
@@ -222,18 +253,18 @@ func (s *Series) newBlock() *labelBlock {
 		{"input_tokens", s.id.InputTokens},
 		{"output_tokens", s.id.OutputTokens},
 		{"concurrency", s.id.Concurrency},
-	}, s.values.options.Labels)
+	}, s.options.Labels)
 }
 
 func (s *Series) encode(e encoder, f *probeFamily) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// While the kind is not known only the families of all kinds are shown.
-	if f.Kinds != nil && !slices.Contains(f.Kinds, s.values.kind) || s.values.options.SpentOnly && f.On&onSpend == 0 {
+	if f.Kinds != nil && !slices.Contains(f.Kinds, s.kind) || s.options.SpentOnly && f.On&onSpend == 0 {
 		return
 	}
-	e.labels(s.block, s.values.created) // which the page may have of an earlier time
-	f.show(e, s.values)
+	e.labels(s.block, s.created) // which the page may have of an earlier time
+	f.show(e, s)
 }
 
 // probesPage is what a page of Probes shows, in its order. The slices are never changed once made.

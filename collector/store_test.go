@@ -352,7 +352,7 @@ func TestModel(t *testing.T) {
 	now = now.Add(time.Hour)
 	observe("b") // another model starts at zero
 	f("b", "1")
-	if got := s.values.created; !got.Equal(now) {
+	if got := s.created; !got.Equal(now) {
 		t.Errorf("created = %v, want %v", got, now)
 	}
 	long := strings.Repeat("x", 127) + "é"
