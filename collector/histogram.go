@@ -136,7 +136,7 @@ func coarser(key, times int32) int32 {
 type tally []tallied
 
 // tallied is a key, which fits 16 bits, in the upper bits, and a count, which fits 48, in the others.
-type tallied uint64
+type tallied int64
 
 const (
 	countBits   = 48
@@ -144,13 +144,11 @@ const (
 )
 
 // key returns the number that is counted by.
-func (t tallied) key() int32 { return int32(int64(t) >> countBits) }
+func (t tallied) key() int32 { return int32(t >> countBits) }
 
 func (t tallied) count() uint64 { return uint64(t) & (1<<countBits - 1) }
 
-func newTallied(key int32, count uint64) tallied {
-	return tallied(int64(key)<<countBits) | tallied(count)
-}
+func newTallied(key int32, count uint64) tallied { return tallied(key)<<countBits | tallied(count) }
 
 // add adds n to the count of a key, which ends at the largest that fits.
 func (t *tally) add(key int32, n uint64) {
@@ -180,14 +178,8 @@ func (t tally) has(key int) bool {
 	return counted
 }
 
-// find returns where a key is, or belongs; as firstFrom it spares the comparing function.
+// find returns where a key is, or belongs.
 func (t tally) find(key int32) (i int, found bool) {
-	for end := len(t); i < end; {
-		if mid := int(uint(i+end) / 2); t[mid].key() < key {
-			i = mid + 1
-		} else {
-			end = mid
-		}
-	}
+	i, _ = slices.BinarySearch(t, newTallied(key, 0))
 	return i, i < len(t) && t[i].key() == key
 }
