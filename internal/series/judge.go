@@ -67,27 +67,15 @@ func (o *Objectives) HasOf(i Objective, k api.Kind) bool {
 // HasLatency reports whether a latency is promised.
 func (o *Objectives) HasLatency() bool { return o.TTFT > 0 || o.TPOT > 0 || o.E2E > 0 }
 
-// objectivesJSON is the JSON of Objectives: seconds, absent for none.
-type objectivesJSON struct {
-	Objective float64  `json:"objective"`
-	TTFT      *float64 `json:"ttft_seconds,omitempty"`
-	TPOT      *float64 `json:"tpot_seconds,omitempty"`
-	E2E       *float64 `json:"e2e_seconds,omitempty"`
-	Fluidity  *float64 `json:"fluidity_ratio,omitempty"`
-}
-
-// MarshalJSON writes the thresholds as the pages show them, in seconds.
+// MarshalJSON writes the thresholds as the pages show them, in seconds; absent is none.
 func (o *Objectives) MarshalJSON() ([]byte, error) {
-	j := objectivesJSON{Objective: o.Share}
-	for i, to := range map[Objective]**float64{TTFT: &j.TTFT, TPOT: &j.TPOT, E2E: &j.E2E} {
-		if limit := o.Limit(i); limit > 0 {
-			*to = new(limit.Seconds())
-		}
-	}
-	if o.Fluidity > 0 {
-		j.Fluidity = &o.Fluidity
-	}
-	return json.Marshal(j)
+	return json.Marshal(struct {
+		Objective float64 `json:"objective"`
+		TTFT      float64 `json:"ttft_seconds,omitzero"`
+		TPOT      float64 `json:"tpot_seconds,omitzero"`
+		E2E       float64 `json:"e2e_seconds,omitzero"`
+		Fluidity  float64 `json:"fluidity_ratio,omitzero"`
+	}{o.Share, o.TTFT.Seconds(), o.TPOT.Seconds(), o.E2E.Seconds(), o.Fluidity})
 }
 
 // Set is a set of objectives.
