@@ -68,8 +68,7 @@ func benchStore(n int) *Probes {
 	p := NewProbes(time.Now)
 	for i := range n {
 		tg := benchTarget(i)
-		p.OpenEndpoint(tg.info())
-		s := p.Open(tg.SeriesID, tg.options())
+		s := p.OpenEndpoint(tg.info()).Open(tg.SeriesID, tg.options())
 		for range benchResultsPerSeries {
 			res := benchResult(r, tg.model)
 			s.Observe(res)
@@ -326,7 +325,7 @@ func benchServers(n int) *Servers {
 	s := NewServers()
 	for i := range n / 10 {
 		id, statuses := benchEndpoint(i)
-		s.Open(id).Set(id.Model, statuses)
+		s.OpenEndpoint(id).SetServers(id.Model, statuses)
 	}
 	return s
 }
@@ -357,7 +356,7 @@ func BenchmarkWriteServers(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				first.Set(id.Model, statuses)
+				first.SetServers(id.Model, statuses)
 				if err := page.Write(io.Discard, format); err != nil {
 					b.Fatal(err)
 				}
@@ -376,6 +375,6 @@ func BenchmarkSet(b *testing.B) {
 	first := s.of(id.Endpoint)
 	b.ReportAllocs()
 	for b.Loop() {
-		first.Set(id.Model, statuses)
+		first.SetServers(id.Model, statuses)
 	}
 }

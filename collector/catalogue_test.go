@@ -70,7 +70,7 @@ func full(t *testing.T) *Exposition {
 	sized := func(endpoint string, o SeriesOptions) *Series {
 		return p.Open(result.SeriesID{Endpoint: endpoint, Module: "m", Prefix: "cold", InputTokens: "8000", OutputTokens: "32", Concurrency: "4"}, o)
 	}
-	p.OpenEndpoint(EndpointInfo{
+	e := p.OpenEndpoint(EndpointInfo{
 		Endpoint: "e", Model: "m", API: "openai-chat", Engine: "vllm", URL: "http://e",
 		Price: &config.Price{Currency: "EUR", Plan: "spot", USDRate: 1, GPUHour: 1, GPUs: 1, Input: 1, Output: 1, CacheWrite: 1}, Budget: used(0, 0), State: paging, Cause: because(explain.Hung),
 		Facts:    facts,
@@ -98,10 +98,10 @@ func full(t *testing.T) *Exposition {
 	for _, m := range series.Metrics() {
 		s.SetStep(series.Step{At: epoch, Metric: m, Before: 0.5, After: 0.75, Lower: 1.25, Upper: 1.75})
 	}
+	p.OpenEndpoint(EndpointInfo{Endpoint: "v"})
 	sized("v", SeriesOptions{}).Observe(embedded())
 	p.OpenFindings(FindingsID{Endpoint: "e", Module: "m"}).Set(completed("m"))
 	p.OpenFindings(FindingsID{Endpoint: "e", Module: "t"}).Set(found("m", &drift.Finding{Shift: drift.Shift{Variation: new(0.25)}}))
-	servers := NewServers()
 	st := vllmStatus("h:8000", 1)
 	st.Snapshot.Missing = []config.Quantity{config.Preemptions}
 	st.Snapshot.Ranks = fullRanks()
@@ -109,8 +109,8 @@ func full(t *testing.T) *Exposition {
 	workload.SetFact(facts, health.Start{Took: time.Minute})
 	workload.SetFact(facts, health.Wake{Took: 20 * time.Second, Missed: true})
 	workload.SetFact(facts, health.Retirement{Retirement: api.Retirement{Header: 1, Listed: 2, Deprecated: 3}})
-	servers.set(ServersID{Endpoint: "e", Model: "m", Facts: facts}, []page.Status{st})
-	servers.of("e").ObserveProbe(r, false)
+	e.SetServers("m", []page.Status{st})
+	e.ObserveProbe(r, false)
 	workload.SetFact(facts, allTTFTParts())
 	differs := map[config.Setting]bool{}
 	for _, row := range config.Settings() {
@@ -140,7 +140,7 @@ func full(t *testing.T) *Exposition {
 	}}}
 	reg.MustRegister(NewGPU(watchGPUs), NewPods(func() *pods.Snapshot { return given }, watchGPUs), NewGPUPages(gpuPageStatuses))
 	reg.MustRegister(everyGateway())
-	return NewExposition(reg, p, servers)
+	return NewExposition(reg, p)
 }
 
 // The catalogue and the page name the same families with the same type, unit,

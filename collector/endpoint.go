@@ -22,8 +22,11 @@ type EndpointInfo struct {
 	// Model, API, Engine and URL are what the endpoint serves, the wire protocol it speaks, its software and where it
 	// is. Unknown is empty; the URL has no credentials.
 	Model, API, Engine, URL string
-	// Labels are the configured labels, as in SeriesOptions.
+	// Labels are the configured labels of all its series. Names in ReservedLabels are ignored, as are empty values. They
+	// must not be changed afterwards.
 	Labels map[string]string
+	// ServerEngine is the engine of its servers until a page of theirs is read; "" is not known.
+	ServerEngine string
 	// Hardware is what the endpoint runs on, nil when that is not configured. It must not be changed afterwards.
 	Hardware *config.Hardware
 	// Precision is the number format of the weights by the pages of its servers, for Hardware that has none; "" for unknown.
@@ -46,10 +49,14 @@ type EndpointInfo struct {
 // called before the first page; snapshot is as for NewGPU.
 func (p *Probes) WatchGPUs(snapshots func() gpu.Snapshots) { p.gpus = snapshots }
 
-// Endpoint is an endpoint on the page, described with its labels rendered. It is safe for concurrent use.
+// Endpoint is an endpoint on the page: its description with the labels rendered, the series of its probes and
+// findings, and its servers. It is safe for concurrent use.
 type Endpoint struct {
-	store *Probes // whose lock guards the description
+	store *Probes // whose lock guards the rest
 	description
+	series   []*Series
+	findings []*FindingsSeries
+	servers  servers
 }
 
 // description is an endpoint's description and its labels, rendered.
@@ -65,7 +72,7 @@ type description struct {
 func (p *Probes) OpenEndpoint(info EndpointInfo) *Endpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := &Endpoint{store: p}
+	e := &Endpoint{store: p, servers: servers{model: boundModel(info.Model), overhead: newOverhead()}}
 	e.describe(info)
 	p.endpoints[e] = struct{}{}
 	return e
@@ -117,12 +124,14 @@ func (e *Endpoint) describe(info EndpointInfo) {
 	e.store.stale.Store(true)
 }
 
-// Close takes the description of the endpoint off the page. Its series stay until they are closed.
+// Close takes the endpoint off the page. What is observed into its series later is lost.
 func (e *Endpoint) Close() {
-	e.store.mu.Lock()
-	defer e.store.mu.Unlock()
-	delete(e.store.endpoints, e)
-	e.store.changed()
+	p := e.store
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.endpoints, e)
+	p.ordered = probesPage{} // which has the endpoint
+	p.stale.Store(true)
 }
 
 // hardwareValues is the state behind the samples of what an endpoint runs on.

@@ -109,11 +109,12 @@ func newEncoderLab(r *rapid.T) *encoderLab {
 	}
 	l.store.rows = newProbeTable(rows)
 	for _, labels := range l.labels {
-		o := SeriesOptions{Labels: map[string]string{}}
+		own := map[string]string{}
 		for _, name := range configured {
-			o.Labels[name] = labels[name]
+			own[name] = labels[name]
 		}
-		l.series = append(l.series, l.store.Open(result.SeriesID{Endpoint: labels["endpoint"], Module: labels["module"]}, o))
+		id := result.SeriesID{Endpoint: labels["endpoint"], Module: labels["module"]}
+		l.series = append(l.series, l.store.named(id.Endpoint, own).Open(id, SeriesOptions{}))
 	}
 	return l
 }
@@ -344,7 +345,7 @@ type target struct {
 
 // options returns those of a series with objectives that is probed at each interval.
 func (t target) options() SeriesOptions {
-	return SeriesOptions{Labels: t.Labels, Objectives: series.NewObjectives(strict()), Log: new(series.Log), Interval: 15 * time.Second, Timeout: time.Minute}
+	return SeriesOptions{Objectives: series.NewObjectives(strict()), Log: new(series.Log), Interval: 15 * time.Second, Timeout: time.Minute}
 }
 
 // targets are series with label values that need care, in no order. Each has an

@@ -51,17 +51,18 @@ func TestConcurrentUse(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			id := result.SeriesID{Endpoint: string(rune('a' + i)), Module: "i"}
+			e := p.OpenEndpoint(EndpointInfo{Endpoint: id.Endpoint})
 			for n := range 50 {
 				r := success()
 				r.Model = string(rune('a' + n/10))
-				s := p.Open(id, SeriesOptions{})
+				if n%20 == 0 {
+					e.Close()
+					e = p.OpenEndpoint(EndpointInfo{Endpoint: id.Endpoint, Model: r.Model})
+				}
+				e.SetServed(r)
+				s := e.Open(id, SeriesOptions{})
 				s.Observe(r)
 				s.Skip(result.SkipLimit)
-				e := p.OpenEndpoint(EndpointInfo{Endpoint: id.Endpoint, Model: r.Model})
-				if n%20 == 19 {
-					s.Close()
-				}
-				e.Close()
 			}
 		})
 	}

@@ -13,19 +13,12 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober"
 )
 
-// FindingsID identifies the findings of one endpoint and module.
-type FindingsID struct {
-	// Endpoint and Module are the values of the labels of that name.
-	Endpoint, Module string
-	// Labels are the configured labels, as in SeriesOptions. They must not be changed afterwards.
-	Labels map[string]string
-}
-
 // FindingsSeries shows the findings of one endpoint and module: nothing until there are findings.
 type FindingsSeries struct {
-	store   *Probes
-	id      FindingsID
-	current atomic.Pointer[findingsValues] // nil without findings
+	store            *Probes
+	endpoint, module string
+	configured       map[string]string              // labels
+	current          atomic.Pointer[findingsValues] // nil without findings
 }
 
 // findingsValues is the state behind the samples of findings. It is immutable.
@@ -37,22 +30,13 @@ type findingsValues struct {
 	series  map[int][]*labelBlock // of findings that have several, by index
 }
 
-// OpenFindings puts the series of id on the page.
-func (p *Probes) OpenFindings(id FindingsID) *FindingsSeries {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := &FindingsSeries{store: p, id: id}
-	p.findings[s] = struct{}{}
+// OpenFindings puts the series of the findings of a module on the page.
+func (e *Endpoint) OpenFindings(module string) *FindingsSeries {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	s := &FindingsSeries{store: e.store, endpoint: e.info.Endpoint, module: module, configured: e.info.Labels}
+	e.findings = append(e.findings, s)
 	return s
-}
-
-// Close takes the series off the page. What is set in it later is lost.
-func (s *FindingsSeries) Close() {
-	p := s.store
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.findings, s)
-	p.changed()
 }
 
 // Set shows findings, which must not be changed afterwards; nil shows none. Its calls must come one after the other, in
@@ -91,7 +75,7 @@ func (s *FindingsSeries) Set(f *workload.Findings) {
 
 // labels renders the labels of the series, or those of one that the findings of a workload have besides.
 func (s *FindingsSeries) labels(model string, own ...pair) *labelBlock {
-	return s.store.labels.block(append(own, pair{"endpoint", s.id.Endpoint}, pair{"model", model}, pair{"module", s.id.Module}), s.id.Labels)
+	return s.store.labels.block(append(own, pair{"endpoint", s.endpoint}, pair{"model", model}, pair{"module", s.module}), s.configured)
 }
 
 // latest returns what the series show now. All families of a page come from the same findings.

@@ -127,6 +127,17 @@ func loadTest() *loadtest.Finding {
 	}
 }
 
+// FindingsID is where findings are shown.
+type FindingsID struct {
+	Endpoint, Module string
+	Labels           map[string]string
+}
+
+// OpenFindings returns the series of findings of an endpoint by its name and labels.
+func (p *Probes) OpenFindings(id FindingsID) *FindingsSeries {
+	return p.named(id.Endpoint, id.Labels).OpenFindings(id.Module)
+}
+
 // newFindings returns a store with findings of one series only.
 func newFindings(f *workload.Findings) (*Probes, *FindingsSeries) {
 	p := NewProbes(func() time.Time { return epoch })
@@ -333,12 +344,11 @@ func TestFindingsOfModels(t *testing.T) {
 
 func TestFindingsClose(t *testing.T) {
 	p := NewProbes(time.Now)
-	id := FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "a"}}
-	other := FindingsID{Endpoint: "e", Module: "i", Labels: map[string]string{"team": "b"}}
-	s := p.OpenFindings(id)
+	e, other := p.named("e", map[string]string{"team": "a"}), p.named("e", map[string]string{"team": "b"})
+	s := e.OpenFindings("i")
 	s.Set(everyFinding("m"))
-	p.OpenFindings(other).Set(everyFinding("m"))
-	s.Close()
+	other.OpenFindings("i").Set(everyFinding("m"))
+	e.Close()
 	page := pageOf(t, p, expfmt.FmtText)
 	if strings.Contains(page, `team="a"`) || !strings.Contains(page, `team="b"`) {
 		t.Error("the wrong series was removed")

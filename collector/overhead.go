@@ -11,21 +11,21 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// endpointValues is the state behind the samples of an endpoint with servers.
-type endpointValues struct {
+// servedValues is the state behind the samples of an endpoint with servers.
+type servedValues struct {
 	servers  [numStates]int        // by index in states
 	overhead [numOverheads]float64 // NaN is absent
 	facts    *workload.Findings    // nil is nothing
 }
 
-// endpointFamilies returns the families of what the servers report of their
+// servedFamilies returns the families of what the servers report of their
 // endpoint, in the order of the documentation.
-func endpointFamilies() []*familyOf[endpointValues] {
-	return append(factFamilies(true, func(v endpointValues) *workload.Findings { return v.facts }, nil), []*familyOf[endpointValues]{
-		newOf("endpoint_servers", emitEach(func(v endpointValues, i int) float64 {
+func servedFamilies() []*familyOf[servedValues] {
+	return append(factFamilies(true, func(v servedValues) *workload.Findings { return v.facts }, nil), []*familyOf[servedValues]{
+		newOf("endpoint_servers", emitEach(func(v servedValues, i int) float64 {
 			return workload.If(v.servers != [numStates]int{}, float64(v.servers[i]))
 		})),
-		newOf("endpoint_ttft_overhead_seconds", emitEach(func(v endpointValues, i int) float64 { return v.overhead[i] })),
+		newOf("endpoint_ttft_overhead_seconds", emitEach(func(v servedValues, i int) float64 { return v.overhead[i] })),
 	}...)
 }
 

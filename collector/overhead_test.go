@@ -143,7 +143,7 @@ func TestOverheadByHistogram(t *testing.T) {
 		o.want("", "0.1")
 		o.scrape(30*s, reading{"a", 3, 2.4}) // 0.3 less 0.8
 		o.want("", "")
-		if g := o.s.of("e").overhead.latest[overheadTraffic]; !(math.Abs(g+0.5) <= 1e-9) {
+		if g := o.s.of("e").servers.overhead.latest[overheadTraffic]; !(math.Abs(g+0.5) <= 1e-9) {
 			t.Errorf("traffic: %+v, want -0.5", g)
 		}
 	})
@@ -246,7 +246,7 @@ func TestOverheadNeedsAWindow(t *testing.T) {
 			o.scrape(15*s, reading{"a", 1, 0.2}, reading{"b", 0, 0})
 			o.want("", "0.1")
 			e := o.s.of("e")
-			spoilt := []page.Status{*e.servers["a"].status, *e.servers["b"].status}
+			spoilt := []page.Status{*e.servers.all["a"].status, *e.servers.all["b"].status}
 			spoil(&spoilt[1])
 			o.s.set(ServersID{Endpoint: "e"}, spoilt)
 			o.want("", "")
@@ -266,9 +266,9 @@ func TestOverheadOfAnotherModel(t *testing.T) {
 	o.scrape(0, reading{"a", 0, 0})
 	o.probe(5*time.Second, 300*time.Millisecond)
 	o.scrape(15*time.Second, reading{"a", 1, 0.2})
-	statuses := []page.Status{*o.s.of("e").servers["a"].status}
+	statuses := []page.Status{*o.s.of("e").servers.all["a"].status}
 	present := func() (float64, bool) {
-		v := o.s.of("e").overhead.latest[overheadHistogram]
+		v := o.s.of("e").servers.overhead.latest[overheadHistogram]
 		return v, !math.IsNaN(v)
 	}
 	if _, ok := present(); !ok {
@@ -300,7 +300,7 @@ func TestOverheadWindow(t *testing.T) {
 				}
 				o.probe(at+interval/2, ttft)
 				n++
-				v := &o.s.of("e").overhead
+				v := &o.s.of("e").servers.overhead
 				if len(v.starts) > maxStarts+1 || len(v.probes) > maxComparedProbes {
 					t.Fatalf("%d readings and %d probes are kept", len(v.starts), len(v.probes))
 				}
@@ -325,7 +325,7 @@ func TestOverheadWindow(t *testing.T) {
 		for i := range 1000 {
 			o.probe(time.Duration(i)*time.Second, time.Second)
 		}
-		if n := len(o.s.of("e").overhead.probes); n > 0 {
+		if n := len(o.s.of("e").servers.overhead.probes); n > 0 {
 			t.Errorf("%d probes are kept", n)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
@@ -13,51 +12,11 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
-// Servers is the store of the servers' own metrics, and of what follows
-// from it for their endpoints. It is safe for concurrent use.
-type Servers struct {
-	labels           *labeller
-	endpointFamilies []*familyOf[endpointValues] // sorted by name
-	serverFamilies   []*familyOf[serverValues]   // sorted by name
-
-	mu        sync.Mutex
-	endpoints map[*Served]struct{}
-	stale     bool     // ordered is to be rebuilt
-	ordered   struct { // in the order of a page
-		endpoints []*Served
-		servers   []*server
-	}
-}
-
-// NewServers returns an empty store.
-func NewServers() *Servers {
-	return &Servers{
-		labels:           newLabeller(),
-		endpointFamilies: inOrder(endpointFamilies()),
-		serverFamilies:   inOrder(serverFamilies()),
-		endpoints:        make(map[*Served]struct{}),
-	}
-}
-
-// ServersID identifies the servers of an endpoint.
-type ServersID struct {
-	// Endpoint is the unique name, Model what it serves; "" is not known.
-	Endpoint, Model string
-	// Engine is the engine of the servers until a page is read; "" is not known.
-	Engine string
-	// Labels are the configured labels, as in SeriesOptions.
-	Labels map[string]string
-	// Facts are what is known of the endpoint; nil is nothing.
-	Facts *workload.Facts
-}
-
-// Served is an endpoint with its servers. It is safe for concurrent use.
-type Served struct {
-	store *Servers // whose lock guards the rest
-
-	id       ServersID
-	block    *labelBlock        // nil while there is nothing to show
-	servers  map[string]*server // by name; nil is none
+// servers are those of an endpoint. The lock of its store guards them.
+type servers struct {
+	model    string             // that they serve; "" is not known
+	block    *labelBlock        // of the endpoint; nil while there is nothing to show
+	all      map[string]*server // by name; nil is none
 	states   [numStates]int     // servers by index in states
 	overhead overhead
 }
@@ -74,75 +33,69 @@ type server struct {
 	status          *page.Status
 }
 
-// Open puts an endpoint on the page, without a server.
-func (s *Servers) Open(id ServersID) *Served {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id.Model = boundModel(id.Model)
-	e := &Served{store: s, id: id, overhead: newOverhead()}
-	s.endpoints[e] = struct{}{}
-	return e
-}
-
-// Set replaces what is known of the servers, and of the model: those without a status go. Snapshots and failures in
-// statuses must not be changed afterwards. Latencies of another model are not compared with those of the one before.
-func (e *Served) Set(model string, statuses []page.Status) {
-	s := e.store
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// SetServers replaces what is known of the servers, and of the model: those without a status go. Snapshots and failures
+// in statuses must not be changed afterwards. Latencies of another model are not compared with those of the one before.
+func (e *Endpoint) SetServers(model string, statuses []page.Status) {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	s := &e.servers
 	model = boundModel(model)
-	relabel := model != e.id.Model
+	relabel := model != s.model
 	if relabel {
-		if e.id.Model != "" {
-			e.overhead = newOverhead()
+		if s.model != "" {
+			s.overhead = newOverhead()
 		}
-		e.id.Model, e.block = model, nil
-		s.stale = true
+		s.model, s.block = model, nil
+		e.store.stale.Store(true)
 	}
-	var servers map[string]*server
+	var all map[string]*server
 	if len(statuses) > 0 {
-		servers = make(map[string]*server, len(statuses))
+		all = make(map[string]*server, len(statuses))
 	}
-	e.states = [numStates]int{}
+	s.states = [numStates]int{}
 	for i := range statuses {
 		st := statuses[i]
-		srv, ok := e.servers[st.Server]
+		srv, ok := s.all[st.Server]
 		if !ok {
-			srv = &server{engine: e.id.Engine}
+			srv = &server{engine: e.info.ServerEngine}
 		}
-		servers[st.Server] = srv
+		all[st.Server] = srv
 		srv.status = &st
-		s.label(srv, e, relabel)
+		e.label(srv, relabel)
 		if i := slices.Index(states(), st.State); i >= 0 {
-			e.states[i]++
+			s.states[i]++
 		}
 	}
-	if len(servers) != len(e.servers) {
-		s.stale = true
+	if len(all) != len(s.all) {
+		e.store.stale.Store(true)
 	}
-	e.servers = servers
-	e.overhead.scraped(statuses)
+	s.all = all
+	s.overhead.scraped(statuses)
 }
 
-// hasValues reports whether there is anything to show of the endpoint itself.
-func (e *Served) hasValues() bool {
-	isKnown := func(v float64) bool { return !math.IsNaN(v) }
-	return e.states != [numStates]int{} || slices.ContainsFunc(e.overhead.latest[:], isKnown) || e.id.Facts.Latest() != nil
+// labelServed renders the labels of what servers show of the endpoint itself once there is something.
+func (e *Endpoint) labelServed() {
+	s, isKnown := &e.servers, func(v float64) bool { return !math.IsNaN(v) }
+	if s.block == nil && (s.states != [numStates]int{} || slices.ContainsFunc(s.overhead.latest[:], isKnown) || e.info.Facts.Latest() != nil) {
+		s.block = e.store.labels.block([]pair{{"endpoint", e.info.Endpoint}, {"model", s.model}}, e.info.Labels)
+		e.store.stale.Store(true)
+	}
 }
 
 // label renders the labels of a server that has a new status. The engine stays
 // that of the latest page while a server is down, so that its series go on.
-func (s *Servers) label(srv *server, e *Served, relabel bool) {
-	base := []pair{{"endpoint", e.id.Endpoint}, {"model", e.id.Model}, {"server", srv.status.Server}, {"engine", srv.engine}}
+func (e *Endpoint) label(srv *server, relabel bool) {
+	block := func(all []pair) *labelBlock { return e.store.labels.block(all, e.info.Labels) }
+	base := []pair{{"endpoint", e.info.Endpoint}, {"model", e.servers.model}, {"server", srv.status.Server}, {"engine", srv.engine}}
 	relabel = relabel || srv.block == nil
 	snapshot := srv.status.Snapshot
 	if snapshot != nil && snapshot.Engine != srv.engine {
 		srv.engine, base[3].value, relabel = snapshot.Engine, snapshot.Engine, true
 	}
 	if relabel {
-		srv.block = s.labels.block(base, e.id.Labels)
+		srv.block = block(base)
 		srv.info, srv.settings, srv.settingBlocks = nil, nil, nil
-		s.stale = true
+		e.store.stale.Store(true)
 	}
 	if snapshot == nil {
 		return
@@ -150,113 +103,48 @@ func (s *Servers) label(srv *server, e *Served, relabel bool) {
 	if srv.info == nil || srv.url != srv.status.URL || srv.unit != snapshot.PrefixCacheUnit || srv.role != snapshot.Role {
 		srv.url, srv.unit, srv.role = srv.status.URL, snapshot.PrefixCacheUnit, snapshot.Role
 		all := append(base, pair{"url", srv.url}, pair{"prefix_cache_unit", srv.unit}, pair{"disaggregation_role", srv.role})
-		srv.info = []*labelBlock{s.labels.block(all, e.id.Labels)}
+		srv.info = []*labelBlock{block(all)}
 	}
 	if !maps.Equal(srv.settings, snapshot.Settings) {
 		srv.settings, srv.settingBlocks = snapshot.Settings, nil
 		for _, name := range slices.Sorted(maps.Keys(srv.settings)) {
 			all := append(base, pair{"setting", string(name)}, pair{"value", srv.settings[name]})
-			srv.settingBlocks = append(srv.settingBlocks, s.labels.block(all, e.id.Labels))
+			srv.settingBlocks = append(srv.settingBlocks, block(all))
 		}
 	}
 }
 
-// Close takes the endpoint and its servers off the page.
-func (e *Served) Close() {
-	e.store.mu.Lock()
-	defer e.store.mu.Unlock()
-	delete(e.store.endpoints, e)
-	e.store.stale = true
-}
-
 // ObserveProbe takes from a result the time that the servers do not see. untimed means that its latencies do not count.
-func (e *Served) ObserveProbe(r *result.Result, untimed bool) {
+func (e *Endpoint) ObserveProbe(r *result.Result, untimed bool) {
 	e.store.mu.Lock()
 	defer e.store.mu.Unlock()
-	e.overhead.observe(r, !untimed && !r.Imprecise)
+	e.servers.overhead.observe(r, !untimed && !r.Imprecise)
 }
 
 // CountBursts adds to the number of loads that the exporter puts on the endpoint: 1 as one begins, -1 as it ends. Their requests are
 // neither probes nor others' traffic, so that the comparison with histograms, which count them, begins again after each.
-func (e *Served) CountBursts(n int) {
+func (e *Endpoint) CountBursts(n int) {
 	e.store.mu.Lock()
 	defer e.store.mu.Unlock()
-	e.overhead.bursts = max(0, e.overhead.bursts+n) // it may have begun with another model
-	e.overhead.restart()
+	o := &e.servers.overhead
+	o.bursts = max(0, o.bursts+n) // it may have begun with another model
+	o.restart()
 }
 
-// labelled is what the samples of one series come from, with its labels.
-type labelled[V any] struct {
-	block *labelBlock
-	value V
-}
-
-// write implements Store.
-func (s *Servers) write(e encoder) {
-	endpoints, servers := s.page()
-	writeSeries(e, s.endpointFamilies, endpoints)
-	writeSeries(e, s.serverFamilies, servers)
-}
-
-func writeSeries[V any](e encoder, families []*familyOf[V], series []labelled[V]) {
-	for _, f := range families {
-		if e.out().err != nil {
-			return
-		}
-		e.begin(f.family)
-		for i := range series {
-			e.labels(series[i].block, time.Time{})
-			f.emit(e, f.family, series[i].value)
-			e.flush()
-		}
-		e.end()
+// readServers takes what servers show now.
+func (p *probesPage) readServers() {
+	p.servedNow, p.serversNow = make([]labelled[servedValues], len(p.served)), make([]labelled[serverValues], len(p.servers))
+	for i, e := range p.served {
+		s := &e.servers
+		p.servedNow[i] = labelled[servedValues]{s.block, servedValues{s.states, s.overhead.latest, e.info.Facts.Latest()}}
 	}
-}
-
-// page returns what is known now, in the order of a page. All families of a page come from the same statuses.
-func (s *Servers) page() ([]labelled[endpointValues], []labelled[serverValues]) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for e := range s.endpoints {
-		if e.block == nil && e.hasValues() {
-			e.block = s.labels.block([]pair{{"endpoint", e.id.Endpoint}, {"model", e.id.Model}}, e.id.Labels)
-			s.stale = true
-		}
-	}
-	if s.stale {
-		s.stale = false
-		s.order()
-	}
-	endpoints := make([]labelled[endpointValues], len(s.ordered.endpoints))
-	for i, e := range s.ordered.endpoints {
-		endpoints[i] = labelled[endpointValues]{e.block, endpointValues{e.states, e.overhead.latest, e.id.Facts.Latest()}}
-	}
-	servers := make([]labelled[serverValues], len(s.ordered.servers))
-	for i, srv := range s.ordered.servers {
+	for i, srv := range p.servers {
 		v := serverValues{status: srv.status}
 		if srv.status.Snapshot != nil {
 			v.info, v.settings = srv.info, srv.settingBlocks
 		}
-		servers[i] = labelled[serverValues]{srv.block, v}
+		p.serversNow[i] = labelled[serverValues]{srv.block, v}
 	}
-	return endpoints, servers
-}
-
-// order sorts the endpoints and the servers by their labels.
-func (s *Servers) order() {
-	var endpoints []*Served
-	var servers []*server
-	for e := range s.endpoints {
-		if e.block != nil {
-			endpoints = append(endpoints, e)
-		}
-		for _, srv := range e.servers {
-			servers = append(servers, srv)
-		}
-	}
-	slices.SortFunc(endpoints, func(a, b *Served) int { return compareLabels(a.block, b.block) })
-	slices.SortFunc(servers, func(a, b *server) int { return compareLabels(a.block, b.block) })
-	s.ordered.endpoints, s.ordered.servers = endpoints, servers
 }
 
 // numStates is the number of states of a server.

@@ -24,6 +24,21 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
+// Servers is a store that shows the families of servers alone.
+type Servers struct{ *Probes }
+
+// NewServers returns an empty one.
+func NewServers() *Servers { return &Servers{NewProbes(time.Now)} }
+
+func (s *Servers) write(e encoder) {
+	page := s.page()
+	writeSeries(e, s.served, page.servedNow)
+	writeSeries(e, s.servers, page.serversNow)
+}
+
+// ServersID is the endpoint of servers.
+type ServersID = EndpointInfo
+
 // downStatus returns a server whose page did not come.
 func downStatus(server string) page.Status {
 	return page.Status{
@@ -219,22 +234,22 @@ func TestPrefixCacheRatio(t *testing.T) {
 // there, or has other labels.
 func (s *Servers) set(id ServersID, statuses []page.Status) {
 	e := s.of(id.Endpoint)
-	if e != nil && !maps.Equal(e.id.Labels, id.Labels) {
+	if e != nil && !maps.Equal(e.info.Labels, id.Labels) {
 		e.Close()
 		e = nil
 	}
 	if e == nil {
-		e = s.Open(id)
+		e = s.OpenEndpoint(id)
 	}
-	e.Set(id.Model, statuses)
+	e.SetServers(id.Model, statuses)
 }
 
 // of returns the endpoint of a name; nil is none.
-func (s *Servers) of(name string) *Served {
+func (s *Servers) of(name string) *Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := range s.endpoints {
-		if e.id.Endpoint == name {
+		if e.info.Endpoint == name {
 			return e
 		}
 	}
@@ -297,9 +312,9 @@ func TestBlocksAreKept(t *testing.T) {
 	s := NewServers()
 	id := ServersID{Endpoint: "e", Model: "m", Labels: map[string]string{"team": "t"}}
 	s.set(id, []page.Status{vllmStatus("h:1", 0)})
-	before := *s.of("e").servers["h:1"]
+	before := *s.of("e").servers.all["h:1"]
 	s.set(ServersID{Endpoint: "e", Model: "m", Labels: map[string]string{"team": "t"}}, []page.Status{vllmStatus("h:1", 1)})
-	after := s.of("e").servers["h:1"]
+	after := s.of("e").servers.all["h:1"]
 	if before.block != after.block || !slices.Equal(before.info, after.info) {
 		t.Error("equal labels were rendered again")
 	}

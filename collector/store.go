@@ -15,6 +15,7 @@
 package collector
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,21 +28,14 @@ import (
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
-// Probes is the store of the families of probes and endpoints. It is safe for concurrent use.
+// Probes is the store of the families of endpoints, of their probes and of their servers. It is safe for concurrent use.
 type Probes struct {
-	now      func() time.Time
-	labels   *labeller
-	rows     *probeTable
-	infos    []*familyOf[struct{}]
-	hardware []*familyOf[hardwareValues]  // sorted by name
-	spending []*familyOf[spending]        // sorted by name
-	states   []*familyOf[healthValues]    // sorted by name
-	found    []*familyOf[*findingsValues] // sorted by name
-	gpus     func() gpu.Snapshots         // nil without GPUs of this machine
+	families
+	now    func() time.Time
+	labels *labeller
+	gpus   func() gpu.Snapshots // nil without GPUs of this machine
 
 	mu        sync.Mutex
-	series    map[string][]*Series // by endpoint
-	findings  map[*FindingsSeries]struct{}
 	endpoints map[*Endpoint]struct{}
 	ordered   probesPage
 
@@ -51,26 +45,37 @@ type Probes struct {
 // NewProbes returns an empty store. now is asked for the created timestamps of
 // counters and for the end of the last hour.
 func NewProbes(now func() time.Time) *Probes {
-	return &Probes{
-		now:       now,
-		labels:    newLabeller(),
-		rows:      newProbeTable(probeFamilies()),
-		infos:     []*familyOf[struct{}]{newOf("endpoint_info", emitOne(func(struct{}) float64 { return 1 }))},
-		hardware:  inOrder(hardwareFamilies()),
-		spending:  inOrder(spendingFamilies()),
-		states:    inOrder(healthFamilies()),
-		found:     inOrder(findingsFamilies()),
-		series:    make(map[string][]*Series),
-		findings:  make(map[*FindingsSeries]struct{}),
-		endpoints: make(map[*Endpoint]struct{}),
-	}
+	return &Probes{families: allFamilies(), now: now, labels: newLabeller(), endpoints: make(map[*Endpoint]struct{})}
 }
+
+// families are those of Probes, each list sorted by name.
+type families struct {
+	rows     *probeTable
+	infos    []*familyOf[struct{}]
+	hardware []*familyOf[hardwareValues]
+	spending []*familyOf[spending]
+	states   []*familyOf[healthValues]
+	found    []*familyOf[*findingsValues]
+	served   []*familyOf[servedValues]
+	servers  []*familyOf[serverValues]
+}
+
+// allFamilies are rendered once: each page of a probe on request has a store of its own.
+var allFamilies = sync.OnceValue(func() families {
+	return families{
+		rows:     newProbeTable(probeFamilies()),
+		infos:    []*familyOf[struct{}]{newOf("endpoint_info", emitOne(func(struct{}) float64 { return 1 }))},
+		hardware: inOrder(hardwareFamilies()),
+		spending: inOrder(spendingFamilies()),
+		states:   inOrder(healthFamilies()),
+		found:    inOrder(findingsFamilies()),
+		served:   inOrder(servedFamilies()),
+		servers:  inOrder(serverFamilies()),
+	}
+})
 
 // SeriesOptions are what the configuration says of a series.
 type SeriesOptions struct {
-	// Labels are the configured labels. Names in ReservedLabels are ignored, as are
-	// empty values. They must not be changed afterwards.
-	Labels map[string]string
 	// Kind is the kind of the endpoint; "" where the first result shows it.
 	Kind api.Kind
 	// Price is that of the tokens counted from now on. A series whose tokens have no
@@ -93,48 +98,28 @@ type SeriesOptions struct {
 	since time.Time // when they were configured
 }
 
-// Open returns the series of id with these options. One that is new has all its
-// counters at zero, so that rate() sees the first failure.
-func (p *Probes) Open(id result.SeriesID, o SeriesOptions) *Series {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.series[id.Endpoint]
-	i := slices.IndexFunc(all, func(s *Series) bool { return s.id == id })
+// Open returns the series of id, which is the endpoint's, with these options. One that is new has
+// all its counters at zero, so that rate() sees the first failure.
+func (e *Endpoint) Open(id result.SeriesID, o SeriesOptions) *Series {
+	e.store.mu.Lock()
+	defer e.store.mu.Unlock()
+	i := slices.IndexFunc(e.series, func(s *Series) bool { return s.id == id })
 	if i < 0 {
-		i = len(all)
-		s := &Series{store: p, id: id, options: new(SeriesOptions)}
+		i = len(e.series)
+		s := &Series{store: e.store, id: id, labels: e.info.Labels, options: new(SeriesOptions)}
 		s.restart()
-		all = append(all, s)
-		p.series[id.Endpoint] = all
+		e.series = append(e.series, s)
 	}
-	all[i].configure(o)
-	p.stale.Store(true)
-	return all[i]
-}
-
-// Close takes the series off the page. What is observed into it later is lost.
-func (s *Series) Close() {
-	p := s.store
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	left := slices.DeleteFunc(p.series[s.id.Endpoint], func(other *Series) bool { return other == s })
-	if p.series[s.id.Endpoint] = left; len(left) == 0 {
-		delete(p.series, s.id.Endpoint)
-	}
-	p.changed()
-}
-
-// changed has the next page be ordered again, and lets go of what the latest one showed,
-// which may be gone; p.mu is held.
-func (p *Probes) changed() {
-	p.ordered = probesPage{}
-	p.stale.Store(true)
+	e.series[i].configure(o)
+	e.store.stale.Store(true)
+	return e.series[i]
 }
 
 // Series holds the results of the probes of one ID. It is safe for concurrent use.
 type Series struct {
-	store *Probes
-	id    result.SeriesID
+	store  *Probes
+	id     result.SeriesID
+	labels map[string]string // those that are configured
 
 	mu      sync.Mutex
 	kind    api.Kind // "" until known
@@ -253,7 +238,7 @@ func (s *Series) newBlock() *labelBlock {
 		{"input_tokens", s.id.InputTokens},
 		{"output_tokens", s.id.OutputTokens},
 		{"concurrency", s.id.Concurrency},
-	}, s.options.Labels)
+	}, s.labels)
 }
 
 func (s *Series) encode(e encoder, f *probeFamily) {
@@ -275,6 +260,17 @@ type probesPage struct {
 	states   []labelled[healthValues]
 	series   []labelled[*Series]
 	findings []labelled[*FindingsSeries] // those that have findings
+	served   []*Endpoint                 // those of which servers show something
+	servers  []*server
+
+	servedNow  []labelled[servedValues] // what they show
+	serversNow []labelled[serverValues]
+}
+
+// labelled is what the samples of one series come from, with its labels.
+type labelled[V any] struct {
+	block *labelBlock
+	value V
 }
 
 // write implements Store.
@@ -286,15 +282,38 @@ func (p *Probes) write(e encoder) {
 	writeSeries(e, p.states, page.states)
 	writeSeries(e, p.rows.shown, page.series)
 	writeSeries(e, p.found, latest(page.findings))
+	writeSeries(e, p.served, page.servedNow)
+	writeSeries(e, p.servers, page.serversNow)
 }
 
+func writeSeries[V any](e encoder, families []*familyOf[V], series []labelled[V]) {
+	for _, f := range families {
+		if e.out().err != nil {
+			return
+		}
+		e.begin(f.family)
+		for i := range series {
+			e.labels(series[i].block, time.Time{})
+			f.emit(e, f.family, series[i].value)
+			e.flush()
+		}
+		e.end()
+	}
+}
+
+// page returns what is known now. All families of servers of a page come from the same statuses.
 func (p *Probes) page() probesPage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for e := range p.endpoints {
+		e.labelServed()
+	}
 	if p.stale.Swap(false) {
 		p.order()
 	}
-	return p.ordered
+	page := p.ordered
+	page.readServers()
+	return page
 }
 
 // order puts everything in the order of its labels.
@@ -312,25 +331,29 @@ func (p *Probes) order() {
 		if e.state != nil {
 			o.states = append(o.states, labelled[healthValues]{e.state, newHealth(e.info, p.labels)})
 		}
+		for _, s := range e.series {
+			s.mu.Lock()
+			o.series = append(o.series, labelled[*Series]{s.block, s})
+			s.mu.Unlock()
+		}
+		for _, s := range e.findings {
+			if v := s.current.Load(); v != nil {
+				o.findings = append(o.findings, labelled[*FindingsSeries]{v.block, s})
+			}
+		}
+		if e.servers.block != nil {
+			o.served = append(o.served, e)
+		}
+		o.servers = slices.AppendSeq(o.servers, maps.Values(e.servers.all))
 	}
 	sortLabelled(o.infos)
 	sortLabelled(o.runsOn)
 	sortLabelled(o.spending)
 	sortLabelled(o.states)
-	for _, of := range p.series {
-		for _, s := range of {
-			s.mu.Lock()
-			o.series = append(o.series, labelled[*Series]{s.block, s})
-			s.mu.Unlock()
-		}
-	}
 	sortLabelled(o.series)
-	for s := range p.findings {
-		if v := s.current.Load(); v != nil {
-			o.findings = append(o.findings, labelled[*FindingsSeries]{v.block, s})
-		}
-	}
 	sortLabelled(o.findings)
+	slices.SortFunc(o.served, func(a, b *Endpoint) int { return compareLabels(a.servers.block, b.servers.block) })
+	slices.SortFunc(o.servers, func(a, b *server) int { return compareLabels(a.block, b.block) })
 }
 
 func sortLabelled[V any](all []labelled[V]) {

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -150,6 +151,23 @@ func decodeOne(t *testing.T, e *protoEncoder) *dto.MetricFamily {
 	e.w = &b
 	e.end()
 	return decode(t, &b)[0]
+}
+
+// named returns an endpoint by its name, and by its labels unless they are nil. It opens one that is not
+// there; the page then describes none.
+func (p *Probes) named(name string, labels map[string]string) *Endpoint {
+	for e := range p.endpoints {
+		if e.info.Endpoint == name && (labels == nil || maps.Equal(labels, e.info.Labels)) {
+			return e
+		}
+	}
+	p.infos = nil
+	return p.OpenEndpoint(EndpointInfo{Endpoint: name, Labels: labels})
+}
+
+// Open returns the series of an endpoint by its name.
+func (p *Probes) Open(id result.SeriesID, o SeriesOptions) *Series {
+	return p.named(id.Endpoint, nil).Open(id, o)
 }
 
 // Observe adds a result that nobody judged.
@@ -364,29 +382,32 @@ func TestModel(t *testing.T) {
 
 func TestSeriesIdentity(t *testing.T) {
 	p := NewProbes(time.Now)
+	a, b := p.named("e", map[string]string{"team": "a"}), p.named("e", map[string]string{"team": "b"})
 	id := result.SeriesID{Endpoint: "e", Module: "i", Prefix: "cold"}
 	other := result.SeriesID{Endpoint: "e", Module: "i", Prefix: "warm"}
-	labels := func(team string) SeriesOptions { return SeriesOptions{Labels: map[string]string{"team": team}} }
-	s := p.Open(id, labels("before"))
-	if p.Open(id, labels("a")) != s {
+	s := a.Open(id, SeriesOptions{})
+	if a.Open(id, SeriesOptions{Interval: 15 * time.Second}) != s {
 		t.Error("the same ID gave another series")
 	}
-	if page := pageOf(t, p, expfmt.FmtText); strings.Contains(page, `team="before"`) || !strings.Contains(page, `team="a"`) {
-		t.Error("the series has not the labels of its latest options")
+	if page := pageOf(t, p, expfmt.FmtText); !strings.Contains(page, `inference_probe_interval_seconds{endpoint="e",module="i",prefix="cold",team="a"} 15`) {
+		t.Errorf("the series has not its latest options:\n%s", page)
 	}
-	if p.Open(other, labels("b")) == s {
+	if a.Open(other, SeriesOptions{}) == s {
 		t.Error("another ID gave the same series")
 	}
-	s.Close()
+	if b.Open(id, SeriesOptions{}) == s {
+		t.Error("another endpoint gave the same series")
+	}
+	a.Close()
 	page := pageOf(t, p, expfmt.FmtText)
 	if strings.Contains(page, `team="a"`) || !strings.Contains(page, `team="b"`) {
-		t.Error("the wrong series was removed")
+		t.Error("the wrong series were removed")
 	}
-	p.Open(other, labels("b")).Close()
+	b.Close()
+	s.Observe(success()) // must not bring it back
 	if page := pageOf(t, p, expfmt.FmtText); page != "" {
 		t.Errorf("an empty store wrote %q", page)
 	}
-	s.Observe(success()) // must not panic
 }
 
 func TestEndpointInfo(t *testing.T) {

@@ -320,7 +320,8 @@ func scrapeEachSecond(b *testing.B) (stop func()) {
 	probes := collector.NewProbes(time.Now)
 	filled := filledResult()
 	for i := range 1000 {
-		probes.Open(result.SeriesID{Endpoint: fmt.Sprintf("endpoint-%d", i), Module: "interactive", Prefix: "cold"}, collector.SeriesOptions{}).Add(&series.Observation{Result: filled})
+		id := result.SeriesID{Endpoint: fmt.Sprintf("endpoint-%d", i), Module: "interactive", Prefix: "cold"}
+		probes.OpenEndpoint(collector.EndpointInfo{Endpoint: id.Endpoint}).Open(id, collector.SeriesOptions{}).Add(&series.Observation{Result: filled})
 	}
 	exposition := collector.NewExposition(prometheus.NewRegistry(), probes)
 	compressor, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)

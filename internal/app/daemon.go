@@ -108,7 +108,7 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 		spans: otlp.NewSpans(version.Version, env.logger), reloads: make(chan chan error),
 	}
 	d.active.Store(&activeConfig{Config: cfg, at: d.started})
-	probes, servers := collector.NewProbes(time.Now), collector.NewServers()
+	probes := collector.NewProbes(time.Now)
 	d.discovery = discovery.New(discovery.Options{
 		Registerer: registry, Logger: env.logger, Secrets: env.secrets.Secrets(), UserAgent: fleet.UserAgent(), Throttle: discoveryThrottle,
 	})
@@ -126,11 +126,11 @@ func newDaemon(cfg *config.Config, env environment, o daemonOptions) (*daemon, e
 			return nil, err
 		}
 	}
-	d.metrics = collector.NewExposition(registry, probes, servers)
+	d.metrics = collector.NewExposition(registry, probes)
 	d.pushes = otlp.NewMetrics(version.Version, func(w io.Writer) error { return d.metrics.Write(w, expfmt.FmtProtoDelim) }, env.logger)
 	d.self.SetShard(o.shard.index, o.shard.count)
 	parts := fleet.Options{
-		Probing: d.probing, Scraping: d.scraping, Probes: probes, Servers: servers, Self: d.self, Health: health.NewShared(time.Now, env.logger), Board: d.board,
+		Probing: d.probing, Scraping: d.scraping, Probes: probes, Self: d.self, Health: health.NewShared(time.Now, env.logger), Board: d.board,
 		Observers: []fleet.Observer{d}, Logger: env.logger, Secrets: env.secrets.Secrets(),
 	}
 	if o.stateDir != "" && d.probing != nil {

@@ -91,7 +91,7 @@ endpoints: [{name: known, url: 'http://`+allowed+`', api: openai-chat, model: m}
 		f.Fatal(err)
 	}
 	fl := fleet.New(fleet.Options{
-		Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(), Self: collector.NewSelf(prometheus.NewRegistry()),
+		Probes: collector.NewProbes(time.Now), Self: collector.NewSelf(prometheus.NewRegistry()),
 		Health: health.NewShared(time.Now, slog.New(slog.DiscardHandler)), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
 	})
 	f.Cleanup(fl.Close)

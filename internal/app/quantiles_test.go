@@ -116,7 +116,7 @@ func runDrawn(t *testing.T, cfg *config.Config, long time.Duration) *drawn {
 	t.Helper()
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	o := fleet.Options{
-		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
+		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now),
 		Self: collector.NewSelf(registry), Health: health.NewShared(time.Now, logger), Board: status.NewBoard(time.Now),
 		Logger: logger, Network: drawnNetwork{rand.New(rand.NewPCG(1, 2))},
 	}
@@ -134,7 +134,7 @@ func runDrawn(t *testing.T, cfg *config.Config, long time.Duration) *drawn {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := collector.NewExposition(registry, o.Probes, o.Servers).Write(&text, expfmt.NewFormat(expfmt.TypeTextPlain)); err != nil {
+	if err := collector.NewExposition(registry, o.Probes).Write(&text, expfmt.NewFormat(expfmt.TypeTextPlain)); err != nil {
 		t.Fatal(err)
 	}
 	parser := expfmt.NewTextParser(model.UTF8Validation)

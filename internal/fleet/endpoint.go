@@ -122,7 +122,6 @@ type endpoint struct {
 	health   *health.Endpoint
 	page     *status.Endpoint
 	metrics  *collector.Endpoint
-	servers  *collector.Served
 	memory   *explain.Memory
 	track    *recorder.Track   // nil where nothing is recorded
 	series   []*explain.Series // of all tasks, but for bursts
@@ -256,11 +255,10 @@ func (e *endpoint) followUsers() {
 func (e *endpoint) openMetrics() {
 	f, cfg := e.fleet, e.cfg
 	e.metrics = f.Probes.OpenEndpoint(collector.EndpointInfo{
-		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, URL: cfg.URL.String(), Labels: cfg.Labels,
+		Endpoint: cfg.Name, Model: cfg.Model, API: cfg.API, ServerEngine: cfg.Servers.Engine, URL: cfg.URL.String(), Labels: cfg.Labels,
 		Hardware: cfg.Hardware, Price: cfg.Price, Budget: f.budgets.used(cfg),
 		State: e.health.Status, Facts: e.facts, Cause: func() explain.Cause { return f.cause(e) },
 	})
-	e.servers = f.Servers.Open(collector.ServersID{Endpoint: cfg.Name, Model: cfg.Model, Engine: cfg.Servers.Engine, Labels: cfg.Labels, Facts: e.facts})
 }
 
 // end ends the tasks: nothing more is published.
@@ -281,19 +279,9 @@ func (e *endpoint) end() {
 func (e *endpoint) close() (last []variantSeries) {
 	e.end()
 	for _, t := range e.tasks {
-		for _, s := range t.letGo() {
-			s.metrics.Close()
-			last = append(last, s)
-		}
-	}
-	for _, l := range e.loads {
-		l.series.Close()
-	}
-	for _, n := range e.findings {
-		n.series.Close()
+		last = append(last, t.letGo()...)
 	}
 	e.metrics.Close()
-	e.servers.Close()
 	return last
 }
 
@@ -323,7 +311,7 @@ func (e *endpoint) observe(o *Observation, of *variantSeries) {
 			e.split.Observe(o.Result, o.Timed())
 			setFact(e, "", e.split.Parts(time.Now()))
 		}
-		e.servers.ObserveProbe(o.Result, !o.Timed())
+		e.metrics.ObserveProbe(o.Result, !o.Timed())
 	}
 	of.observe(&o.Observation)
 	e.users.Probed()
@@ -391,10 +379,10 @@ func changeFact[F workload.FactType](e *endpoint, module string, change func(bef
 // burst begins a time in which the exporter puts load on the endpoint, and returns what ends it.
 func (e *endpoint) burst() (end func()) {
 	e.bursts.begin()
-	e.servers.CountBursts(1)
+	e.metrics.CountBursts(1)
 	e.restartSplit()
 	return func() {
-		e.servers.CountBursts(-1)
+		e.metrics.CountBursts(-1)
 		e.restartSplit()
 		e.bursts.end(time.Now)
 	}

@@ -33,7 +33,6 @@ type Options struct {
 	Probing, Scraping, GPUScraping *schedule.Scheduler
 	GPUPages                       *page.GPUPages
 	Probes                         *collector.Probes
-	Servers                        *collector.Servers
 	Self                           *collector.Self
 	// Health is what the states of the endpoints have in common.
 	Health *health.Shared

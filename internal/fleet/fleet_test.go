@@ -47,11 +47,11 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	o := Options{
-		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
+		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now),
 		Self: collector.NewSelf(registry), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
 		Health: health.NewShared(time.Now, slog.New(slog.DiscardHandler)),
 	}
-	l := &lab{t: t, exposition: collector.NewExposition(registry, o.Probes, o.Servers), Fleet: New(o)}
+	l := &lab{t: t, exposition: collector.NewExposition(registry, o.Probes), Fleet: New(o)}
 	t.Cleanup(l.Close)
 	return l
 }

@@ -27,6 +27,7 @@ func TestCorruptionIsReported(t *testing.T) {
 	var log bytes.Buffer
 	cfg := &config.Endpoint{Name: "e"}
 	e := &endpoint{fleet: &Fleet{Options: Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Probes: collector.NewProbes(time.Now)}}}
+	e.metrics = e.fleet.Probes.OpenEndpoint(collector.EndpointInfo{Endpoint: "e"})
 	e.page = status.NewBoard(time.Now).NewEndpoint(cfg, health.New("e", health.NewShared(time.Now, slog.Default()), nil), nil)
 	f := newFindings(e, newTarget(cfg, "m", new(config.Module)), 0)
 	corruptions := func() []string {

@@ -46,9 +46,7 @@ func newLoadTask(t Target, r Runner, e *endpoint, found *findings) *loadTask {
 	if f, ok := workload.In[*loadtest.Finding](found.latest()); ok {
 		l.last = f.At
 	}
-	l.series = e.fleet.Probes.Open(t.id(), collector.SeriesOptions{
-		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, SpentOnly: true,
-	})
+	l.series = e.metrics.Open(t.id(), collector.SeriesOptions{Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, SpentOnly: true})
 	return l
 }
 

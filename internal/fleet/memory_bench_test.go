@@ -88,7 +88,7 @@ func fleetOf(b *testing.B, n int) *Fleet {
 		b.Fatal(err)
 	}
 	f := New(Options{
-		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
+		Probing: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now),
 		Self: collector.NewSelf(prometheus.NewRegistry()), Board: status.NewBoard(time.Now), Logger: slog.New(slog.DiscardHandler),
 		Health: health.NewShared(time.Now, slog.New(slog.DiscardHandler)),
 	})

@@ -45,11 +45,7 @@ type findings struct {
 
 // newFindings returns the findings of a target on both pages, given a hash of what is asked.
 func newFindings(e *endpoint, t Target, asked uint64) *findings {
-	return &findings{Target: t, endpoint: e, asked: asked, tracker: t.Tracker(e.traffic.of()), series: e.fleet.Probes.OpenFindings(t.findingsID())}
-}
-
-func (t Target) findingsID() collector.FindingsID {
-	return collector.FindingsID{Endpoint: t.Endpoint.Name, Module: t.Name, Labels: t.Endpoint.Labels}
+	return &findings{Target: t, endpoint: e, asked: asked, tracker: t.Tracker(e.traffic.of()), series: e.metrics.OpenFindings(t.Name)}
 }
 
 // logger is made for each line: most targets have none.

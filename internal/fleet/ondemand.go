@@ -131,16 +131,16 @@ func (t targets) endpoint(target string) (*config.Endpoint, error) {
 func metricsOf(t Target, all Results) *collector.Exposition {
 	probes := collector.NewProbes(time.Now)
 	e := t.Endpoint
-	info := collector.EndpointInfo{
+	shown := probes.OpenEndpoint(collector.EndpointInfo{
 		Endpoint: e.Name, Model: e.Model, API: e.API, URL: e.URL.String(), Labels: e.Labels, Hardware: e.Hardware, Price: e.Price,
-	}
-	together, tracker := probes.OpenFindings(t.findingsID()), t.Tracker(nil)
+	})
+	together, tracker := shown.OpenFindings(t.Name), t.Tracker(nil)
 	for _, rung := range all {
-		series := openSeries(probes, rung.Target)
+		series := openSeries(shown, rung.Target)
 		if rung.Skip != nil {
 			series[0].metrics.Skip(rung.Skip.Reason)
 			for _, r := range result.Spent(nil, rung.Skip) {
-				info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
+				shown.SetServed(r)
 				series.of(r).metrics.Spend(r)
 			}
 		}
@@ -148,12 +148,11 @@ func metricsOf(t Target, all Results) *collector.Exposition {
 			for _, b := range r.Beside {
 				series.of(b).metrics.Spend(b)
 			}
-			info.Model, info.API, info.Engine = r.Model, r.API, r.Engine
+			shown.SetServed(r)
 			series.of(r).observe(&observe(rung.Target, r, false, false).Observation)
 		}
 		together.Set(tracker.Observe(rung.Results))
 	}
-	probes.OpenEndpoint(info)
 	return collector.NewExposition(prometheus.NewRegistry(), probes)
 }
 

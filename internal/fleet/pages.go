@@ -67,7 +67,7 @@ func (e *endpoint) readServers(r Reader) *source {
 	s.take = func(known page.Known, statuses []page.Status) {
 		e.seeSleep(statuses)
 		there := present(statuses)
-		e.servers.Set(known.Model, there)
+		e.metrics.SetServers(known.Model, there)
 		e.metrics.SetPrecision(storedPrecision(there))
 		e.read(there)
 		log.all(statuses)

@@ -93,11 +93,11 @@ func (v *variantSeries) wait(at time.Time, wait, limit time.Duration) {
 }
 
 // openSeries puts the series of a target on the page of metrics alone, as those of probes on request.
-func openSeries(p *collector.Probes, t Target) rungSeries {
+func openSeries(e *collector.Endpoint, t Target) rungSeries {
 	var all rungSeries
 	for i, v := range variantsOf(t.Module) {
 		all = append(all, variantSeries{variant: v, log: new(series.Log)})
-		all[i].openMetrics(p, t, i == 0)
+		all[i].openMetrics(e, t, i == 0)
 	}
 	return all
 }
@@ -112,7 +112,7 @@ func (t *task) openSeries(first bool, past *past) rungSeries {
 			Interval: time.Duration(t.Interval), Timeout: time.Duration(t.Timeout), Objectives: t.objectives(), First: first && i == 0,
 		}, past.series[id])
 		of.log = of.page.Log
-		of.openMetrics(t.endpoint.fleet.Probes, t.Target, i == 0)
+		of.openMetrics(t.endpoint.metrics, t.Target, i == 0)
 		if v.concurrency == 0 {
 			of.kept = &explain.Series{Title: titleOf(id, t.Module), Objectives: t.objectives(), Log: of.log, Steps: of.page.Steps}
 			t.endpoint.series = append(t.endpoint.series, of.kept)
@@ -129,9 +129,9 @@ func (t *task) openSeries(first bool, past *past) rungSeries {
 }
 
 // openMetrics puts the series on the page of metrics. The first of a target never misses its interval.
-func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
+func (v *variantSeries) openMetrics(e *collector.Endpoint, t Target, first bool) {
 	o := collector.SeriesOptions{
-		Labels: t.Endpoint.Labels, Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Calls: prober.KindOf(t.Module).Calls,
+		Kind: KindOf(t.Endpoint, t.Module), Price: t.Endpoint.Price, Calls: prober.KindOf(t.Module).Calls,
 		Objectives: t.objectives(), Log: v.log,
 	}
 	if t.ChecksAnswers() {
@@ -140,7 +140,7 @@ func (v *variantSeries) openMetrics(p *collector.Probes, t Target, first bool) {
 	if first {
 		o.Interval, o.Timeout = time.Duration(t.Interval), time.Duration(t.Timeout)
 	}
-	v.metrics = p.Open(v.id(t.id()), o)
+	v.metrics = e.Open(v.id(t.id()), o)
 }
 
 // KindOf is what the answers of an endpoint to a module are, as far as configured; "" is not known before a probe.

@@ -33,10 +33,10 @@ func startExporter(t *testing.T, cfg *config.Config, n network) *exporter {
 	logger := slog.New(slog.DiscardHandler)
 	o := fleet.Options{
 		Probing:  schedule.New(schedule.Options{InFlight: cfg.Global.Limits.InFlight, InFlightPerHost: cfg.Global.Limits.InFlightPerHost}),
-		Scraping: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now), Servers: collector.NewServers(),
+		Scraping: schedule.New(schedule.Options{}), Probes: collector.NewProbes(time.Now),
 		Self: collector.NewSelf(registry), Health: health.NewShared(time.Now, logger), Board: status.NewBoard(time.Now), Logger: logger, Network: n,
 	}
-	e := &exporter{page: collector.NewExposition(registry, o.Probes, o.Servers), fleet: fleet.New(o)}
+	e := &exporter{page: collector.NewExposition(registry, o.Probes), fleet: fleet.New(o)}
 	o.Self.Reloaded(true, time.Now())
 	if err := e.fleet.Apply(fleet.Plan{Config: cfg, Endpoints: cfg.Endpoints, All: cfg.Endpoints}); err != nil {
 		t.Fatal(err)
