@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -23,23 +24,11 @@ var files embed.FS
 // vars are texts by the names that stand for them in rows: ${name}.
 type vars map[string]string
 
-// each is the sets of variables that rules are made for: a list, or the name of one.
-type each struct {
-	name string
-	list []vars
-}
-
-func (e *each) UnmarshalYAML(node *yaml.Node) error {
-	if node.Kind == yaml.ScalarNode {
-		return node.Decode(&e.name)
-	}
-	return node.Decode(&e.list)
-}
-
 // row is an alert, a recording rule, or rules that are made for each of some variables.
 type row struct {
-	Each  each  `yaml:"each"`
-	Rules []row `yaml:"rules"`
+	Each             []vars `yaml:"each"`
+	EachMedianWindow bool   `yaml:"each_median_window"`
+	Rules            []row  `yaml:"rules"`
 
 	// Its labels distinguish rules of one name.
 	Rule `yaml:",inline"`
@@ -68,7 +57,6 @@ type source struct {
 
 	Boards    map[string]string `yaml:"boards"`
 	Let       vars              `yaml:"let"`
-	Lists     map[string][]vars `yaml:"lists"`
 	Recording []groupRows       `yaml:"recording"`
 	Alerts    []groupRows       `yaml:"alerts"`
 }
@@ -76,7 +64,7 @@ type source struct {
 // readRows reads the rows of a set and adds what depends on options. It panics where the files are
 // not as they should be: they are part of the program.
 func readRows(o Options, set string) *source {
-	s := &source{options: o, Lists: map[string][]vars{}}
+	s := &source{options: o}
 	for _, name := range []string{"shared", set} {
 		data, err := files.ReadFile("rows/" + name + ".yml")
 		if err == nil {
@@ -98,19 +86,7 @@ func readRows(o Options, set string) *source {
 	}
 	s.Let["fewest_for_median"] = strconv.Itoa(fewestForMedian)
 	s.Let["skip_window"] = duration(o.skipWindow())
-	s.Lists["median_windows"] = o.medianWindows()
 	return s
-}
-
-func (s *source) of(e each) []vars {
-	if e.name == "" {
-		return e.list
-	}
-	list, ok := s.Lists[e.name]
-	if !ok {
-		panic(fmt.Sprintf("alerts: no list %q", e.name))
-	}
-	return list
 }
 
 var variable = regexp.MustCompile(`\$\{(\w+)\}`)
@@ -137,7 +113,10 @@ func (s *source) rows(rows []row, v vars) []row {
 			all = append(all, s.row(r, v))
 			continue
 		}
-		for _, more := range s.of(r.Each) {
+		if r.EachMedianWindow {
+			r.Each = s.options.medianWindows()
+		}
+		for _, more := range r.Each {
 			inner := vars{}
 			maps.Copy(inner, v)
 			maps.Copy(inner, more)
@@ -202,4 +181,44 @@ func (s *source) alert(r row) Rule {
 		rule.Annotations["explain"] = strings.TrimSuffix(s.options.ExporterURL, "/") + explainPath
 	}
 	return rule
+}
+
+// fewestForMedian is how many probes each of two medians must rest on, so that a ratio of 1.5 between them is beyond
+// chance: 1 in 20,000 looks where the logarithm of TTFT has a standard deviation of 0.5.
+const fewestForMedian = 60
+
+// medianWindows returns the windows of the medians that are compared with those of a week before, and the modules that
+// each is for, as matchers: only those of the record, which begin with a comma, and modules those of the alert. Each
+// holds half as many probes again as are needed, for some fail or are skipped. Modules that are too slow for two hours
+// are not compared: theirs is the first one, in which they are too few.
+func (o Options) medianWindows() []vars {
+	const shortest, longest = 30 * time.Minute, 2 * time.Hour
+	byWindow := map[time.Duration][]string{}
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(o.Modules)) {
+		w := (o.Modules[name] * fewestForMedian * 3 / 2).Round(time.Minute)
+		if w > shortest && w <= longest {
+			byWindow[w] = append(byWindow[w], regexp.QuoteMeta(name))
+			others = append(others, regexp.QuoteMeta(name))
+		}
+	}
+	windows := []vars{{"window": duration(shortest), "only": "", "modules": ""}}
+	if len(others) > 0 {
+		windows[0]["modules"] = fmt.Sprintf("{module!~%q}", strings.Join(others, "|"))
+	}
+	for _, w := range slices.Sorted(maps.Keys(byWindow)) {
+		only := fmt.Sprintf("module=~%q", strings.Join(byWindow[w], "|"))
+		windows = append(windows, vars{"window": duration(w), "only": "," + only, "modules": "{" + only + "}"})
+	}
+	return windows
+}
+
+// skipWindow is the window in which a module whose every run is left out has
+// counted some of them: 15 minutes, or more where the slowest module needs it.
+func (o Options) skipWindow() time.Duration {
+	window := 15 * time.Minute
+	for _, interval := range o.Modules {
+		window = max(window, 4*interval)
+	}
+	return window
 }

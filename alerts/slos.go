@@ -77,7 +77,9 @@ func (s *SLO) name() string {
 //go:embed formats
 var formats embed.FS
 
-func inFormat(b *bytes.Buffer, format string, data any) error {
+// inFormat returns data in a format, below a comment.
+func inFormat(comment, format string, data any) ([]byte, error) {
+	b := bytes.NewBufferString(comment)
 	scalar := func(v any) (string, error) {
 		text, err := yaml.Marshal(v)
 		return strings.TrimSpace(string(text)), err
@@ -87,21 +89,19 @@ func inFormat(b *bytes.Buffer, format string, data any) error {
 		err = t.Execute(b, data)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", format, err)
+		return nil, fmt.Errorf("write %s: %w", format, err)
 	}
-	return nil
+	return b.Bytes(), nil
 }
 
 // Alertmanager returns a configuration of Alertmanager for the alerts: routes and
 // inhibitions, with receivers that are to be filled in.
 func Alertmanager(o Options) ([]byte, error) {
-	var b bytes.Buffer
-	err := inFormat(&b, "alertmanager", map[string]string{
+	return inFormat("", "alertmanager", map[string]string{
 		"Group":    once(slices.Concat([]string{"endpoint", "gateway"}, o.Keep, []string{"instance"})),
 		"Endpoint": once(append([]string{"endpoint"}, o.Keep...)),
 		"Scope":    once(append([]string{"scope"}, o.Keep...)),
 	})
-	return b.Bytes(), err
 }
 
 // templated is what the templates have of an SLO.
@@ -141,14 +141,12 @@ func SLOFormats() []string { return []string{"sloth", "pyrra", "openslo"} }
 
 // SLOs returns SLOs in one of SLOFormats.
 func SLOs(format string, slos []SLO) ([]byte, error) {
-	var b bytes.Buffer
-	comment(&b, "Format: "+format+". The rules of the format prometheus ask for more bad probes than chance explains; those made of this do not.")
 	all := make([]templated, len(slos))
 	for i := range slos {
 		all[i] = slos[i].templated()
 	}
-	err := inFormat(&b, format, all)
-	return b.Bytes(), err
+	return inFormat(madeBy+"# Format: "+format+
+		". The rules of the format prometheus ask for more bad probes than chance explains; those made of this do not.\n", format, all)
 }
 
 // Mimir renders groups as a file for mimirtool and cortextool, in a namespace of their own.
@@ -161,9 +159,8 @@ func Mimir(groups []Group) ([]byte, error) {
 
 // render renders a document of YAML below a comment.
 func render(document any) ([]byte, error) {
-	var b bytes.Buffer
-	comment(&b)
-	enc := yaml.NewEncoder(&b)
+	b := bytes.NewBufferString(madeBy)
+	enc := yaml.NewEncoder(b)
 	enc.SetIndent(2)
 	if err := enc.Encode(document); err != nil {
 		return nil, fmt.Errorf("render rules: %w", err)
@@ -171,8 +168,5 @@ func render(document any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func comment(b *bytes.Buffer, lines ...string) {
-	for _, line := range append([]string{"Made by inference_exporter rules: change the configuration, not this file."}, lines...) {
-		b.WriteString("# " + line + "\n")
-	}
-}
+// madeBy is the comment at the head of all files.
+const madeBy = "# Made by inference_exporter rules: change the configuration, not this file.\n"
