@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -46,22 +45,10 @@ type device struct {
 
 // settings are what all devices share.
 type settings struct {
-	*tables // nil before the first device is open
-	poller  *Poller
-	proc    string // where the process file system is
-	log     *onceLog
-}
-
-// lastAsked is the latest question to the driver, for the watchdog: the one at which a poll hangs.
-type lastAsked struct{ atomic.Pointer[string] }
-
-// set takes in a question to a device; "" is the driver as a whole.
-func (l *lastAsked) set(device, question string) {
-	text := "in " + question
-	if device != "" {
-		text += " of " + device
-	}
-	l.Store(&text)
+	*tables
+	poller *Poller
+	proc   string // where the process file system is
+	log    *onceLog
 }
 
 // onceLog logs each thing once.
@@ -119,7 +106,7 @@ func (d *device) ask(name string, read func() error) error {
 	if d.refused[name] {
 		return nil
 	}
-	d.settings.poller.asked.set(d.identity.UUID, name)
+	d.settings.poller.asking(d.identity.UUID, name)
 	refused, err := d.judge(name, read())
 	if refused {
 		d.refused[name] = true
@@ -150,13 +137,10 @@ func (d *device) judge(name string, why error) (refused bool, err error) {
 }
 
 func openDevice(lib Library, index int, s *settings) (*device, error) {
-	s.poller.asked.set("GPU number "+strconv.Itoa(index), "opening")
+	s.poller.asking("GPU number "+strconv.Itoa(index), "opening")
 	handle, err := lib.Device(index)
 	if err != nil {
 		return nil, err
-	}
-	if s.tables == nil {
-		s.tables = newTables()
 	}
 	d := &device{
 		Device: handle, settings: s, refused: map[string]bool{}, fields: map[Field]bool{}, links: usualLinks,
@@ -187,22 +171,26 @@ func (d *device) identify(now time.Time) error {
 		d.learnPlatform(),
 		d.learnPlace(),
 	)
-	if err != nil {
-		return err
+	if err == nil {
+		d.identified = now
 	}
-	d.identified = now
-	return nil
+	return err
 }
 
-// text asks a device, or a part of it, for a text. Where there is none, the old one stays.
-func (d *device) text(name string, of Device, to *string) error {
+// fetch asks one question and keeps the answer. Where there is none, the old one stays.
+func fetch[T any](d *device, name string, to *T, read func() (T, error)) error {
 	return d.ask(name, func() error {
-		text, err := of.Text(strings.TrimPrefix(name, ofPart))
+		answer, err := read()
 		if err == nil {
-			*to = text
+			*to = answer
 		}
 		return err
 	})
+}
+
+// text asks a device, or a part of it, for a text.
+func (d *device) text(name string, of Device, to *string) error {
+	return fetch(d, name, to, func() (string, error) { return of.Text(strings.TrimPrefix(name, ofPart)) })
 }
 
 // ofPart is before the name of a question to a MIG device, which may be refused though the GPU answers.
@@ -305,8 +293,7 @@ func (d *device) listParts() ([]MIGDevice, error) {
 		return nil, nil
 	}
 	var parts []MIGDevice
-	err := d.ask("MIG devices", func() (err error) { parts, err = d.MIGDevices(); return err })
-	if err != nil {
+	if err := fetch(d, "MIG devices", &parts, d.MIGDevices); err != nil {
 		return nil, err
 	}
 	parts = slices.Clone(parts[:min(len(parts), maxParts)])
@@ -325,18 +312,17 @@ func (d *device) readParts(parts []MIGDevice, now time.Time) ([]MIGSnapshot, err
 		if err := d.text(ofPart+"UUID", part, &s.UUID); err != nil {
 			return nil, err
 		}
-		if i == 0 || parts[i-1].GPUInstance != part.GPUInstance {
-			readings, err := d.readPart(part, s.UUID, now)
-			if err != nil {
-				return nil, err
-			}
-			s.Readings = readings
-		}
 		if s.UUID == "" { // it went while it was looked at
 			continue
 		}
+		var err error
+		if i == 0 || parts[i-1].GPUInstance != part.GPUInstance {
+			if s.Readings, err = d.readPart(part, s.UUID, now); err != nil {
+				return nil, err
+			}
+		}
 		var name string
-		if err := d.text(ofPart+"name", part, &name); err != nil {
+		if err = d.text(ofPart+"name", part, &name); err != nil {
 			return nil, err
 		}
 		_, s.Profile, _ = strings.Cut(name, " MIG ")
@@ -347,9 +333,6 @@ func (d *device) readParts(parts []MIGDevice, now time.Time) ([]MIGSnapshot, err
 }
 
 func (d *device) readPart(part MIGDevice, uuid string, now time.Time) ([]Reading, error) {
-	if uuid == "" {
-		return nil, nil
-	}
 	var out readings
 	if value, ok := (*d.settings.poller.bandwidth.Load())[uuid]; ok {
 		out.add(MemoryBandwidth, sourceConfig, value)

@@ -74,13 +74,11 @@ func (d *device) readFields(what string, all []fieldReading, out *readings) erro
 	for i, f := range wanted {
 		fields[i] = f.field
 	}
-	return d.ask(what, func() error {
-		results, err := d.Fields(fields)
-		if err != nil {
-			return err
-		}
-		return d.takeFields(wanted, results, out)
-	})
+	var results []FieldResult
+	if err := fetch(d, what, &results, func() ([]FieldResult, error) { return d.Fields(fields) }); err != nil {
+		return err
+	}
+	return d.takeFields(wanted, results, out)
 }
 
 func (d *device) wantedFields(all []fieldReading) []*fieldReading {

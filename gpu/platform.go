@@ -45,10 +45,7 @@ func (d *device) learnPlatform() error {
 	if err != nil || p.virtualization != virtualizationGuest {
 		return err
 	}
-	return d.ask("vGPU license", func() (err error) {
-		p.license, err = d.Numbers("vGPU license")
-		return err
-	})
+	return fetch(d, "vGPU license", &p.license, func() ([]float64, error) { return d.Numbers("vGPU license") })
 }
 
 // read adds the readings of the platform. The usual one, memory of its own on bare metal that is not encrypted, has none.
@@ -71,15 +68,12 @@ func (d *device) readVGPUs() ([]VGPUSnapshot, error) {
 		return nil, nil
 	}
 	var found []VGPU
-	err := d.ask("vGPUs", func() (err error) { found, err = d.VGPUs(); return err })
+	err := fetch(d, "vGPUs", &found, d.VGPUs)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
 	var shares map[int]float64
-	err = d.ask("vGPU utilization", func() (err error) {
-		shares, err = newest(&d.seenVGPU, d.VGPUUtilization)
-		return err
-	})
+	err = fetch(d, "vGPU utilization", &shares, func() (map[int]float64, error) { return newest(&d.seenVGPU, d.VGPUUtilization) })
 	var list []VGPUSnapshot
 	for _, v := range found[:min(len(found), maxVGPUs)] {
 		v.SMUtilization = orUnknown(shares, v.ID)

@@ -39,7 +39,7 @@ type Poller struct {
 	options Options
 	log     *slog.Logger
 	worker  worker
-	asked   lastAsked
+	asked   atomic.Pointer[string] // the latest question to the driver: the one at which a poll hangs
 	current atomic.Pointer[Snapshot]
 
 	bandwidth atomic.Pointer[map[string]float64] // configured, by UUID
@@ -77,6 +77,15 @@ func newPoller(source string, o Options) *Poller {
 	p.SetBandwidth(nil)
 	p.current.Store(&Snapshot{Source: source, State: StateStarting, Required: o.Required})
 	return p
+}
+
+// asking takes in a question to a device, for the watchdog; "" is the driver as a whole.
+func (p *Poller) asking(device, question string) {
+	text := "in " + question
+	if device != "" {
+		text += " of " + device
+	}
+	p.asked.Store(&text)
 }
 
 // progress holds the watchdog back, as one GPU more was opened or read.

@@ -47,10 +47,7 @@ func (d *device) readProcesses(parts []MIGDevice) ([]ProcessReading, error) {
 	}
 	var shares map[int]float64 // of the multiprocessors, since the poll before
 	if !d.split && len(found) > 0 {
-		err := d.ask("process utilization", func() (err error) {
-			shares, err = newest(&d.seen, d.ProcessUtilization)
-			return err
-		})
+		err := fetch(d, "process utilization", &shares, func() (map[int]float64, error) { return newest(&d.seen, d.ProcessUtilization) })
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ func (s *scan) cycle(bool) outcome {
 	at := time.Now()
 	latest := ""
 	found, err := s.read(func(device, question string) {
-		s.poller.asked.set(device, question)
+		s.poller.asking(device, question)
 		if device != latest {
 			s.poller.progress() // the GPU before was read in time
 		}

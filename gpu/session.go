@@ -45,7 +45,7 @@ type session struct {
 func newSession(lib Library, p *Poller) *session {
 	return &session{
 		roster: newRoster(p.log), poller: p, lib: lib,
-		settings: &settings{poller: p, proc: "/proc", log: newOnceLog(p.log)},
+		settings: &settings{tables: newTables(), poller: p, proc: "/proc", log: newOnceLog(p.log)},
 	}
 }
 
@@ -83,7 +83,7 @@ func (s *session) cycle(reopen bool) outcome {
 
 // start opens the library and all devices.
 func (s *session) start() error {
-	s.poller.asked.set("", "opening the library")
+	s.poller.asking("", "opening the library")
 	if err := s.lib.Open(); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (s *session) failure(err error, devices []DeviceSnapshot) outcome {
 
 // close gives everything back to the library.
 func (s *session) close() {
-	s.poller.asked.set("", "closing the library")
+	s.poller.asking("", "closing the library")
 	for _, d := range s.devices {
 		d.free()
 	}
@@ -236,7 +236,7 @@ func (s *session) takeXIDs() {
 		number uint64
 	}
 	fresh := map[kind]int{}
-	s.poller.asked.set("", "critical errors")
+	s.poller.asking("", "critical errors")
 	for range maxXIDs {
 		x, err := s.lib.NextXID()
 		if err != nil {
