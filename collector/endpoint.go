@@ -139,7 +139,7 @@ type hardwareValues struct {
 	*config.Hardware
 	gpus      []*labelBlock // one for each of UUIDs
 	precision []*labelBlock // one where any is configured
-	bandwidth float64       // of all GPUs together, in bytes per second; 0 is not known
+	bandwidth float64       // of all GPUs together, in bytes per second; 0 and NaN are not known
 	arithmetic
 }
 
@@ -181,21 +181,12 @@ func arithmeticOf(h *config.Hardware, products ...string) arithmetic {
 	a := arithmetic{peak: math.NaN()}
 	var slowest float64
 	for use, precision := range []string{h.WeightsPrecision, h.Arithmetic()} {
-		slowest = math.NaN()
-		for i, name := range products {
-			one, ok := gpu.ProductPeak(name, precision)
-			if !ok {
-				one = math.NaN()
-			}
-			if i == 0 {
-				slowest = one
-			}
-			slowest = min(slowest, one) // NaN for one is NaN for all
+		slowest = workload.If(len(products) > 0, math.Inf(1))
+		for _, name := range products {
+			one, known := gpu.ProductPeak(name, precision)
+			slowest = min(slowest, workload.If(known, one)) // NaN for one is NaN for all
 		}
-		a.native[use] = workload.Number(slowest > 0)
-		if math.IsNaN(slowest) {
-			a.native[use] = slowest
-		}
+		a.native[use] = workload.If(!math.IsNaN(slowest), workload.Number(slowest > 0))
 	}
 	if !slices.ContainsFunc(h.UUIDs, isMIG) {
 		a.peak = workload.Positive(float64(h.GPUs) * slowest) // of the last use, the arithmetic
@@ -287,23 +278,16 @@ func localGPUs(all gpu.Snapshots) map[string]localGPU {
 	return out
 }
 
-// localOf returns the bandwidth of the GPUs of an endpoint together and the names of their products, 0 and nil unless
+// localOf returns the bandwidth of the GPUs of an endpoint together and the names of their products, NaN and nil unless
 // each of them is known.
 func localOf(local map[string]localGPU, uuids []string) (bandwidth float64, products []string) {
-	known := true
 	for _, uuid := range uuids {
 		g, ok := local[uuid]
 		if !ok {
-			return 0, nil
+			return math.NaN(), nil
 		}
-		known = known && g.bandwidth > 0
-		bandwidth += g.bandwidth
-		if !slices.Contains(products, g.product) {
-			products = append(products, g.product)
-		}
-	}
-	if !known {
-		bandwidth = 0
+		bandwidth += workload.Positive(g.bandwidth)
+		products = append(products, g.product)
 	}
 	return bandwidth, products
 }

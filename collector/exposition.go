@@ -176,8 +176,6 @@ func (e *textEncoder) gauge(own int, v float64) {
 
 func (e *textEncoder) counter(own int, v float64) { e.gauge(own, v) }
 
-func (e *textEncoder) summary(own int, sum float64, count uint64) { e.sumAndCount(own, sum, count) }
-
 func (e *textEncoder) histogram(h *histogram) {
 	e.header()
 	var cumulative uint64
@@ -202,7 +200,7 @@ func (e *textEncoder) histogram(h *histogram) {
 		}
 		e.buf = append(e.buf, '\n')
 	}
-	e.sumAndCount(0, h.sum, h.count)
+	e.summary(0, h.sum, h.count)
 }
 
 func (e *textEncoder) engineHistogram(h *page.Histogram) {
@@ -211,7 +209,7 @@ func (e *textEncoder) engineHistogram(h *page.Histogram) {
 		e.bucket(bound, h.Counts[i])
 	}
 	e.bucket(math.Inf(1), h.Count)
-	e.sumAndCount(0, h.Sum, h.Count)
+	e.summary(0, h.Sum, h.Count)
 }
 
 func (e *textEncoder) bucket(bound float64, cumulative uint64) {
@@ -258,8 +256,8 @@ func (e *textEncoder) name(name string, own int) {
 	e.buf = append(e.buf, ' ')
 }
 
-// sumAndCount appends the two last lines of a summary or histogram.
-func (e *textEncoder) sumAndCount(own int, sum float64, count uint64) {
+// summary appends the sum and the count, which are the last lines of a histogram too.
+func (e *textEncoder) summary(own int, sum float64, count uint64) {
 	e.name(e.parts.sum, own)
 	e.buf = append(appendFloat(e.buf, sum, e.open), '\n')
 	e.name(e.parts.count, own)

@@ -207,7 +207,7 @@ func newFamily(f Family, bounds []float64) *family {
 	out := &family{Family: f, bounds: bounds, pairs: []labelText{{}}, order: []int{0}}
 	if f.Values != nil {
 		own := f.Labels[len(f.Labels)-1]
-		out.own, out.pairs, out.order = ownLabelOf(own), nil, nil
+		out.own, out.pairs, out.order = ownLabel(max(0, slices.Index(ownNames[:], own))), nil, nil
 		for i, v := range f.Values {
 			text, proto := appendPair(nil, nil, pair{own, v})
 			out.pairs = append(out.pairs, labelText{string(text), string(proto)})
@@ -275,11 +275,6 @@ const ownNone ownLabel = 0
 var ownNames = [...]string{
 	"", "cause", "end", "finding", "finish", "incident", "kind", "load", "metric", "outcome", "part", "phase", "quantity", "reason", "resource", "setting", "side", "slo", "source", "stat",
 	"state", "verdict", "when", "witness",
-}
-
-// ownLabelOf returns the own label of a name; ownNone for an unknown one.
-func ownLabelOf(name string) ownLabel {
-	return ownLabel(max(0, slices.Index(ownNames[:], name)))
 }
 
 // pair is one label.

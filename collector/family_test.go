@@ -7,11 +7,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
+
+// ownLabelOf returns the own label of a name; ownNone for an unknown one.
+func ownLabelOf(name string) ownLabel { return newFamily(Family{Labels: []string{name}, Values: []string{""}}, nil).own }
 
 func TestLabelBlock(t *testing.T) {
 	f := func(base []pair, configured map[string]string, want string) {

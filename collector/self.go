@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/store"
+	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
 // Bounds of the exporter's own histograms. Scrape sizes are in bytes, 1 KiB to 256 MiB.
@@ -111,12 +112,10 @@ func (s *Self) WatchBudget(used func() (tokens, usd float64)) {
 // WatchState adds how the saves of the state went. It must be called at most once, and not where no state is kept.
 func (s *Self) WatchState(saves func() store.Stats) {
 	s.watch(func(s *sender) {
-		at := saves()
-		if !at.At.IsZero() {
-			s.send("exporter_state_saved_timestamp_seconds", float64(at.At.UnixMilli())/1e3)
-		}
-		s.send("exporter_state_save_failures_total", float64(at.Failures))
-		s.send("exporter_state_size_bytes", float64(at.Bytes))
+		latest := saves()
+		s.sendKnown("exporter_state_saved_timestamp_seconds", workload.Unix(latest.At))
+		s.send("exporter_state_save_failures_total", float64(latest.Failures))
+		s.send("exporter_state_size_bytes", float64(latest.Bytes))
 	}, "state_saved_timestamp_seconds", "state_save_failures_total", "state_size_bytes")
 }
 

@@ -88,16 +88,15 @@ func codeOf(err error) Code {
 	return CodeUnknown
 }
 
+// hasCode reports whether a call failed for one of these reasons.
+func hasCode(err error, codes ...Code) bool { return slices.Contains(codes, codeOf(err)) }
+
 // deviceDown reports whether after this error a device has no more answers.
-func deviceDown(err error) bool {
-	code := codeOf(err)
-	return code == CodeLost || code == CodeResetRequired
-}
+func deviceDown(err error) bool { return hasCode(err, CodeLost, CodeResetRequired) }
 
 // libraryDown reports whether after this error no device has any.
 func libraryDown(err error) bool {
-	code := codeOf(err)
-	return code == CodeUninitialized || code == CodeDriverNotLoaded || code == CodeVersionMismatch
+	return hasCode(err, CodeUninitialized, CodeDriverNotLoaded, CodeVersionMismatch)
 }
 
 // ask asks one question. It returns an error only when this device answers no further questions; a question that the
@@ -117,23 +116,15 @@ func (d *device) ask(name string, read func() error) error {
 // judge returns what follows from the error of a question: nothing; refused, not to ask it again; or an error, to ask
 // this device nothing more.
 func (d *device) judge(name string, why error) (refused bool, err error) {
-	if why == nil {
+	switch {
+	case why == nil:
 		return false, nil
-	}
-	if deviceDown(why) || libraryDown(why) {
+	case deviceDown(why), libraryDown(why):
 		return false, why
-	}
-	switch codeOf(why) {
-	case CodeNotSupported, CodeFunctionNotFound:
-		return true, nil
-	case CodeNoPermission:
-		d.settings.log.problem(name, why)
-		return true, nil
-	case CodeNotFound, CodeNoData:
-	default:
+	case !hasCode(why, CodeNotSupported, CodeFunctionNotFound, CodeNotFound, CodeNoData):
 		d.settings.log.problem(name, why)
 	}
-	return false, nil
+	return hasCode(why, CodeNotSupported, CodeFunctionNotFound, CodeNoPermission), nil
 }
 
 func openDevice(lib Library, index int, s *settings) (*device, error) {

@@ -148,10 +148,7 @@ func nvmlCode(r nvml.Return) Code {
 }
 
 // refused reports whether a newer form of a call is not supported, so that an older one may be.
-func refused(err error) bool {
-	e, ok := err.(*Error)
-	return ok && (e.Code == CodeFunctionNotFound || e.Code == CodeNotSupported)
-}
+func refused(err error) bool { return hasCode(err, CodeFunctionNotFound, CodeNotSupported) }
 
 func (l *nvmlLibrary) Watch(d Device) error {
 	const name = call("nvmlDeviceRegisterEvents")

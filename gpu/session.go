@@ -240,7 +240,7 @@ func (s *session) takeXIDs() {
 	for range maxXIDs {
 		x, err := s.lib.NextXID()
 		if err != nil {
-			if code := codeOf(err); code != CodeTimeout && code != CodeNotSupported && code != CodeFunctionNotFound && !libraryDown(err) {
+			if !hasCode(err, CodeTimeout, CodeNotSupported, CodeFunctionNotFound) && !libraryDown(err) {
 				s.settings.log.problem("critical errors", err)
 			}
 			break

@@ -102,11 +102,9 @@ func (s *Saved) Restore(now time.Time) (*Log, error) {
 	return l, nil
 }
 
+// restoredMicros is for any number: one that is no time, or too long, is absent.
 func restoredMicros(us int64) micros {
-	if us < 0 || us > int64(time.Hour/time.Microsecond) {
-		return absent
-	}
-	return microsOf(time.Duration(us) * time.Microsecond)
+	return microsOf(time.Duration(min(max(us, -1), int64(time.Hour))) * time.Microsecond)
 }
 
 // stepsVersion is that of the JSON of Steps. It changes where an older program would
