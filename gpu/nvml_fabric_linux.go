@@ -13,10 +13,7 @@ import (
 )
 
 // fabricState returns what fabric makes of the newest form of the answer that the driver has.
-func fabricState(d nvml.Device) ([]float64, error) {
-	info, r := fabricInfo(d)
-	return fabric(info, r)
-}
+func fabricState(d nvml.Device) ([]float64, error) { return fabric(fabricInfo(d)) }
 
 func fabricInfo(d nvml.Device) (nvml.GpuFabricInfo_v3, nvml.Return) {
 	info, r := d.GetGpuFabricInfoV().V3()

@@ -20,9 +20,7 @@ const nvmlDefault = "libnvidia-ml.so.1"
 // NVML returns the driver's library at path; "" looks for it where the system has its libraries. A process can use one
 // library only: it stays loaded.
 func NVML(path string) Library {
-	if path == "" {
-		path = nvmlDefault
-	}
+	path = cmp.Or(path, nvmlDefault)
 	return &nvmlLibrary{path: path, binding: nvml.New(nvml.WithLibraryPath(path)), numbers: nvmlNumbers()}
 }
 
@@ -170,26 +168,17 @@ func (l *nvmlLibrary) Watch(d Device) error {
 	if err != nil {
 		return err
 	}
-	if err := l.needEvents(); err != nil {
-		return err
+	if l.events == nil { // all devices share it
+		events, r := l.binding.EventSetCreate()
+		if err := call("nvmlEventSetCreate").result(r); err != nil {
+			return err
+		}
+		l.events, l.watched = events, make(map[nvml.Device]string)
 	}
 	if err := name.result(device.handle.RegisterEvents(nvml.EventTypeXidCriticalError, l.events)); err != nil {
 		return err
 	}
 	l.watched[device.handle] = uuid
-	return nil
-}
-
-// needEvents makes the set of events that all devices share.
-func (l *nvmlLibrary) needEvents() error {
-	if l.events != nil {
-		return nil
-	}
-	events, r := l.binding.EventSetCreate()
-	if err := call("nvmlEventSetCreate").result(r); err != nil {
-		return err
-	}
-	l.events, l.watched = events, make(map[nvml.Device]string)
 	return nil
 }
 

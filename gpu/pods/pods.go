@@ -127,27 +127,23 @@ func (w *Watcher) ask(ctx context.Context) {
 		w.warned = true
 		w.log.Warn("skipping GPU with unknown ID format (logged once)", "id", strange[:min(len(strange), maxIDBytes)])
 	}
-	if err != nil {
-		w.failed(fmt.Errorf("list pod resources: %w", err))
-		return
-	}
 	before := w.current.Load()
-	w.current.Store(&Snapshot{State: StateUp, At: began, Assignments: assignments, Failures: before.Failures})
-	if before.State != StateUp {
+	now := *before
+	now.State, now.Err = StateUp, nil
+	if err == nil {
+		now.At, now.Assignments = began, assignments
+	} else {
+		now.State, now.Err = stateOf(err), fmt.Errorf("list pod resources: %w", err)
+		now.Failures = map[State]uint64{}
+		maps.Copy(now.Failures, before.Failures)
+		now.Failures[now.State]++
+	}
+	w.current.Store(&now)
+	switch {
+	case now.State == before.State:
+	case err == nil:
 		w.log.Info("reading which pod has which GPU", "socket", w.options.Socket, "assignments", len(assignments))
-	}
-}
-
-// failed publishes that a question failed.
-func (w *Watcher) failed(err error) {
-	before := w.current.Load()
-	s := *before
-	s.State, s.Err = stateOf(err), err
-	s.Failures = map[State]uint64{}
-	maps.Copy(s.Failures, before.Failures)
-	s.Failures[s.State]++
-	w.current.Store(&s)
-	if s.State != before.State {
-		w.log.Warn("cannot read which pod has which GPU", "state", s.State, "err", err)
+	default:
+		w.log.Warn("cannot read which pod has which GPU", "state", now.State, "err", now.Err)
 	}
 }
