@@ -277,7 +277,6 @@ var ownNames = [...]string{
 	"state", "verdict", "when", "witness",
 }
 
-// pair is one label.
 type pair struct{ name, value string }
 
 // labelText holds labels in rendered form.

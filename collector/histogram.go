@@ -46,7 +46,6 @@ type exemplar struct {
 	trace [16]byte
 }
 
-// newHistogram returns an empty histogram over the given classic bounds.
 func newHistogram(bounds *[]float64) histogram {
 	return histogram{bounds: bounds, schema: nativeSchema}
 }
@@ -143,7 +142,6 @@ const (
 	tallyGrowth = 4
 )
 
-// key returns the number that is counted by.
 func (t tallied) key() int32 { return int32(t >> countBits) }
 
 func (t tallied) count() uint64 { return uint64(t) & (1<<countBits - 1) }
@@ -172,7 +170,6 @@ func (t tally) of(key int) (n uint64, counted bool) {
 	return t[i].count(), true
 }
 
-// has reports whether a key was ever counted.
 func (t tally) has(key int) bool {
 	_, counted := t.of(key)
 	return counted

@@ -121,7 +121,6 @@ func (s *Series) restartSLO() {
 	}
 }
 
-// judge counts how a result met the objectives.
 func (o *slo) judge(j series.Judgement) {
 	for i := range series.NumObjectives {
 		if j.Eligible.Has(i) {
@@ -131,7 +130,6 @@ func (o *slo) judge(j series.Judgement) {
 	o.deadlines = o.deadlines.Plus(j.Deadlines)
 }
 
-// count counts an eligible probe.
 func (o *slo) count(i series.Objective, bad bool) {
 	o.eligible[i]++
 	if bad {

@@ -76,7 +76,6 @@ type observedTTFT struct {
 	ttft float64   // seconds
 }
 
-// newOverhead returns one that knows nothing.
 func newOverhead() overhead {
 	return overhead{latest: [numOverheads]float64{math.NaN(), math.NaN(), math.NaN()}}
 }
@@ -87,7 +86,6 @@ func (o *overhead) restart() {
 	o.starts, o.last, o.probes = nil, nil, nil
 }
 
-// clear makes values absent.
 func (o *overhead) clear(sources ...int) {
 	for _, source := range sources {
 		o.latest[source] = math.NaN()

@@ -255,7 +255,6 @@ func (e *protoEncoder) timestamp(field protowire.Number, t time.Time) {
 	e.close(start)
 }
 
-// varint appends an integer field.
 func (e *protoEncoder) varint(field protowire.Number, v uint64) {
 	e.buf = protowire.AppendTag(e.buf, field, protowire.VarintType)
 	e.buf = protowire.AppendVarint(e.buf, v)

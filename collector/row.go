@@ -187,7 +187,6 @@ func (r *row) kind() Type {
 	return typeOf(r.Name)
 }
 
-// has reports whether a series has value i of the label.
 func (f *probeFamily) has(o *SeriesOptions, i int) bool { return f.Has == nil || f.Has(o, i) }
 
 func (f *probeFamily) take(s *Series, p *probe) {

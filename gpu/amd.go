@@ -52,7 +52,6 @@ type amdgpu struct {
 	residencies map[string]map[int]uint32
 }
 
-// scan reads all GPUs once.
 func (s *amdgpu) scan(asking func(device, question string)) (scanned, error) {
 	cards := s.cards()
 	if len(cards) == 0 {

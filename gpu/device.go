@@ -80,7 +80,6 @@ func (l *onceLog) isFirst(what string, err error) bool {
 	return !seen
 }
 
-// codeOf returns why a call failed.
 func codeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code

@@ -200,7 +200,6 @@ func (s *session) failure(err error, devices []DeviceSnapshot) outcome {
 	return o
 }
 
-// close gives everything back to the library.
 func (s *session) close() {
 	s.poller.asking("", "closing the library")
 	for _, d := range s.devices {

@@ -103,7 +103,6 @@ type keptServed struct {
 	concurrency                        int
 }
 
-// equals reports whether both say the same.
 func (a *keptAlike) equals(b *keptAlike) bool {
 	sameAnswer := a.answer == b.answer || a.answer != nil && b.answer != nil && *a.answer == *b.answer
 	return a.served == b.served && a.certNotAfter == b.certNotAfter && sameAnswer
@@ -129,7 +128,6 @@ type keptRare struct {
 	stall      *result.Stall
 }
 
-// isEmpty reports whether nothing of it is known.
 func (k *keptRare) isEmpty() bool {
 	return k.turn == nil && k.call == (result.Call{}) && k.logprob == (result.Logprob{}) && k.vectors == (api.Vectors{}) &&
 		k.rateLimit.Requests < 0 && k.rateLimit.Tokens < 0 && k.retryAfter < 0 && len(k.integrity) == 0 && k.stall == nil

@@ -88,16 +88,13 @@ func (l *Log) stepProbes(all []stepProbe) []stepProbe {
 	return all
 }
 
-// has reports whether a latency was measured.
 func (p *stepProbe) has(i int) bool { return p.times[i] != absent && p.times[i] != 0 }
 
 // log returns the logarithm of a latency in seconds.
 func (p *stepProbe) log(i int) float64 { return p.times[i].log() }
 
-// timeOfTenths returns the time of tenths.
 func timeOfTenths(t int64) time.Time { return time.UnixMilli(t * 100) }
 
-// inTenths returns a duration in tenths of a second.
 func inTenths(d time.Duration) int64 { return int64(d / (time.Second / 10)) }
 
 // logUnit is the unit of stored logarithms. It is a twentieth of a percent, and times from 0.1 µs to 100 days fit.
@@ -246,12 +243,10 @@ func (c *dailyCycle) known() (all [partsOfDay]float64) {
 	return all
 }
 
-// isOver reports whether a day has passed.
 func (c *dailyCycle) isOver(at int64) bool {
 	return c.Began != 0 && at-c.Began >= inTenths(24*time.Hour)
 }
 
-// add adds a logarithm.
 func (c *dailyCycle) add(part int, v float64, at int64) {
 	if c.Began == 0 {
 		c.Began = at

@@ -69,7 +69,6 @@ func (c count) step() int64 { return int64(c >> (2 * probesBits)) }
 func (c count) all() int    { return int(c >> probesBits & maxProbesOfStep) }
 func (c count) bad() int    { return int(c & maxProbesOfStep) }
 
-// add counts a probe.
 func (u *uptime) add(o *Observation) {
 	at := o.Start.Unix()
 	if at <= 0 {
