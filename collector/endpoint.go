@@ -311,14 +311,12 @@ func spendingFamilies() []*familyOf[spending] {
 	return []*familyOf[spending]{
 		newOf("endpoint_price_usd_per_hour", emitOne(func(v spending) float64 { return workload.Positive(v.price.At(v.now()).InUSD().PerHour) })),
 		newOf("endpoint_price_usd_per_token", func(e encoder, f *family, v spending) { emitPrices(e, f, v.price.At(v.now()).InUSD()) }),
-		newOf("endpoint_budget_used_ratio", func(e encoder, f *family, v spending) {
-			if v.budget != nil {
-				used := budgetUse(v.budget)
-				for _, i := range f.order {
-					emitValue(e, Gauge, i, used[i])
-				}
+		newOf("endpoint_budget_used_ratio", emitEach(func(v spending, i int) float64 {
+			if v.budget == nil {
+				return math.NaN()
 			}
-		}),
+			return budgetUse(v.budget)[i]
+		})),
 		inCurrency("endpoint_price_per_hour", emitOne(func(p *config.Price) float64 { return workload.Positive(p.InCurrency().PerHour) })),
 		inCurrency("endpoint_price_per_token", func(e encoder, f *family, p *config.Price) { emitPrices(e, f, p.InCurrency()) }),
 		newInfo("endpoint_price_info", func(v spending) []*labelBlock {

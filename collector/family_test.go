@@ -13,7 +13,9 @@ import (
 )
 
 // ownLabelOf returns the own label of a name; ownNone for an unknown one.
-func ownLabelOf(name string) ownLabel { return newFamily(Family{Labels: []string{name}, Values: []string{""}}, nil).own }
+func ownLabelOf(name string) ownLabel {
+	return newFamily(Family{Labels: []string{name}, Values: []string{""}}, nil).own
+}
 
 func TestLabelBlock(t *testing.T) {
 	f := func(base []pair, configured map[string]string, want string) {

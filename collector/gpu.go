@@ -153,16 +153,12 @@ func (s *sender) gpuSource(of *gpu.Snapshot) {
 	}
 }
 
-// indexText returns the index of a GPU as a label; "" where it is unknown.
-func indexText(i int) string {
-	if i < 0 {
-		return ""
-	}
-	return strconv.Itoa(i)
-}
-
 func (s *sender) gpu(of *gpu.Snapshot, d *gpu.DeviceSnapshot) {
-	base := []string{string(d.Vendor), d.Host, d.UUID, indexText(d.Index)}
+	index := ""
+	if d.Index >= 0 { // it is known
+		index = strconv.Itoa(d.Index)
+	}
+	base := []string{string(d.Vendor), d.Host, d.UUID, index}
 	s.send("gpu_device_up", workload.Number(d.Up), append(base, of.Source)...)
 	s.send("gpu_info", 1, append(base, of.Source, d.Name, d.PCIBusID, of.Driver, of.CUDA, d.ComputeCapability)...)
 	if p := d.Place; p.Module != "" {

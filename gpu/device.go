@@ -188,13 +188,17 @@ const ofPart = "MIG "
 
 // number asks a device for one whole number. Where there is none, the old one stays.
 func (d *device) number(name string, to *int) error {
-	return d.ask(name, func() error {
-		numbers, err := d.Numbers(name)
-		if err == nil {
-			*to = int(numbers[0])
-		}
-		return err
-	})
+	numbers, err := d.numbers(name, name, d)
+	if len(numbers) > 0 {
+		*to = int(numbers[0])
+	}
+	return err
+}
+
+// numbers asks a device, or a part of it, a question for numbers; nil where there are none. name is how the log calls it.
+func (d *device) numbers(name, question string, of Device) (all []float64, err error) {
+	err = fetch(d, name, &all, func() ([]float64, error) { return of.Numbers(question) })
+	return all, err
 }
 
 // read asks a device everything. An error means that it has no more answers.

@@ -45,7 +45,8 @@ func (d *device) learnPlatform() error {
 	if err != nil || p.virtualization != virtualizationGuest {
 		return err
 	}
-	return fetch(d, "vGPU license", &p.license, func() ([]float64, error) { return d.Numbers("vGPU license") })
+	p.license, err = d.numbers("vGPU license", "vGPU license", d)
+	return err
 }
 
 // read adds the readings of the platform. The usual one, memory of its own on bare metal that is not encrypted, has none.

@@ -92,19 +92,14 @@ func (d *device) readQuestions(slow bool, out *readings) error {
 
 // readQuestion asks a device, or a part of it. name is how the log calls the question.
 func (d *device) readQuestion(name string, q *question, of Device, out *readings) error {
-	return d.ask(name, func() error {
-		numbers, err := of.Numbers(q.name)
-		if err != nil {
-			return err
-		}
-		for _, a := range q.gives {
-			a.add(numbers, out)
-		}
-		return nil
-	})
+	numbers, err := d.numbers(name, q.name, of)
+	for _, a := range q.gives {
+		a.add(numbers, out)
+	}
+	return err
 }
 
-// add adds the readings that are made of the numbers of a question. An older driver has fewer numbers.
+// add adds the readings that are made of the numbers of a question. An older driver has fewer numbers, or none.
 func (a *answer) add(numbers []float64, out *readings) {
 	switch {
 	case a.Each:

@@ -137,12 +137,7 @@ func (s *session) openDevices(count int) error {
 // read reads a device, and asks for its critical errors the first time.
 func (s *session) read(d *device, now time.Time) (DeviceSnapshot, error) {
 	if !d.watched {
-		err := d.ask("critical errors", func() error {
-			err := s.lib.Watch(d.Device)
-			d.watched = err == nil
-			return err
-		})
-		if err != nil {
+		if err := fetch(d, "critical errors", &d.watched, func() (bool, error) { return true, s.lib.Watch(d.Device) }); err != nil {
 			return DeviceSnapshot{}, err
 		}
 	}
