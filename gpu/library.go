@@ -143,9 +143,3 @@ func (e *Error) Error() string {
 	}
 	return text
 }
-
-// Is reports whether target is an error of the same code, so that errors.Is works with &Error{Code: ...}.
-func (e *Error) Is(target error) bool {
-	t, ok := target.(*Error)
-	return ok && t.Code == e.Code && t.Call == ""
-}

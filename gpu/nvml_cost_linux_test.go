@@ -3,7 +3,6 @@
 package gpu
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -147,7 +146,7 @@ func BenchmarkNVMLDevice(b *testing.B) {
 // one does not support, or it finds no sample of it.
 func readAll(b *testing.B, d Device) {
 	for name, err := range deviceCalls(d) {
-		if err != nil && !errors.Is(err, &Error{Code: CodeNotSupported}) && !errors.Is(err, &Error{Code: CodeNotFound}) {
+		if err != nil && !hasCode(err, CodeNotSupported) && !hasCode(err, CodeNotFound) {
 			b.Fatalf("%s: %v", name, err)
 		}
 	}

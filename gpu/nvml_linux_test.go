@@ -39,7 +39,7 @@ func deviceOf(t *testing.T, l Library, index int) Device {
 
 func wantCode(t *testing.T, what string, err error, want Code) {
 	t.Helper()
-	if !errors.Is(err, &Error{Code: want}) {
+	if !hasCode(err, want) {
 		t.Errorf("%s = %v, want %s", what, err, want)
 	}
 }

@@ -2,15 +2,12 @@
 
 package gpu
 
-import (
-	"errors"
-	"testing"
-)
+import "testing"
 
 func TestNVMLNotBuilt(t *testing.T) {
 	l := NVML("")
 	defer l.Close()
-	if err := l.Open(); !errors.Is(err, &Error{Code: CodeNotBuilt}) {
+	if err := l.Open(); !hasCode(err, CodeNotBuilt) {
 		t.Errorf("Open() = %v, want %s", err, CodeNotBuilt)
 	}
 }
