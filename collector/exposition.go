@@ -43,7 +43,7 @@ func NewExposition(g prometheus.Gatherer, stores ...Store) *Exposition {
 	}
 }
 
-// SetCompact says whether the pages from now on leave out what repeats or is zero: see the encoder's compact.
+// SetCompact says whether the pages from now on leave out what repeats or is zero: see output.compact.
 func (e *Exposition) SetCompact(compact bool) { e.compact.Store(compact) }
 
 // Formats returns the formats that Write knows, in order of preference: what expfmt.NegotiateAccept wants.
@@ -73,7 +73,7 @@ func (e *Exposition) Write(w io.Writer, format expfmt.Format) error {
 }
 
 func (e *Exposition) writeStores(w io.Writer, format expfmt.Format, buf *[]byte) error {
-	out := output{w: w, short: e.compact.Load(), buf: (*buf)[:0]}
+	out := output{w: w, compact: e.compact.Load(), buf: (*buf)[:0]}
 	var enc encoder
 	switch kind, versions := format.FormatType(), []string{expfmt.OpenMetricsVersion_1_0_0, expfmt.OpenMetricsVersion_0_0_1}; {
 	case kind == expfmt.TypeProtoDelim:
@@ -124,26 +124,23 @@ type encoder interface {
 	flush()
 	end()
 
-	compact() bool
 	out() *output
 }
 
 // output is where the page of an encoder goes, and what it is at.
 type output struct {
-	w     io.Writer
-	err   error // of w; nothing is written after it
-	buf   []byte
-	short bool
-	f     *family
-	block *labelBlock
+	w   io.Writer
+	err error // of w; nothing is written after it
+	buf []byte
+	// compact is a page for those who pay by series. It has no classic buckets of probes, no TTFO that equals the TTFT,
+	// no empty summaries, and no counter at zero of what ought not to happen. The counter of successes and all that a
+	// rule divides by remain.
+	compact bool
+	f       *family
+	block   *labelBlock
 }
 
 func (o *output) out() *output { return o }
-
-// compact reports whether the page is for those who pay by series. Such a page has no classic buckets of probes, no
-// TTFO that equals the TTFT, no empty summaries, and no counter at zero of what ought not to happen. The counter of
-// successes and all that a rule divides by remain.
-func (o *output) compact() bool { return o.short }
 
 func (o *output) write(b []byte) {
 	if o.err == nil {
@@ -181,7 +178,7 @@ func (e *textEncoder) histogram(h *histogram) {
 	var cumulative uint64
 	counts, exemplars := h.counts, h.exemplars
 	for i, le := range e.parts.le {
-		if e.short && i < len(*h.bounds) {
+		if e.compact && i < len(*h.bounds) {
 			continue
 		}
 		if i == len(*h.bounds) {

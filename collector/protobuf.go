@@ -108,7 +108,7 @@ func (e *protoEncoder) histogram(h *histogram) {
 	value := e.open(fieldMetricHistogram)
 	e.varint(fieldHistogramCount, h.count)
 	e.double(fieldHistogramSum, h.sum)
-	if e.short {
+	if e.compact {
 		for i := range h.exemplars {
 			e.exemplar(fieldHistogramExemplar, &h.exemplars[i])
 		}

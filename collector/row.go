@@ -255,7 +255,7 @@ func (f *probeFamily) show(e encoder, s *Series) {
 	switch {
 	case f.bounds != nil:
 		h := s.histogram(f)
-		if f.has(s.options, 0) && (f.like == nil || !e.compact() || !h.equals(s.histogram(f.like))) {
+		if f.has(s.options, 0) && (f.like == nil || !e.out().compact || !h.equals(s.histogram(f.like))) {
 			e.histogram(h)
 		}
 	default:
@@ -275,7 +275,7 @@ func (f *probeFamily) sample(e encoder, s *Series, i int) {
 		n, counted := s.counts.of(slot)
 		switch {
 		case !counted && f.Late != nil && f.Late(i):
-		case n == 0 && f.Flaw && e.compact() && (f.Label == "" || f.Values[i] != string(result.Success)):
+		case n == 0 && f.Flaw && e.out().compact && (f.Label == "" || f.Values[i] != string(result.Success)):
 		case f.Count != nil:
 			e.counter(i, float64(n))
 		default:

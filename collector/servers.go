@@ -205,7 +205,7 @@ func readingFamilies() []*familyOf[serverValues] {
 		statusGauge("server_last_scrape_timestamp_seconds", func(st *page.Status) float64 { return workload.Unix(st.At) }),
 		newOf("server_scrape_failures_total", func(e encoder, f *family, v serverValues) {
 			for _, i := range f.order {
-				if n := v.status.Failures[reasons[i]]; n > 0 || !e.compact() {
+				if n := v.status.Failures[reasons[i]]; n > 0 || !e.out().compact {
 					e.counter(i, float64(n))
 				}
 			}
