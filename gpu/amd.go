@@ -29,12 +29,8 @@ func VendorsPresent(sys string) (amd, nvidia bool) {
 		if !strings.HasPrefix(class, "0x03") && !strings.HasPrefix(class, "0x12") {
 			continue
 		}
-		switch d.text("vendor") {
-		case vendorAMD:
-			amd = true
-		case vendorNVIDIA:
-			nvidia = true
-		}
+		vendor := d.text("vendor")
+		amd, nvidia = amd || vendor == vendorAMD, nvidia || vendor == vendorNVIDIA
 	}
 	return amd, nvidia
 }
@@ -167,8 +163,8 @@ func (c *amdCard) identify() {
 // are there, is lost.
 func (c *amdCard) readAll(before map[int]uint32) map[int]uint32 {
 	c.read = 0
-	m, hasMetrics := parseMetrics(c.bytes("gpu_metrics"))
-	c.readMemory(hasMetrics && m.integrated())
+	m, _ := parseMetrics(c.bytes("gpu_metrics")) // without the file nothing of it is known
+	c.readMemory(m.integrated())
 	for _, f := range amd().Numbers {
 		for _, file := range c.names(f.File) {
 			if v, ok := c.number(file); ok {
@@ -187,9 +183,6 @@ func (c *amdCard) readAll(before map[int]uint32) map[int]uint32 {
 		for _, err := range c.failed {
 			c.Up = c.Up && fileCode(err) != CodeLost
 		}
-		return nil
-	}
-	if !hasMetrics {
 		return nil
 	}
 	list, residencies := m.readings(before)
