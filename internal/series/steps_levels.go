@@ -214,14 +214,16 @@ func (l *levels) split(logs []float64) (after int, found bool) {
 		return 0, false
 	}
 	total := l.Weight * (l.Older - l.Centre)
-	for _, v := range logs {
-		total += l.clip(v) - l.Centre
+	var clipped [maxProbes]float64
+	for i, v := range logs {
+		clipped[i] = l.clip(v) - l.Centre
+		total += clipped[i]
 	}
 	var likelihood [maxProbes]float64 // of a step after so many and one, as a logarithm
 	most, sum := 0.0, 0.0
 	all := float64(n) + l.Weight
-	for i, v := range logs[:n-minPart] {
-		sum += l.clip(v) - l.Centre
+	for i, v := range clipped[:n-minPart] {
+		sum += v
 		// (sum/a - (total-sum)/b)² / (1/a + 1/b) / 2 noise², in one division
 		a := float64(i + 1)
 		off := sum*all - total*a
