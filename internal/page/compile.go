@@ -9,6 +9,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/gpu"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // kind is what the samples of a source are.
@@ -201,11 +202,7 @@ func isValue(e *config.Mapping, series string) bool {
 }
 
 func sortedLabels(m map[string]string) []label {
-	var sorted []label
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		sorted = append(sorted, label{name, m[name]})
-	}
-	return sorted
+	return stats.Map(slices.Sorted(maps.Keys(m)), func(name string) label { return label{name, m[name]} })
 }
 
 // addSource adds a source of the samples of a name and returns its index.

@@ -20,6 +20,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
 
@@ -79,12 +80,10 @@ func New(cfg *config.Endpoint, o Options) (*Endpoint, error) {
 		failed = cmp.Or(failed, err)
 		return c
 	}
-	for _, u := range cfg.Servers.URLs {
-		e.urls = append(e.urls, connect(e.settings(u.URL), ""))
-	}
-	for _, u := range cfg.Servers.DNS {
-		e.dns = append(e.dns, &dnsName{url: u.URL, client: connect(e.settings(u.URL), u.Hostname())})
-	}
+	e.urls = stats.Map(cfg.Servers.URLs, func(u config.PageURL) *client { return connect(e.settings(u.URL), "") })
+	e.dns = stats.Map(cfg.Servers.DNS, func(u config.PageURL) *dnsName {
+		return &dnsName{url: u.URL, client: connect(e.settings(u.URL), u.Hostname())}
+	})
 	if e.finds = cfg.Servers.Find && len(e.urls)+len(e.dns) == 0 && !cfg.IsHosted(); e.finds {
 		e.own = connect(e.ownSettings(), "")
 		e.bare = e.own
@@ -114,9 +113,7 @@ func (e *Endpoint) settings(u *url.URL) config.HTTPClient {
 }
 
 // ownSettings returns how to connect to a page at the endpoint's own origin.
-func (e *Endpoint) ownSettings() config.HTTPClient {
-	return *cmp.Or(e.cfg.Servers.HTTP, &e.cfg.HTTP)
-}
+func (e *Endpoint) ownSettings() config.HTTPClient { return *cmp.Or(e.cfg.Servers.HTTP, &e.cfg.HTTP) }
 
 func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(hostPort(a), hostPort(b))
@@ -176,9 +173,7 @@ func (e *Endpoint) Scrape(ctx context.Context, known Known) []Status {
 	if e.finds {
 		readings = e.find(ctx, known)
 	} else {
-		for _, p := range e.configured(ctx, known) {
-			readings = append(readings, reading{server: e.server(p.id), place: p})
-		}
+		readings = stats.Map(e.configured(ctx, known), func(p *place) reading { return reading{server: e.server(p.id), place: p} })
 		inParallel(len(readings), func(i int) {
 			r := &readings[i]
 			r.status = e.read(ctx, r.server, r.place, e.want(known))

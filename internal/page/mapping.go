@@ -13,6 +13,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/asset"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 //go:embed mappings/*/*.yml
@@ -141,9 +142,7 @@ func newMappings(r Role, all map[string]*software) *Mappings {
 		role: r, byName: all, sentinels: map[string]int{}, memory: newMemory(), bounds: new(sharedBounds),
 		scratch: &sync.Pool{New: func() any { return new(scratch) }},
 	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		m.ranked = append(m.ranked, all[name])
-	}
+	m.ranked = stats.Map(slices.Sorted(maps.Keys(all)), func(name string) *software { return all[name] })
 	rank := func(c *software) int {
 		switch {
 		case c.config.Fallback:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -131,10 +132,7 @@ func (e *Endpoint) resolve(ctx context.Context, n *dnsName) {
 // distinct returns the addresses in a fixed order, each once. Where there are some of both kinds, those of
 // IPv6 are other ways to the same servers and do not count.
 func distinct(found []netip.Addr) []netip.Addr {
-	var some []netip.Addr
-	for _, a := range found {
-		some = append(some, a.Unmap())
-	}
+	some := stats.Map(found, netip.Addr.Unmap)
 	if slices.ContainsFunc(some, netip.Addr.Is4) {
 		some = slices.DeleteFunc(some, netip.Addr.Is6)
 	}

@@ -26,9 +26,7 @@ type Replicas struct {
 }
 
 // NewReplicas returns one which goes on with what Save returned.
-func NewReplicas(saved map[config.Setting]time.Time) *Replicas {
-	return &Replicas{since: saved}
-}
+func NewReplicas(saved map[config.Setting]time.Time) *Replicas { return &Replicas{since: saved} }
 
 // Save returns since when the servers have differed, by setting. It is not to be changed.
 func (r *Replicas) Save() map[config.Setting]time.Time {

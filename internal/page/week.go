@@ -127,9 +127,7 @@ func (w *Week) Save() *SavedWeek {
 }
 
 // NewWeek returns a Week that goes on with what Save returned; nil is nothing.
-func NewWeek(saved *SavedWeek) *Week {
-	return &Week{hours: *cmp.Or(saved, new(SavedWeek))}
-}
+func NewWeek(saved *SavedWeek) *Week { return &Week{hours: *cmp.Or(saved, new(SavedWeek))} }
 
 // Check returns why it cannot be what Save returned until now; nil where it can.
 func (s *SavedWeek) Check(now time.Time) error {

@@ -53,9 +53,7 @@ func (p *page) title(format string, args ...any) {
 	p.line("\n%s", p.paint(bold, fmt.Sprintf(format, args...)))
 }
 
-func (p *page) line(format string, args ...any) {
-	fmt.Fprintf(&p.buf, format+"\n", args...)
-}
+func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.buf, format+"\n", args...) }
 
 // Columns of a row: an indent, the label, the text.
 const (

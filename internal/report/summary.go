@@ -231,11 +231,7 @@ func (p *page) findings(f *workload.Findings) {
 	if f == nil {
 		return
 	}
-	var rows rows
-	for _, figure := range f.Figures() {
-		rows = append(rows, row{figure.Label, figure.Value + " " + figure.Note})
-	}
-	p.section("Together", rows)
+	p.section("Together", stats.Map(f.Figures(), func(f workload.Figure) row { return row{f.Label, f.Value + " " + f.Note} }))
 }
 
 // alpha is how often a bound of a quantile may be wrong.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Target is what was probed, in the words of the configuration.
@@ -167,12 +168,10 @@ func NewDocument(t Target, r *Result) *Document {
 	d.RateLimit = present(map[string]*int{
 		"requests": count(r.RateLimit.Requests), "tokens": count(r.RateLimit.Tokens),
 	})
-	for _, b := range r.Beside {
-		d.Beside = append(d.Beside, NewDocument(t, b))
-	}
-	for _, e := range r.Events {
-		d.Events = append(d.Events, DocumentEvent{At: inSeconds(e.At), Tokens: e.Tokens, Merged: e.Merged, Reasoning: e.Reasoning})
-	}
+	d.Beside = stats.Map(r.Beside, func(b *Result) *Document { return NewDocument(t, b) })
+	d.Events = stats.Map(r.Events, func(e Event) DocumentEvent {
+		return DocumentEvent{At: inSeconds(e.At), Tokens: e.Tokens, Merged: e.Merged, Reasoning: e.Reasoning}
+	})
 	return d
 }
 

@@ -27,9 +27,7 @@ const (
 )
 
 // Verdicts lists the closed set.
-func Verdicts() []Verdict {
-	return append(AnswerVerdicts(), ToolCallVerdicts()...)
-}
+func Verdicts() []Verdict { return append(AnswerVerdicts(), ToolCallVerdicts()...) }
 
 // AnswerVerdicts lists the verdicts on answers to questions and to prompts with an expected answer.
 func AnswerVerdicts() []Verdict {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/inference-exporter/inference_exporter/internal/asset"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 //go:embed words.yml
@@ -22,8 +23,9 @@ type wordList struct {
 }
 
 var words = sync.OnceValue(func() *wordList {
+	type word struct{ Value, Text, Advice string }
 	var file struct {
-		Outcomes, Skips, Signs []struct{ Value, Text, Advice string }
+		Outcomes, Skips, Signs []word
 		Statuses               map[string]string
 	}
 	asset.Decode("words.yml", wordsFile, &file)
@@ -31,14 +33,8 @@ var words = sync.OnceValue(func() *wordList {
 	for _, v := range slices.Concat(file.Outcomes, file.Skips, file.Signs) {
 		w.texts[v.Value], w.advice[v.Value] = v.Text, v.Advice
 	}
-	for _, v := range file.Outcomes {
-		w.outcomes = append(w.outcomes, Outcome(v.Value))
-	}
-	for _, v := range file.Skips {
-		w.skips = append(w.skips, SkipReason(v.Value))
-	}
-	for _, v := range file.Signs {
-		w.signs = append(w.signs, Sign(v.Value))
-	}
+	w.outcomes = stats.Map(file.Outcomes, func(v word) Outcome { return Outcome(v.Value) })
+	w.skips = stats.Map(file.Skips, func(v word) SkipReason { return SkipReason(v.Value) })
+	w.signs = stats.Map(file.Signs, func(v word) Sign { return Sign(v.Value) })
 	return w
 })

@@ -162,9 +162,7 @@ func (p *Probes) fill(row *Row) {
 	var room [rowOutcomes + 1]series.Point
 	points := p.Log.PointsIn(room[:], len(room))
 	row.Runs = p.runsOf(points)
-	for _, point := range points[max(0, len(points)-rowOutcomes):] {
-		row.Outcomes = append(row.Outcomes, point.Outcome)
-	}
+	row.Outcomes = stats.Map(points[max(0, len(points)-rowOutcomes):], func(p series.Point) result.Outcome { return p.Outcome })
 	kept := p.Log.Kept()
 	for i, k := range slices.Backward(kept) {
 		switch {

@@ -110,10 +110,7 @@ func (a *api) serveExplain(w http.ResponseWriter, r *http.Request) {
 
 // noEndpoint answers that there is no endpoint of a name, with the name that is likely meant.
 func (a *api) noEndpoint(w http.ResponseWriter, name string) {
-	var names []string
-	for _, row := range a.Status.Fleet().Endpoints {
-		names = append(names, row.Name)
-	}
+	names := stats.Map(a.Status.Fleet().Endpoints, func(row *status.Row) string { return row.Name })
 	jsonError(w, http.StatusNotFound, errNoEndpoint.Error()+config.DidYouMean(name, names))
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
 	"github.com/inference-exporter/inference_exporter/internal/recorder"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 //go:embed incident.html
@@ -34,14 +35,9 @@ type incidentStatic struct {
 
 // staticOfIncidents reads the assets that go into each page: it has all that it needs inside, as it is opened without the exporter.
 var staticOfIncidents = sync.OnceValue(func() *incidentStatic {
-	var style, script strings.Builder
-	for _, name := range []string{"app.css", "endpoint.css", "incident.css"} {
-		style.WriteString(mustAsset(name))
-	}
-	script.WriteString("'use strict';\nconst modules = {};\n")
-	for _, name := range []string{"dom.js", "format.js", "tokens.js", "waterfall.js", "incident.js"} {
-		script.WriteString(inlined(name))
-	}
+	style := strings.Join(stats.Map([]string{"app.css", "endpoint.css", "incident.css"}, mustAsset), "")
+	modules := stats.Map([]string{"dom.js", "format.js", "tokens.js", "waterfall.js", "incident.js"}, inlined)
+	script := "'use strict';\nconst modules = {};\n" + strings.Join(modules, "")
 	return &incidentStatic{
 		template: template.Must(template.New("incident").Funcs(template.FuncMap{
 			"time":  func(t time.Time) string { return t.UTC().Format(time.DateTime + " UTC") },
@@ -49,8 +45,8 @@ var staticOfIncidents = sync.OnceValue(func() *incidentStatic {
 			"words": func(d time.Duration) string { return d.Round(time.Second).String() },
 		}).Parse(incidentHTML)),
 		Policy: fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src '%s'; script-src '%s'",
-			sourceOf(style.String()), sourceOf(script.String())),
-		Style: template.CSS(style.String()), Script: template.JS(script.String()),
+			sourceOf(style), sourceOf(script)),
+		Style: template.CSS(style), Script: template.JS(script),
 	}
 })
 
@@ -76,10 +72,7 @@ var (
 // inlined returns a module of the status page as a part of one script, in which it has its names for itself.
 func inlined(name string) string {
 	text := mustAsset(name)
-	var names []string
-	for _, m := range exported.FindAllStringSubmatch(text, -1) {
-		names = append(names, m[2])
-	}
+	names := stats.Map(exported.FindAllStringSubmatch(text, -1), func(m []string) string { return m[2] })
 	text = importLine.ReplaceAllString(exported.ReplaceAllString(text, "$1"), "const $1 = modules['$2'];")
 	return fmt.Sprintf("modules['%s'] = (() => {\n%s\nreturn { %s };\n})();\n", name, text, strings.Join(names, ", "))
 }
