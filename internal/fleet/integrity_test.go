@@ -95,7 +95,6 @@ func TestGarbageIsFoundAndNeverUsual(t *testing.T) {
 			if p.Sum(raised, "finding", "repeated_token") != 1 || p.Sum(usual) != 0 {
 				t.Errorf("%q after %d good ones: raised %v, usual %v", c.token, c.before, p.Sum(raised, "finding", "repeated_token"), p.Sum(usual))
 			}
-			// On a busy machine another finding is that the exporter measures badly.
 			if r, _ := l.Explain("e"); r.State != string(health.Up) || !slices.ContainsFunc(r.Findings, func(f explain.Finding) bool { return f.Cause == explain.AnswersBroken }) {
 				t.Errorf("%q after %d good ones: explained by %+v", c.token, c.before, r)
 			}

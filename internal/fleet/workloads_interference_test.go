@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -15,14 +16,15 @@ import (
 // A step computes 512 tokens of prompts in 12.8 ms, and samples in 5 ms. The prompt of 256 tokens has its first token
 // after 6.4 + 5 ms alone. The one of 6,144 takes 12 steps, of which the last samples: the short one, which is sent
 // 50 ms after it, waits until 158.6 ms and then for its own step, 120 ms in all. In parts of 128 tokens a step of the
-// long one takes 3.2 ms: the short one waits for half of it, and then 9.6 + 5 ms.
+// long one takes 3.2 ms, and 50 ms after its beginning the next one begins in 1.2 ms: then the short one has two parts, each
+// beside one of the long prompt, 2 × 6.4 + 5 ms.
 func TestInterferenceAgainstTheSimulator(t *testing.T) {
 	for name, tc := range map[string]struct {
 		part  int
 		ratio float64
 	}{
 		"one after the other": {0, 120 / 11.4},
-		"in small parts":      {128, 16.2 / 11.4},
+		"in small parts":      {128, 19.0 / 11.4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testlab.Virtual(t, func(t *testing.T) {
@@ -34,7 +36,7 @@ modules: {beside: {input_tokens: 256, output_tokens: 2, interference: 6144, time
 endpoints: [{name: e, url: %s, modules: [beside]}]`, w.URL))
 				l.times(2, "e") // finds the lengths
 				const family = "inference_probe_interference_ttft_ratio"
-				p := l.until(40, "e", "ratio", func(p metricsPage) bool { return p.Has(family) })
+				p := l.times(20, "e")
 				var alone, beside, long []float64
 				records := w.Records()
 				for i := 0; i+2 < len(records); i += 3 {
@@ -48,12 +50,12 @@ endpoints: [{name: e, url: %s, modules: [beside]}]`, w.URL))
 				t.Logf("ratio %+v; at the server alone %.4f s, beside %.4f, long %.4f", got, medianOf(alone), medianOf(beside), medianOf(long))
 				for what, want := range map[string]float64{"by the records": medianOf(beside) / medianOf(alone), "by the options": tc.ratio} {
 					logRelative(t, "ratio "+what, got.value, want)
-					if got.value < want/1.5 || got.value > want*1.5 {
+					if math.Abs(got.value/want-1) > 1e-6 {
 						t.Errorf("ratio %v, %s %v", got.value, what, want)
 					}
 				}
 				for family, want := range map[string][]float64{"alone_seconds": alone, "beside_seconds": beside} {
-					if got := p.Sum("inference_probe_interference_ttft_" + family); got < medianOf(want) || got > medianOf(want)+0.02 {
+					if got := p.Sum("inference_probe_interference_ttft_" + family); math.Abs(got-medianOf(want)) > 1e-6 {
 						t.Errorf("%s %v, at the server %v", family, got, medianOf(want))
 					}
 				}

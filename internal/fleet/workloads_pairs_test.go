@@ -55,8 +55,7 @@ func TestPairsAgainstTheSimulator(t *testing.T) {
 		o.PrefillNoise = 0.1
 		w := testlab.NewWitness(t, o)
 		l := pairLab(t, w, "")
-		l.times(11, "e")
-		p := l.until(40, "e", "benefit", func(got metricsPage) bool { return got.Has(benefitFamily) })
+		p := l.times(20, "e")
 
 		pairs := pairsOf(t, w.Records())
 		ratio, benefit := trueHits(pairs)
@@ -101,8 +100,7 @@ func TestPairsOverReplicasThatTakeTurns(t *testing.T) {
 		o.Replicas, o.Routing = 2, simulator.RoundRobin
 		w := testlab.NewWitness(t, o)
 		l := pairLab(t, w, ", request: {sticky_header: X-Session-Id}")
-		l.times(5, "e")
-		p := l.until(40, "e", "benefit", func(got metricsPage) bool { return got.Has(benefitFamily) })
+		p := l.times(20, "e")
 
 		pairs := pairsOf(t, w.Records())
 		for _, pair := range pairs {

@@ -13,8 +13,7 @@ import (
 )
 
 // The tests of workloads hold the page of metrics against what a simulated
-// server knows that it did, which is true however late the machine is. Those that
-// measure no time are parallel: they run after all others.
+// server knows that it did. They run in virtual time.
 
 // firstToken is how long a request waited for its first token, in seconds.
 func firstToken(r *simulator.Record) float64 {
@@ -45,8 +44,7 @@ func (l *lab) times(n int, endpoint string) metricsPage {
 	return l.page()
 }
 
-// until goes on with that until the page is as wanted, up to most times: where
-// the machine is too busy a probe does not vouch for its figures.
+// until goes on with that until the page is as wanted, up to most times.
 func (l *lab) until(most int, endpoint, what string, wanted func(metricsPage) bool) metricsPage {
 	l.t.Helper()
 	for range most {
