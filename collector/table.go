@@ -17,6 +17,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 //go:embed families.yml
@@ -152,9 +153,5 @@ func (s *sender) histogram(name string, h *page.Histogram, bounds bool, labels .
 
 // validLabels returns the values of labels as a registry takes them. Some are texts of others.
 func validLabels(values []string) []string {
-	valid := make([]string, len(values))
-	for i, v := range values {
-		valid[i] = strings.ToValidUTF8(v, "\uFFFD")
-	}
-	return valid
+	return stats.Map(values, func(v string) string { return strings.ToValidUTF8(v, "\uFFFD") })
 }

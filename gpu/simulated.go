@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Simulated returns a library with two GPUs that do not exist, under the load of an inference server that comes and
@@ -124,11 +126,7 @@ func (d *simulatedDevice) Numbers(question string) ([]float64, error) {
 }
 
 func (d *simulatedDevice) Fields(fields []Field) ([]FieldResult, error) {
-	results := make([]FieldResult, len(fields))
-	for i, f := range fields {
-		results[i] = d.field(f)
-	}
-	return results, nil
+	return stats.Map(fields, d.field), nil
 }
 
 func (d *simulatedDevice) field(f Field) FieldResult {

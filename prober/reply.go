@@ -13,6 +13,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
@@ -231,10 +232,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 		r.result.Vectors, r.result.Values, r.line.whole = *d.Vectors, d.Values, true
 	}
 	if n := len(d.Logprobs); n > 0 {
-		sum := 0.0
-		for _, v := range d.Logprobs {
-			sum += v
-		}
+		sum := stats.Sum(d.Logprobs, func(v float64) float64 { return v })
 		r.result.Logprob, r.line.whole = result.Logprob{Tokens: n, Mean: sum / float64(n)}, true
 	}
 	if d.Finish != "" && r.finish == "" {
@@ -245,12 +243,7 @@ func (r *reply) take(d *api.Delta, at instant, read int, more bool) {
 }
 
 // characters counts the Unicode characters of texts, each of which ends with a whole one.
-func characters(texts ...[]byte) (n int) {
-	for _, text := range texts {
-		n += utf8.RuneCount(text)
-	}
-	return n
-}
+func characters(texts ...[]byte) int { return stats.Sum(texts, utf8.RuneCount) }
 
 // firstAfter returns the earliest that the first token can have arrived; Absent
 // is not known. more means that its read brought what came after it.

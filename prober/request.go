@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
@@ -246,12 +247,5 @@ func (q *request) ignored(t *result.Tokens) bool {
 
 // textBytes is the length of what is asked, without what the protocol adds.
 func textBytes(q *workload.Question) int {
-	n := 0
-	for _, text := range q.Texts {
-		n += len(text)
-	}
-	for _, m := range q.Messages {
-		n += len(m.Content)
-	}
-	return n
+	return stats.Sum(q.Texts, func(text string) int { return len(text) }) + stats.Sum(q.Messages, func(m api.Message) int { return len(m.Content) })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -107,10 +108,7 @@ const maxModelsListed = 20
 
 // severalModels says what to set, and to which values.
 func severalModels(models []api.ModelInfo) *result.Skip {
-	var names []string
-	for _, m := range models[:min(len(models), maxModelsListed)] {
-		names = append(names, strconv.Quote(m.ID))
-	}
+	names := stats.Map(models[:min(len(models), maxModelsListed)], func(m api.ModelInfo) string { return strconv.Quote(m.ID) })
 	more := ""
 	if n := len(models) - len(names); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)

@@ -274,9 +274,7 @@ func (c *request) moduleNames() []string {
 func (c *request) endpointNames() []string {
 	var names []string
 	if cfg, err := config.Load(*c.file, config.IgnoreSecrets); err == nil {
-		for _, e := range cfg.Endpoints {
-			names = append(names, e.Name)
-		}
+		names = namesOf(cfg)
 	}
 	return names
 }

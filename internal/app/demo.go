@@ -16,6 +16,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/cli"
 	"github.com/inference-exporter/inference_exporter/internal/simulator"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/web"
 )
 
@@ -175,10 +176,7 @@ func newSimulateCommand(c *kingpin.CmdClause) *simulateCommand {
 	c.Flag("logprob-noise", "Standard deviation of what is added to all log-probabilities of a request, in nats.").SetValue(cli.Between(&s.o.LogprobNoise, 0, 1e9))
 	c.Flag("fault-ratio", "Share of the requests that show one of --fault.").SetValue(cli.Between(&s.o.FaultRatio, 0, 1))
 	c.Flag("seed", "Seed of ids, lengths and draws.").SetValue(cli.AtLeast(&s.o.Seed, 0))
-	names := make([]string, 0, len(simulator.Faults()))
-	for _, f := range simulator.Faults() {
-		names = append(names, f.Name)
-	}
+	names := stats.Map(simulator.Faults(), func(f simulator.Fault) string { return f.Name })
 	s.faults = c.Flag("fault", "Fault to show, repeatable: "+strings.Join(names, ", ")+". A path /fault/NAME/v1/... shows one for a single request.").
 		PlaceHolder("NAME").HintOptions(names...).Enums(names...)
 	return s

@@ -21,6 +21,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	probereport "github.com/inference-exporter/inference_exporter/internal/report"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
@@ -173,13 +174,14 @@ func (c *request) find(ctx context.Context, target string, stderr io.Writer) (*c
 	return e, cfg.Modules, nil
 }
 
+// namesOf returns the names of the endpoints.
+func namesOf(cfg *config.Config) []string {
+	return stats.Map(cfg.Endpoints, func(e *config.Endpoint) string { return e.Name })
+}
+
 // nameHint returns what a target without an endpoint of its name may be.
 func nameHint(cfg *config.Config, target string) string {
-	names := make([]string, len(cfg.Endpoints))
-	for i, e := range cfg.Endpoints {
-		names[i] = e.Name
-	}
-	hint := config.DidYouMean(target, names)
+	hint := config.DidYouMean(target, namesOf(cfg))
 	if len(cfg.Discovery) > 0 {
 		hint += "; discovered endpoints have names in the running exporter alone: ask its page /probe, or give the URL"
 	}

@@ -32,6 +32,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // defaultThrottle is that of Prometheus.
@@ -216,10 +217,7 @@ func (f *Finder) take(found map[string][]*targetgroup.Group) {
 
 // refuse reports whether a source has found more targets than it may; it then keeps those before.
 func (f *Finder) refuse(s *source, groups []*targetgroup.Group) bool {
-	n := 0
-	for _, g := range groups {
-		n += len(g.Targets)
-	}
+	n := stats.Sum(groups, func(g *targetgroup.Group) int { return len(g.Targets) })
 	most := f.limits().DiscoveryTargets
 	if n <= most {
 		s.refused = 0
@@ -267,9 +265,5 @@ func newOwnMetrics(registerer prometheus.Registerer, theirs *promdiscovery.SDMet
 	for _, mechanism := range []string{"file", "http"} {
 		theirs.MechanismMetrics[mechanism].Unregister()
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.httpFailures, m.readErrors, m.watcherErrors, m.scans, m.read} {
-		errs = append(errs, registerer.Register(c))
-	}
-	return m, errors.Join(errs...)
+	return m, errors.Join(stats.Map([]prometheus.Collector{m.httpFailures, m.readErrors, m.watcherErrors, m.scans, m.read}, registerer.Register)...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 	"github.com/inference-exporter/inference_exporter/internal/workload/load"
 	"github.com/inference-exporter/inference_exporter/prober"
@@ -44,19 +45,11 @@ func (t Target) objectives() *series.Objectives {
 }
 
 func targetsOf(e *config.Endpoint, modules map[string]*config.Module) []Target {
-	all := make([]Target, len(e.Modules))
-	for i, name := range e.Modules {
-		all[i] = newTarget(e, name, modules[name])
-	}
-	return all
+	return stats.Map(e.Modules, func(name string) Target { return newTarget(e, name, modules[name]) })
 }
 
 func (t Target) rungs() []Target {
-	var all []Target
-	for _, rung := range t.Rungs() {
-		all = append(all, Target{t.Endpoint, t.Name, rung, t.promised})
-	}
-	return all
+	return stats.Map(t.Rungs(), func(rung config.Rung) Target { return Target{t.Endpoint, t.Name, rung, t.promised} })
 }
 
 func (t Target) id() result.SeriesID {

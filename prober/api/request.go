@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
@@ -147,11 +148,7 @@ func oneText(p Params) string { return joined(conversation(p)) }
 
 // joined returns the contents of messages with a blank line between them.
 func joined(messages []Message) string {
-	contents := make([]string, len(messages))
-	for i, m := range messages {
-		contents[i] = m.Content
-	}
-	return strings.Join(contents, blankLine)
+	return strings.Join(stats.Map(messages, func(m Message) string { return m.Content }), blankLine)
 }
 
 // answerSchema is the name of Params.Schema where a protocol wants one.

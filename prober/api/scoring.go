@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fastjson"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/stream"
 )
 
@@ -97,11 +98,7 @@ func logprobs(values []*fastjson.Value) ([]float64, error) {
 }
 
 func membersOf(values []*fastjson.Value, key string) []*fastjson.Value {
-	members := make([]*fastjson.Value, len(values))
-	for i, v := range values {
-		members[i] = v.Get(key)
-	}
-	return members
+	return stats.Map(values, func(v *fastjson.Value) *fastjson.Value { return v.Get(key) })
 }
 
 // maxTop bounds Delta.Top.
