@@ -36,6 +36,38 @@ func RankBounds(n int, p, alpha float64) (lower, upper int) {
 	return n + 1 - j, upper
 }
 
+// batches is into how many successive batches Effective divides samples: of 10 to 30 little is lost (Schmeiser, Batch size effects
+// in the analysis of simulation output, 1982), and the longer a batch, the less depends on the one before.
+const batches = 10
+
+// Effective returns how many independent samples would know the share of those that are so as well as these, which are in the
+// order of time and may depend on each other: fewer by the factor by which the means of batches vary more than those of
+// independent samples do. What lasts longer than a batch counts by the correlation of each batch with the next, as of an
+// autoregression. 0 is not known, of fewer than two samples in a batch.
+func Effective[T any](inTime []T, is func(T) bool) int {
+	size := len(inTime) / batches
+	if size < 2 {
+		return 0
+	}
+	var shares [batches]float64
+	var mean, squares, products float64
+	for i := range shares {
+		shares[i] = float64(Count(inTime[i*size:(i+1)*size], is)) / float64(size)
+		mean += shares[i] / batches
+	}
+	for i, share := range shares {
+		squares += (share - mean) * (share - mean)
+		products += (share - mean) * (shares[max(0, i-1)] - mean) * min(1, float64(i))
+	}
+	if squares == 0 {
+		return len(inTime)
+	}
+	next := min(0.8, max(0, products/squares+1./batches)) // the estimate is low by one over the number
+	few := StudentT95(batches-1) / StudentT95(math.MaxInt32)
+	factor := squares / (batches - 1) * float64(size) / (mean * (1 - mean)) * few * few * (1 + next) / (1 - next)
+	return int(float64(len(inTime)) / max(1, factor))
+}
+
 // AtLeast returns the probability of at least k successes in n trials of the probability 0 < p < 1.
 func AtLeast(n, k int, p float64) float64 {
 	if k <= 0 {

@@ -219,3 +219,25 @@ func TestGrouped(t *testing.T) {
 		}
 	}
 }
+
+// By hand: t of 9 degrees over the normal quantile is 2.2622/1.96, its square 1.332. Where batches of ten are all so or all not, by
+// turns, the squares sum to 10/4, and the factor is 2.5/9 * 10 * 4 * 1.332 = 14.8. Where five such batches follow each other, the
+// correlation is (8 - 1)/10 + 1/10, and the factor nine times as large.
+func TestEffective(t *testing.T) {
+	f := func(name string, want, n int, is func(i int) bool) {
+		t.Helper()
+		indices := make([]int, n)
+		for i := range indices {
+			indices[i] = i
+		}
+		if got := Effective(indices, is); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+	even := func(i int) bool { return i%2 == 0 }
+	f("too few", 0, 19, even)
+	f("every other one", 100, 100, even)
+	f("all", 100, 100, func(int) bool { return true })
+	f("batches by turns", 6, 100, func(i int) bool { return i/10%2 == 0 })
+	f("five batches and five others", 0, 100, func(i int) bool { return i < 50 })
+}

@@ -32,8 +32,9 @@ const (
 	Undecided Verdict = "undecided" // its requests are too few, or too close to the objective
 )
 
-// Quantile is a quantile of a latency in seconds, and the bounds of the true one by order statistics: it is between them
-// with 95 % confidence. 0 is not known: of too few requests, and where so many failed that it is infinite.
+// Quantile is a quantile of a latency in seconds, and the bounds of the true one by order statistics of as many requests as
+// independent ones would know as much: it is between them with 95 % confidence. 0 is not known: of too few requests, and where so
+// many failed that it is infinite.
 type Quantile struct {
 	Value float64 `json:"value,omitempty"`
 	Lower float64 `json:"lower,omitempty"`
@@ -42,6 +43,9 @@ type Quantile struct {
 
 // Quantiles are those of a latency of the requests of a level.
 type Quantiles struct {
+	// Mean is the mean in seconds, as the sum over the count of a server's own histogram has it; 0 is not known.
+	Mean float64 `json:"mean,omitempty"`
+
 	P50 Quantile `json:"p50,omitzero"`
 	P90 Quantile `json:"p90,omitzero"`
 	P99 Quantile `json:"p99,omitzero"`

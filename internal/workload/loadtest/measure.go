@@ -115,8 +115,9 @@ func (w window) share(s *Sample) float64 {
 // counted returns a count of tokens; NaN where it is not known.
 func counted(tokens int) float64 { return workload.If(tokens >= 0, float64(tokens)) }
 
-// quantiles returns those of values, which it sorts.
+// quantiles returns those of values in the order of time, which it sorts.
 func quantiles(values []float64) Quantiles {
+	inTime := slices.Clone(values)
 	slices.Sort(values)
 	n := len(values)
 	known := func(rank int) float64 {
@@ -125,15 +126,26 @@ func quantiles(values []float64) Quantiles {
 		}
 		return values[rank-1]
 	}
-	of := func(p float64) Quantile {
-		lower, upper := stats.RankBounds(n, p, alpha/2)
-		q := Quantile{Lower: known(lower), Upper: known(upper)}
-		if rank := stats.Rank(n, p); rank < n { // the largest may be anywhere above it
+	of := func(p float64) (q Quantile) {
+		rank := stats.Rank(n, p)
+		if rank > n {
+			return q
+		}
+		effective := stats.Effective(inTime, func(v float64) bool { return v <= values[rank-1] })
+		lower, upper := stats.RankBounds(effective, p, alpha/2)
+		q.Lower, q.Upper = known(lower*(n+1)/(effective+1)), known((upper*(n+1)+effective)/(effective+1))
+		if rank < n { // the largest may be anywhere above it
 			q.Value = known(rank)
 		}
 		return q
 	}
-	return Quantiles{of(0.5), of(0.9), of(0.99)}
+	q := Quantiles{P50: of(0.5), P90: of(0.9), P99: of(0.99)}
+	if known(n) > 0 {
+		for _, v := range values {
+			q.Mean += v / float64(n)
+		}
+	}
+	return q
 }
 
 // price sets the tokens per second, and what they cost, given how many of a prompt there are for each of an answer.

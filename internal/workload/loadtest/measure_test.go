@@ -2,15 +2,18 @@ package loadtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/config"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // answer returns a success that was sent at some second of the run, and had 100 tokens of answer to 400 of prompt.
@@ -112,10 +115,14 @@ func TestMeasureTokenPrices(t *testing.T) {
 // Of 1,000 requests with TTFT of 1 ms to 1 s the ranks 940 and so on are known from tables of the binomial distribution:
 // the bounds of the median at 97.5 % each are the ranks 469 and 532.
 func TestMeasureQuantiles(t *testing.T) {
-	var all []Sample
-	for i := range 1000 {
-		all = append(all, answer(120, float64(1000-i)/1000, 2))
+	// In each tenth of n requests there is one of each ten ranks.
+	spread := func(n int) (all []Sample) {
+		for i := range n {
+			all = append(all, answer(120, float64(1000-i%(n/10)*10-10*i/n)/1000, 2))
+		}
+		return all
 	}
+	all := spread(1000)
 	ttft := Measure(recorded(all...), nil, Context{}).TTFT
 	if want := (Quantile{0.5, 0.469, 0.532}); ttft.P50 != want {
 		t.Errorf("median %v, want %v", ttft.P50, want)
@@ -124,11 +131,11 @@ func TestMeasureQuantiles(t *testing.T) {
 		t.Errorf("p90 %v, p99 %v", ttft.P90, ttft.P99)
 	}
 	// Of 100 requests there is no upper bound of the 99th percentile: 1 - 0.99^100 is 63 %.
-	if q := Measure(recorded(all[:100]...), nil, Context{}).TTFT.P99; q.Upper != 0 || q.Value != 0.999 || q.Lower == 0 {
+	if q := Measure(recorded(spread(100)...), nil, Context{}).TTFT.P99; q.Upper != 0 || q.Value != 0.999 || q.Lower == 0 {
 		t.Errorf("p99 of 100 requests %v", q)
 	}
 	// Of 99 it is above all of them in 37 % of all cases: the largest, 1 s, is none.
-	if q := Measure(recorded(all[:99]...), nil, Context{}).TTFT.P99; q.Upper != 0 || q.Value != 0 || q.Lower < 0.99 {
+	if q := Measure(recorded(spread(100)[:99]...), nil, Context{}).TTFT.P99; q.Upper != 0 || q.Value != 0 || q.Lower < 0.99 {
 		t.Errorf("p99 of 99 requests %v", q)
 	}
 }
@@ -249,5 +256,73 @@ func TestLevelJSON(t *testing.T) {
 	text, err := json.Marshal(Measure(recorded(failure(120, 2)), nil, Context{}))
 	if want := `{"level":4,"at":"0001-01-01T00:00:00Z","complete":false,"seconds":54,"requests":1,"failed":1,"late":0,"in_flight":0.037037037037037035,"confidence_ratio":0}`; err != nil || string(text) != want {
 		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// arrived returns the TTFT of requests in turn, whose quantiles are known exactly.
+type arrived struct {
+	name  string
+	draw  func(rng *rand.Rand, n int) []float64
+	truth func(p float64) float64
+}
+
+// oneQueue is one server of mean time 1, and independent requests of which it can serve so many times more (M/M/1): TTFT is
+// exponentially distributed.
+func oneQueue(load float64) arrived {
+	return arrived{fmt.Sprintf("one queue, load %.0f %%", 100*load), func(rng *rand.Rand, n int) (all []float64) {
+		wait := max(0, rng.ExpFloat64()/(1-load)+math.Log(load)/(1-load))
+		for range n {
+			at := wait + rng.ExpFloat64()
+			all, wait = append(all, at), max(0, at-rng.ExpFloat64()/load)
+		}
+		return all
+	}, func(p float64) float64 { return -math.Log(1-p) / (1 - load) }}
+}
+
+// together is users who are prefilled so many at once, and so have one TTFT.
+func together(users int) arrived {
+	normal := map[float64]float64{0.5: 0, 0.9: 1.2815516, 0.99: 2.3263479}
+	return arrived{fmt.Sprintf("%d prefilled together", users), func(rng *rand.Rand, n int) (all []float64) {
+		for range n / users {
+			all = append(all, slices.Repeat([]float64{10 + rng.NormFloat64()}, users)...)
+		}
+		return all
+	}, func(p float64) float64 { return 10 + normal[p] }}
+}
+
+// TestBoundsCover counts in how many of 1,000 runs the true quantiles are within the bounds, which state 95 %, and in how many they
+// would be if requests were taken as independent of each other. docs/accuracy.md has the table that it logs.
+func TestBoundsCover(t *testing.T) {
+	runs, lengths := 1000, []int{200, 600, 2000}
+	if testing.Short() {
+		runs, lengths = 100, lengths[:2]
+	}
+	for _, a := range []arrived{together(1), together(4), oneQueue(0.6), oneQueue(0.8)} {
+		for _, n := range lengths {
+			rng := rand.New(rand.NewPCG(1, uint64(n)))
+			var before, after, upper [3]int
+			for range runs {
+				values := a.draw(rng, n)
+				q := quantiles(values)
+				for i, p := range []float64{0.5, 0.9, 0.99} {
+					truth, is := a.truth(p), [...]Quantile{q.P50, q.P90, q.P99}[i]
+					if is.Lower <= truth && (is.Upper == 0 || truth <= is.Upper) {
+						after[i]++
+					}
+					if is.Upper > 0 {
+						upper[i]++
+					}
+					if l, u := stats.RankBounds(n, p, alpha/2); (l == 0 || values[l-1] <= truth) && (u == 0 || truth <= values[u-1]) {
+						before[i]++
+					}
+				}
+			}
+			t.Logf("%s, %d requests: of %d runs as if independent %v, now %v, with an upper bound %v", a.name, n, runs, before, after, upper)
+			for i, covered := range after {
+				if covered < runs*88/100-8 {
+					t.Errorf("%s, %d requests: %v of %d runs cover quantile %d", a.name, n, after, runs, i)
+				}
+			}
+		}
 	}
 }
