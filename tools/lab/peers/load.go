@@ -25,13 +25,14 @@ const loadFile = "load.json"
 
 // What each user of a load asks for, and for how long. Answers are of loadOutput tokens, or of loadLeast to loadMost with the same mean.
 const (
-	loadSeconds         = 10
+	loadSeconds         = 15
+	loadRise            = loadSeconds / 10. // of this exporter's load, and of users where a tool can
 	loadInput           = 256
 	loadOutput          = 16
 	loadLeast, loadMost = 9, 23
-	// What the server counts of a prompt beside what a tool is asked for: of the chat template, which this exporter learns by
-	// itself, and of what guidellm puts before each prompt.
-	templateTokens, guidellmTokens = 3, 10
+	// What the server counts of a prompt beside what a tool is asked for: of the chat template, of what guidellm puts before each
+	// prompt, and of this exporter, which learns the template by itself and stays a little below.
+	templateTokens, guidellmTokens, ownTokens = 3, 3, -3
 )
 
 // loadServer is a server of tools/lab/real that each load tool asks, one load after the other.
@@ -41,19 +42,19 @@ type loadServer struct {
 	page        bool // it shows the requests that wait
 }
 
-// loadOf is so many users at once.
+// loadOf is a closed loop of so many users without think time, or an open loop.
 type loadOf struct {
-	Users int `json:"users"`
-	// Steps is that they start one after the other over the first tenth of the time, as this exporter's always do, and not at
-	// once; vllm bench serve cannot.
-	Steps bool `json:"steps,omitempty"`
-	// Mixed is that their answers are of many lengths.
+	// Users start one after the other over the first tenth of the time; those of vllm bench serve at once.
+	Users int `json:"users,omitempty"`
+	// Rate is requests per second, the times between them exponentially distributed.
+	Rate float64 `json:"rate,omitempty"`
+	// Mixed is that answers are of many lengths.
 	Mixed bool `json:"mixed,omitempty"`
 }
 
 func loadServers() []loadServer {
 	return []loadServer{
-		{"vllm", "vLLM 0.32.0 on CPU, which runs four requests at once", []loadOf{{Users: 8, Steps: true}, {Users: 8, Mixed: true}, {Users: 8}}, true},
+		{"vllm", "vLLM 0.32.0 on CPU, which runs four requests at once", []loadOf{{Rate: 7}, {Users: 8, Mixed: true}}, true},
 		{"llama-cpp-python", "llama-cpp-python 0.3.36, which runs one request at once", []loadOf{{Users: 4}}, false},
 	}
 }
@@ -73,18 +74,32 @@ type loadFigures struct {
 	Requests        float64            `json:"requests"`
 	TTFT            map[string]between `json:"ttft"`
 	TPOT            map[string]between `json:"tpot"`
+	MeanTTFT        float64            `json:"mean_ttft"`
+	MeanTPOT        float64            `json:"mean_tpot"`
 	TokensPerSecond float64            `json:"output_tokens_per_second"`
 	Cost            cost               `json:"cost"`
 	Served          *served            `json:"served,omitempty"`
 }
 
-// served is what the server's own page counted during a run: tokens of a request on average, and how many requests it
-// prefilled in one step where it did any.
+// served is what the server's own page counted during a run: tokens of a request on average, how many requests it
+// prefilled in one step where it did any, and the means of its histograms in seconds. Of this exporter it is
+// from when its load had risen on, as its figures are.
 type served struct {
 	Prompt   float64 `json:"prompt_tokens"`
 	Cached   float64 `json:"cached_tokens"`
 	Output   float64 `json:"output_tokens"`
 	Together float64 `json:"prefilled_together"`
+	TTFT     float64 `json:"mean_ttft"`
+	TPOT     float64 `json:"mean_tpot"`
+	ITL      float64 `json:"mean_itl"` // of the gaps between tokens
+}
+
+// alike reports whether a run put the same load on the server by its page: prompts within 3 % of the length asked for, at most a
+// tenth of them cached, and answers within 8 % of theirs (three standard errors of 130 mixed lengths).
+func (f loadFigures) alike() bool {
+	s := f.Served
+	near := func(v, want, share float64) bool { return math.Abs(v-want) <= share*want }
+	return f.Requests > 0 && (s == nil || near(s.Prompt, loadInput, 0.03) && s.Cached <= s.Prompt/10 && near(s.Output, loadOutput, 0.08))
 }
 
 // between is a quantile and the bounds that the tool states of it, with 95 % confidence; nil where it states none.
@@ -102,13 +117,14 @@ type loadEvidence struct {
 }
 
 // loadTool is how a tool is asked for a load, and where its report has the figures: paths of keys and indices, in which
-// %s is a quantile such as p99. All but requests and speed are in units of which so many are a second.
+// %s is a quantile such as p99. Latencies are in units of which so many are a second.
 type loadTool struct {
 	name                         string
 	argv                         func(l *lab, r *loadRun) []string
 	file                         string
 	unit                         float64
 	requests, speed              string
+	meanTTFT, meanTPOT           string
 	ttft, tpot, lowerOf, upperOf string // the last two follow the path of a latency without its last part
 }
 
@@ -118,14 +134,15 @@ type loadRun struct {
 	loadOf
 	prompts int // that suffice for the time, for a tool that takes no time
 	page    bool
+	seed    int64 // another for each run, so that no prompt is in a cache
 }
 
-// rampSeconds returns within what time a tool is asked to start the users.
-func (r *loadRun) rampSeconds() int {
-	if r.Steps {
-		return loadSeconds / 10
+// loop returns what a tool is given for the load: by a form of the users, or by one of the rate.
+func (r *loadRun) loop(users, rate string) string {
+	if r.Rate > 0 {
+		return fmt.Sprintf(rate, r.Rate)
 	}
-	return 0
+	return fmt.Sprintf(users, r.Users)
 }
 
 // output returns what a tool is given for the lengths of answers: by one form, or of many by another.
@@ -136,35 +153,45 @@ func (r *loadRun) output(one, many string) string {
 	return one
 }
 
+// oneWorker lets guidellm send from one process: each of several draws the same times between requests, so that ten requests in turn
+// come after the same time.
+const oneWorker = "GUIDELLM__MAX_WORKER_PROCESSES=1"
+
+// watching is this exporter when it reads the page of the server meanwhile, as it does unless told otherwise.
+const watching = "inference_exporter watching the page"
+
+// own is this exporter.
+func own(name string, flags ...string) loadTool {
+	return loadTool{
+		name: name, file: "out.json", unit: 1,
+		requests: "load_test.levels.0.requests", speed: "load_test.levels.0.output_tokens_per_second",
+		meanTTFT: "load_test.levels.0.ttft_seconds.mean", meanTPOT: "load_test.levels.0.tpot_seconds.mean",
+		ttft: "load_test.levels.0.ttft_seconds.%s.value", tpot: "load_test.levels.0.tpot_seconds.%s.value", lowerOf: "lower", upperOf: "upper",
+		argv: func(l *lab, r *loadRun) []string {
+			return append([]string{
+				l.exporter, "load", r.url, "--api=openai-chat", "--model=first", r.loop("--users=%d", "--rate=%g"), fmt.Sprintf("--for=%ds", loadSeconds),
+				"--input-tokens=" + strconv.Itoa(loadInput-ownTokens), "--output-tokens=" + r.output(strconv.Itoa(loadOutput), "{"+eachLength("%d: 1", ", ")+"}"), "--output=json",
+			}, flags...)
+		},
+	}
+}
+
+func (t *loadTool) own() bool { return strings.HasPrefix(t.name, "inference_exporter") }
+
 func loadTools() []loadTool {
 	return []loadTool{
-		{
-			name: "inference_exporter", file: "out.json", unit: 1,
-			requests: "load_test.levels.0.requests", speed: "load_test.levels.0.output_tokens_per_second",
-			ttft: "load_test.levels.0.ttft_seconds.%s.value", tpot: "load_test.levels.0.tpot_seconds.%s.value", lowerOf: "lower", upperOf: "upper",
-			argv: func(l *lab, r *loadRun) []string {
-				argv := []string{
-					l.exporter, "load", r.url, "--api=openai-chat", "--model=first", "--users=" + strconv.Itoa(r.Users), fmt.Sprintf("--for=%ds", loadSeconds),
-					"--input-tokens=" + strconv.Itoa(loadInput), "--output-tokens=" + r.output(strconv.Itoa(loadOutput), "{"+eachLength("%d: 1", ", ")+"}"), "--output=json",
-				}
-				if !r.page {
-					argv = append(argv, "--without-page")
-				}
-				return argv
-			},
-		},
+		own("inference_exporter", "--without-page"),
+		own(watching),
 		{
 			name: "AIPerf", file: "out/profile_export_aiperf.json", unit: 1000,
-			requests: "request_count.avg", speed: "output_token_throughput.avg", ttft: "time_to_first_token.%s", tpot: "inter_token_latency.%s",
+			requests: "request_count.avg", speed: "output_token_throughput.avg", meanTTFT: "time_to_first_token.avg", meanTPOT: "inter_token_latency.avg", ttft: "time_to_first_token.%s", tpot: "inter_token_latency.%s",
 			argv: func(_ *lab, r *loadRun) []string {
 				argv := []string{
-					"aiperf", "profile", "--model", "first", "--url", r.url, "--endpoint-type", "chat", "--streaming", "--concurrency", strconv.Itoa(r.Users),
-					"--benchmark-duration", strconv.Itoa(loadSeconds), "--num-dataset-entries", "2000", "--tokenizer", realName,
-					"--extra-inputs", "ignore_eos:true", "--use-legacy-max-tokens", "--artifact-dir", "out", "--ui", "none",
+					"aiperf", "profile", "--model", "first", "--url", r.url, "--endpoint-type", "chat", "--streaming",
+					"--benchmark-duration", strconv.Itoa(loadSeconds), "--num-dataset-entries", "600", "--random-seed", strconv.FormatInt(r.seed, 10), "--tokenizer", realName,
+					"--extra-inputs", "ignore_eos:true", "--use-server-token-count", "--use-legacy-max-tokens", "--artifact-dir", "out", "--ui", "none",
 				}
-				if r.Steps {
-					argv = append(argv, "--concurrency-ramp-duration", strconv.Itoa(r.rampSeconds()))
-				}
+				argv = append(argv, strings.Fields(r.loop(fmt.Sprintf("--concurrency %%d --concurrency-ramp-duration %g", loadRise), "--request-rate %g --arrival-pattern poisson"))...)
 				if r.Mixed {
 					pair := fmt.Sprintf("%d,%%d:%.6f", loadInput-templateTokens, 100/float64(loadMost-loadLeast+1))
 					return append(argv, "--seq-dist", eachLength(pair, ";"))
@@ -175,11 +202,12 @@ func loadTools() []loadTool {
 		{
 			name: "guidellm", file: "out.json", unit: 1000,
 			requests: "benchmarks.0.metrics.request_totals.successful", speed: "benchmarks.0.metrics.output_tokens_per_second.successful.mean",
+			meanTTFT: "benchmarks.0.metrics.time_to_first_token_ms.successful.mean", meanTPOT: "benchmarks.0.metrics.inter_token_latency_ms.successful.mean",
 			ttft: "benchmarks.0.metrics.time_to_first_token_ms.successful.percentiles.%s", tpot: "benchmarks.0.metrics.inter_token_latency_ms.successful.percentiles.%s",
 			argv: func(_ *lab, r *loadRun) []string {
 				return []string{
 					"guidellm", "run", "--disable-console", "--backend", "kind=openai_http,validate_backend=false,target=" + r.url + ",model=first",
-					"--profile", fmt.Sprintf("kind=concurrent,streams=%d,rampup_duration=%d", r.Users, r.rampSeconds()), "--constraint", fmt.Sprintf("kind=max_duration,seconds=%d", loadSeconds),
+					"--profile", r.loop(fmt.Sprintf("kind=concurrent,streams=%%d,rampup_duration=%g", loadRise), "kind=poisson,rate=%g"), "--seed", fmt.Sprintf("kind=static,value=%d", r.seed), "--constraint", fmt.Sprintf("kind=max_duration,seconds=%d", loadSeconds),
 					"--data", fmt.Sprintf("kind=synthetic_text,prompt_tokens=%d,output_tokens=%d", loadInput-templateTokens-guidellmTokens, loadOutput) +
 						r.output("", fmt.Sprintf(",output_tokens_min=%d,output_tokens_max=%d", loadLeast, loadMost)),
 					"--tokenizer", "kind=hf_auto,model=" + realName, "--output", "kind=json,path=out.json",
@@ -188,14 +216,14 @@ func loadTools() []loadTool {
 		},
 		{
 			name: "vllm bench serve", file: "out.json", unit: 1000,
-			requests: "completed", speed: "output_throughput", ttft: "%s_ttft_ms", tpot: "%s_tpot_ms",
+			requests: "completed", speed: "output_throughput", meanTTFT: "mean_ttft_ms", meanTPOT: "mean_tpot_ms", ttft: "%s_ttft_ms", tpot: "%s_tpot_ms",
 			argv: func(_ *lab, r *loadRun) []string {
-				return []string{
+				return append([]string{
 					"vllm", "bench", "serve", "--backend", "openai-chat", "--base-url", r.url, "--endpoint", "/v1/chat/completions", "--model", "first",
 					"--tokenizer", realName, "--dataset-name", "random", "--random-input-len", strconv.Itoa(loadInput - templateTokens), "--random-output-len", strconv.Itoa(loadOutput),
-					"--random-range-ratio", r.output("0", fmt.Sprintf(`{"input": 0, "output": %g}`, float64(loadOutput-loadLeast)/loadOutput)), "--ignore-eos", "--seed", strconv.FormatInt(time.Now().Unix(), 10), "--num-prompts", strconv.Itoa(r.prompts), "--max-concurrency", strconv.Itoa(r.Users), "--percentile-metrics", "ttft,tpot",
+					"--random-range-ratio", r.output("0", fmt.Sprintf(`{"input": 0, "output": %g}`, float64(loadOutput-loadLeast)/loadOutput)), "--ignore-eos", "--seed", strconv.FormatInt(r.seed, 10), "--num-prompts", strconv.Itoa(r.prompts), "--percentile-metrics", "ttft,tpot",
 					"--metric-percentiles", "50,90,99", "--save-result", "--result-filename", "out.json", "--disable-tqdm",
-				}
+				}, strings.Fields(r.loop("--max-concurrency %d", "--request-rate %g"))...)
 			},
 		},
 	}
@@ -276,7 +304,7 @@ func (l *lab) loadServer(ctx context.Context, s loadServer, tools, url string, r
 		return err
 	}
 	for _, load := range s.loads {
-		e.put(l.loadRounds(ctx, &loadRun{url: url, loadOf: load, page: s.page, prompts: 100 * load.Users}, s.name, tools, rounds))
+		e.put(l.loadRounds(ctx, &loadRun{url: url, loadOf: load, page: s.page, prompts: 100*load.Users + int(loadSeconds*load.Rate)}, s.name, tools, rounds))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -302,15 +330,14 @@ func (l *lab) loadRounds(ctx context.Context, run *loadRun, server, only string,
 			t := tools[slices.IndexFunc(tools, func(t loadTool) bool { return t.name == r.Tool })]
 			f, err := l.loadOnce(ctx, &t, run, r)
 			if err != nil {
+				f = loadFigures{} // keeps the place of the round
 				r.Error = err.Error()
 				fmt.Println(run.loadOf, r.Tool, err)
-				continue
-			}
-			if t.name == "inference_exporter" {
+			} else if t.own() && run.Rate == 0 {
 				run.prompts = int(f.Requests)
 			}
-			fmt.Printf("%+v %s: %.0f requests, %.0f tokens/s, TTFT %.4f, TPOT %.4f, served %+v, CPU %s\n",
-				run.loadOf, t.name, f.Requests, f.TokensPerSecond, f.TTFT["p50"].Value, f.TPOT["p50"].Value, f.Served, f.Cost.CPU)
+			fmt.Printf("%+v %s: %.0f requests, %.0f tokens/s, mean TTFT %.4f, TPOT %.4f, p50 %.4f, %.4f, served %+v, CPU %s, wall %s\n",
+				run.loadOf, t.name, f.Requests, f.TokensPerSecond, f.MeanTTFT, f.MeanTPOT, f.TTFT["p50"].Value, f.TPOT["p50"].Value, f.Served, f.Cost.CPU, f.Cost.Wall)
 			r.Runs = append(r.Runs, f)
 		}
 	}
@@ -321,7 +348,9 @@ func (l *lab) loadRounds(ctx context.Context, run *loadRun, server, only string,
 // them would leave none to the tool.
 func onHalf(which int) []string {
 	n := runtime.NumCPU() / 2
-	return []string{"taskset", "--cpu-list", fmt.Sprintf("%d-%d", which*n, (which+1)*n-1)}
+	// Each is a session, which the kernel gives a share of the processors of its own: the nice value counts only within it.
+	first := `echo -19 2>/dev/null >/proc/self/autogroup; exec taskset --cpu-list "$@"`
+	return []string{"sh", "-c", first, "sh", fmt.Sprintf("%d-%d", which*n, (which+1)*n-1)}
 }
 
 // realName is that of the model of the real servers in the lab's cache.
@@ -343,7 +372,7 @@ func (l *lab) cacheReal() error {
 // loadOnce runs one tool, and reads its report.
 func (l *lab) loadOnce(ctx context.Context, t *loadTool, run *loadRun, r *loadRow) (f loadFigures, err error) {
 	tools := toolList()
-	of := tools[slices.IndexFunc(tools, func(o tool) bool { return o.name == t.name })]
+	of := tools[slices.IndexFunc(tools, func(o tool) bool { return strings.HasPrefix(t.name, o.name) })]
 	r.Version = of.version
 	bin, err := l.install(ctx, of)
 	if err != nil {
@@ -354,8 +383,9 @@ func (l *lab) loadOnce(ctx context.Context, t *loadTool, run *loadRun, r *loadRo
 		return f, err
 	}
 	defer os.RemoveAll(dir)
+	run.seed = time.Now().Unix()
 	argv := t.argv(l, run)
-	if t.name == "inference_exporter" { // its report is its output
+	if t.own() { // its report is its output
 		argv = append([]string{"sh", "-c", `"$@" >` + t.file + ` || test -s ` + t.file, "sh"}, argv...)
 	} else {
 		argv[0] = filepath.Join(bin, argv[0])
@@ -364,9 +394,13 @@ func (l *lab) loadOnce(ctx context.Context, t *loadTool, run *loadRun, r *loadRo
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	before := counters(run)
-	p, err := start(ctx, dir, append(l.env(), "VLLM_NO_USAGE_STATS=1"), argv)
+	p, err := start(ctx, dir, append(l.env(), "VLLM_NO_USAGE_STATS=1", oneWorker), argv)
 	if err != nil {
 		return f, err
+	}
+	if t.own() {
+		time.Sleep(time.Duration((loadRise + 0.5) * float64(time.Second)))
+		before = counters(run)
 	}
 	cost, err := p.wait()
 	if err != nil {
@@ -414,7 +448,11 @@ func servedBetween(before, after map[string]float64) *served {
 	}
 	// A step with more tokens than requests can run decodes and prefills.
 	prefills := of("iteration_tokens_total_count") - of(`iteration_tokens_total_bucketle="8.0"`)
-	return &served{of("prompt_tokens_total") / n, of("prefix_cache_hits_total") / n, of("generation_tokens_total") / n, n / prefills}
+	mean := func(name string) float64 { return of(name+"_sum") / of(name+"_count") }
+	return &served{
+		of("prompt_tokens_total") / n, of("prefix_cache_hits_total") / n, of("generation_tokens_total") / n, n / prefills,
+		mean("time_to_first_token_seconds"), mean("request_time_per_output_token_seconds"), mean("inter_token_latency_seconds"),
+	}
 }
 
 // read takes the figures from a report.
@@ -431,6 +469,7 @@ func (t *loadTool) read(text []byte) (f loadFigures, err error) {
 		return v
 	}
 	f = loadFigures{Requests: number(t.requests), TokensPerSecond: number(t.speed), TTFT: map[string]between{}, TPOT: map[string]between{}}
+	f.MeanTTFT, f.MeanTPOT = number(t.meanTTFT)/t.unit, number(t.meanTPOT)/t.unit
 	for _, q := range []string{"p50", "p90", "p99"} {
 		for path, into := range map[string]map[string]between{t.ttft: f.TTFT, t.tpot: f.TPOT} {
 			path = strings.Replace(path, "%s", q, 1)

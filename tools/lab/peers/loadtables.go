@@ -16,24 +16,26 @@ const (
 	endLoad   = "<!-- end of the tables of loads -->\n"
 )
 
-// compared are the figures of a run in which the tools are compared.
+// compared are the figures of a run in which the tools are compared, and the server's own mean of the same latency in that run; nil
+// where it has none.
 var compared = []struct {
-	name string
-	of   func(f *loadFigures) float64
+	name   string
+	of     func(f *loadFigures) between
+	server func(s *served) float64
 }{
-	{"TTFT p50", func(f *loadFigures) float64 { return f.TTFT["p50"].Value }},
-	{"TTFT p90", func(f *loadFigures) float64 { return f.TTFT["p90"].Value }},
-	{"TTFT p99", func(f *loadFigures) float64 { return f.TTFT["p99"].Value }},
-	{"TPOT p50", func(f *loadFigures) float64 { return f.TPOT["p50"].Value }},
-	{"TPOT p99", func(f *loadFigures) float64 { return f.TPOT["p99"].Value }},
-	{"tokens/s", func(f *loadFigures) float64 { return f.TokensPerSecond / 1000 }}, // all are shown times 1,000
+	{"TTFT p50", func(f *loadFigures) between { return f.TTFT["p50"] }, func(s *served) float64 { return s.TTFT }},
+	{"TTFT p90", func(f *loadFigures) between { return f.TTFT["p90"] }, func(s *served) float64 { return s.TTFT }},
+	{"TTFT p99", func(f *loadFigures) between { return f.TTFT["p99"] }, func(s *served) float64 { return s.TTFT }},
+	{"TPOT p50", func(f *loadFigures) between { return f.TPOT["p50"] }, func(s *served) float64 { return s.TPOT }},
+	{"TPOT p99", func(f *loadFigures) between { return f.TPOT["p99"] }, func(s *served) float64 { return s.TPOT }},
+	{"tokens/s", func(f *loadFigures) between { return between{Value: f.TokensPerSecond / 1000} }, nil}, // all are shown times 1,000
 }
 
 // words of a load, for the document.
 func (l loadOf) words() string {
-	text := fmt.Sprintf("%d users", l.Users)
-	if l.Steps {
-		text += " who start one after the other where the tool can"
+	text := fmt.Sprintf("%d users without think time", l.Users)
+	if l.Rate > 0 {
+		text = fmt.Sprintf("%g independent requests per second", l.Rate)
 	}
 	if l.Mixed {
 		return text + fmt.Sprintf(", answers of %d to %d tokens", loadLeast, loadMost)
@@ -53,7 +55,7 @@ func loadTables(e loadEvidence) string {
 		for _, load := range s.loads {
 			rows := slices.DeleteFunc(slices.Clone(e.Rows), func(r loadRow) bool { return r.Server != s.name || r.loadOf != load })
 			if len(rows) > 0 {
-				fmt.Fprintf(&b, "\n%s: %s, %d rounds.\n\n%s\n%s", s.title, load.words(), len(rows[0].Runs), measuredTable(rows), differenceTable(rows))
+				fmt.Fprintf(&b, "\n%s: %s, %d rounds.\n\n%s\n%s", s.title, load.words(), len(rows[0].Runs), measuredTable(rows), refereeTable(rows)+"\n"+differenceTable(rows))
 			}
 		}
 	}
@@ -71,18 +73,21 @@ func measuredTable(rows []loadRow) string {
 	}
 	b.WriteString(" CPU | memory |\n| --- | ---: | --- | --- | --- | --- | --- | --- | ---: | ---: |\n")
 	for _, r := range rows {
-		if len(r.Runs) == 0 {
+		if !slices.ContainsFunc(r.Runs, loadFigures.alike) {
 			fmt.Fprintf(&b, "| %s | not measured: %s | | | | | | | | |\n", r.title(), r.Error)
 			continue
 		}
 		spread := func(of func(f *loadFigures) float64) string {
-			all := r.sorted(of)
+			all := slices.DeleteFunc(r.sorted(of), func(v float64) bool { return v == 0 })
+			if len(all) < len(r.Runs)/2 {
+				return none
+			}
 			ms := func(v float64) string { return strconv.FormatFloat(1000*v, 'g', 3, 64) }
 			return fmt.Sprintf("%s (%s to %s)", ms(stats.Median(all)), ms(all[0]), ms(all[len(all)-1]))
 		}
 		fmt.Fprintf(&b, "| %s | %.0f |", r.title(), stats.Median(r.sorted(func(f *loadFigures) float64 { return f.Requests })))
 		for _, c := range compared {
-			fmt.Fprintf(&b, " %s |", spread(c.of))
+			fmt.Fprintf(&b, " %s |", spread(func(f *loadFigures) float64 { return c.of(f).Value }))
 		}
 		fmt.Fprintf(&b, " %.1f s | %s MB |\n", stats.Median(r.sorted(func(f *loadFigures) float64 { return f.Cost.CPU.Seconds() })),
 			megabytes(int64(stats.Median(r.sorted(func(f *loadFigures) float64 { return float64(f.Cost.Memory) })))))
@@ -90,68 +95,144 @@ func measuredTable(rows []loadRow) string {
 	return b.String()
 }
 
-// sorted returns a figure of all runs in rising order.
+// sorted returns a figure of all runs with the load that was asked for, in rising order.
 func (r *loadRow) sorted(of func(f *loadFigures) float64) (all []float64) {
 	for i := range r.Runs {
-		all = append(all, of(&r.Runs[i]))
+		if r.Runs[i].alike() {
+			all = append(all, of(&r.Runs[i]))
+		}
 	}
 	slices.Sort(all)
 	return all
 }
 
-// differenceTable has by how much the figures of this exporter differ from those of each tool, and what the server counted of each.
-func differenceTable(rows []loadRow) string {
+// refereeTable has what the server counted of the load of each tool, and by how much the means of the tool are above those of the
+// server's own histograms of the same requests.
+func refereeTable(rows []loadRow) string {
 	var b strings.Builder
-	b.WriteString("| tool | tokens of a prompt | of them cached | of an answer | prefilled together |")
-	for _, c := range compared {
-		fmt.Fprintf(&b, " %s here |", c.name)
-	}
-	b.WriteString("\n| --- | ---: | ---: | ---: | ---: | --- | --- | --- | --- | --- | --- |\n")
-	own := &rows[0]
+	b.WriteString("| tool | rounds | tokens of a prompt | of them cached | of an answer | prefilled together | TTFT of the server | of the tool, more | TPOT of the server | of the tool, more |\n" +
+		"| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | --- |\n")
 	for i := range rows {
 		r := &rows[i]
-		if len(r.Runs) == 0 {
+		n := len(r.sorted(func(*loadFigures) float64 { return 0 }))
+		if n == 0 || r.Runs[0].Served == nil {
 			continue
 		}
-		fmt.Fprintf(&b, "| %s |", r.title())
-		if r.Runs[0].Served != nil {
-			for j, form := range []string{" %.0f |", " %.0f |", " %.1f |", " %.2f |"} {
-				fmt.Fprintf(&b, form, stats.Median(r.sorted(func(f *loadFigures) float64 {
-					s := f.Served
-					return []float64{s.Prompt, s.Cached, s.Output, s.Together}[j]
-				})))
-			}
-		} else {
-			b.WriteString(" | | | |")
+		fmt.Fprintf(&b, "| %s | %d |", r.title(), n)
+		for j, form := range []string{" %.0f |", " %.0f |", " %.1f |", " %.2f |"} {
+			fmt.Fprintf(&b, form, stats.Median(r.sorted(func(f *loadFigures) float64 {
+				s := f.Served
+				return []float64{s.Prompt, s.Cached, s.Output, s.Together}[j]
+			})))
 		}
-		for _, c := range compared {
-			fmt.Fprintf(&b, " %s |", difference(own, r, c.of))
+		for _, of := range []func(f *loadFigures) (tool, server float64){
+			func(f *loadFigures) (tool, server float64) { return f.MeanTTFT, f.Served.TTFT },
+			func(f *loadFigures) (tool, server float64) {
+				if r.Tool == "guidellm" { // weights each request by its gaps
+					return f.MeanTPOT, f.Served.ITL
+				}
+				return f.MeanTPOT, f.Served.TPOT
+			},
+		} {
+			mean, _ := interval(r.sorted(func(f *loadFigures) float64 { _, server := of(f); return 1000 * server }))
+			more, half := interval(r.sorted(func(f *loadFigures) float64 { tool, server := of(f); return 1000 * (tool - server) }))
+			fmt.Fprintf(&b, " %.1f ms | %+.2f ms ± %.2f |", mean, more, half)
 		}
 		b.WriteString("\n")
 	}
 	return b.String()
 }
 
+// interval returns the mean of values and half the width of its interval of 95 % confidence (Student's t); NaN of one value.
+func interval(values []float64) (mean, half float64) {
+	n := float64(len(values))
+	var squares float64
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return mean, stats.StudentT95(len(values)-1) * math.Sqrt(squares/(n-1)/n)
+}
+
+// differenceTable has by how much the figures of this exporter differ from those of each tool, as they are and in units of the
+// server's own mean of the run.
+func differenceTable(rows []loadRow) string {
+	var b strings.Builder
+	b.WriteString("| tool | |")
+	for _, c := range compared {
+		fmt.Fprintf(&b, " %s here |", c.name)
+	}
+	b.WriteString("\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for i := range rows {
+		for _, as := range []string{"as measured", "by the server's mean"} {
+			if i == 0 || rows[0].Tool != "inference_exporter" {
+				continue
+			}
+			fmt.Fprintf(&b, "| %s | %s |", rows[i].title(), as)
+			for _, c := range compared {
+				server := c.server
+				if as == "as measured" {
+					server = func(*served) float64 { return 1 }
+				}
+				fmt.Fprintf(&b, " %s |", difference(&rows[0], &rows[i], c.of, server))
+			}
+			b.WriteString("\n")
+		}
+	}
+	return b.String()
+}
+
 // difference returns by how many percent a figure of own is above that of another tool in the same round, on average over the
-// rounds in which the server had few of the prompts in its cache, and half the width of the interval of 95 % confidence (Student's t, of the logarithms).
-func difference(own, other *loadRow, of func(f *loadFigures) float64) string {
-	var n int
-	var sum, squares float64
+// rounds in which both put the same load on the server, and half the width of its interval (of the logarithms); then in how many
+// of these rounds the stated error covers it. Figures are in units of what server returns; nil is no figure.
+func difference(own, other *loadRow, of func(f *loadFigures) between, server func(s *served) float64) string {
+	var logs []float64
+	var covered, stated int
 	for i := range min(len(own.Runs), len(other.Runs)) {
-		if s := other.Runs[i].Served; s != nil && s.Cached > s.Prompt/10 {
+		a, b := &own.Runs[i], &other.Runs[i]
+		if server == nil || !a.alike() || !b.alike() {
 			continue
 		}
-		d := math.Log(of(&own.Runs[i]) / of(&other.Runs[i]))
-		n, sum, squares = n+1, sum+d, squares+d*d
+		unit := 1.
+		if a.Served != nil && b.Served != nil {
+			unit = server(b.Served) / server(a.Served)
+		}
+		is, others := of(a), of(b).Value/unit
+		if is.Value > 0 {
+			logs = append(logs, math.Log(is.Value/others))
+		}
+		if ok, known := covers(is, others); known {
+			stated++
+			if ok {
+				covered++
+			}
+		}
 	}
-	if n < 2 || own.Tool != "inference_exporter" || own == other {
+	if len(logs) < 2 {
 		return ""
 	}
-	mean := sum / float64(n)
-	half := stats.StudentT95(n-1) * math.Sqrt(max(0, squares/float64(n)-mean*mean)/float64(n-1))
+	mean, half := interval(logs)
 	text := fmt.Sprintf("%+.0f %% ± %.0f", 100*(math.Exp(mean)-1), 100*(math.Exp(half)-1))
 	if math.Abs(mean) > half {
 		text = "**" + text + "**"
 	}
+	if stated > 0 {
+		text += fmt.Sprintf(", %d of %d", covered, stated)
+	}
 	return text
+}
+
+// covers reports whether the figure of another tool is within the error of own and, as that tool states none, as much of its own:
+// √2 times the distance of the bound on its side. There may be no such bound.
+func covers(own between, other float64) (ok, known bool) {
+	bound := own.Upper
+	if other < own.Value {
+		bound = own.Lower
+	}
+	if bound == nil || own.Value == 0 {
+		return false, false
+	}
+	return math.Abs(other-own.Value) <= math.Sqrt2*math.Abs(*bound-own.Value), true
 }
