@@ -166,7 +166,7 @@ func (d *daemon) newScheduler(o schedule.Options) *schedule.Scheduler {
 func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	o := web.Options{
 		MetricsPath: d.metricsPath, Hosts: d.hosts, Links: d.links,
-		Metrics: d.metrics.Write, Formats: collector.Formats(), Scraped: d.self.Scraped, Prober: d.fleet, Logger: d.env.logger,
+		Metrics: d.metrics.Write, Formats: collector.Formats(), Scraped: d.self.Scraped, Probe: d.fleet.Probe, Logger: d.env.logger,
 		Hangs: func() bool { return slices.ContainsFunc(d.running, (*schedule.Scheduler).Hangs) }, Status: d.board, Gateways: d.board.Gateways, Explain: d.fleet.Explain, Health: d.fleet.State, Gatherer: registry, Info: d.info, MCP: d.mcp, Profiles: d.profiles,
 		Config: func() ([]byte, error) { return d.active.Load().Marshal() },
 	}

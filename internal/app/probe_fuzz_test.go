@@ -99,7 +99,7 @@ endpoints: [{name: known, url: 'http://`+allowed+`', api: openai-chat, model: m}
 		f.Fatal(err)
 	}
 	s, err := web.New(web.Options{
-		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Formats: collector.Formats(), Prober: fl, Logger: slog.New(slog.DiscardHandler),
+		MetricsPath: "/metrics", Hosts: []string{"example.com"}, Formats: collector.Formats(), Probe: fl.Probe, Logger: slog.New(slog.DiscardHandler),
 		Info: func() web.Info { return web.Info{} },
 	})
 	if err != nil {

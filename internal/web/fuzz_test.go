@@ -19,9 +19,9 @@ import (
 func FuzzHandler(f *testing.F) {
 	s := newSiteWith(f, everything, func(o *Options) {
 		o.Reload = func(context.Context) error { return errors.New("no paper") }
-		o.Prober = proberFunc(func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
+		o.Probe = func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			return nil, &fleet.Refusal{Reason: "no"}
-		})
+		}
 	})
 	s.Close() // streams would not end
 	may := map[string]int{

@@ -73,10 +73,10 @@ func countedSite(t *testing.T, hosts ...string) (base string, probes, reloads *a
 	s := newSiteWith(t, everything, func(o *Options) {
 		o.Hosts = hosts
 		o.Reload = func(context.Context) error { reloads.Add(1); return nil }
-		o.Prober = proberFunc(func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
+		o.Probe = func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			probes.Add(1)
 			return answer(), nil
-		})
+		}
 	})
 	server := httptest.NewServer(s.Handler())
 	t.Cleanup(server.Close)

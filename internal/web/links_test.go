@@ -1,12 +1,15 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
 func TestLinks(t *testing.T) {
@@ -35,9 +38,9 @@ func TestLinks(t *testing.T) {
 func TestActionsOfThePages(t *testing.T) {
 	for _, c := range []struct{ probe, mute bool }{{false, false}, {true, false}, {false, true}} {
 		s := newSiteWith(t, everything, func(o *Options) {
-			o.Prober, o.Muter = nil, nil
+			o.Probe, o.Muter = nil, nil
 			if c.probe {
-				o.Prober = proberFunc(nil)
+				o.Probe = func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return answer(), nil }
 			}
 			if c.mute {
 				o.Muter = &muter{}

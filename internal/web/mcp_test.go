@@ -141,7 +141,7 @@ func TestMCPTools(t *testing.T) {
 		t.Errorf("server %+v", got)
 	}
 
-	session, _ = mcpSite(t, func(o *Options) { o.Prober = nil })
+	session, _ = mcpSite(t, func(o *Options) { o.Probe = nil })
 	if list, err = session.ListTools(t.Context(), nil); err != nil || len(list.Tools) != 3 {
 		t.Errorf("without probes: %v, tools %v", err, list)
 	}
@@ -227,10 +227,10 @@ func TestMCPProbe(t *testing.T) {
 	var asked fleet.ProbeRequest
 	var fails error
 	session, s := mcpSite(t, func(o *Options) {
-		o.Prober = proberFunc(func(_ context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
+		o.Probe = func(_ context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			asked = r
 			return answer(), fails
-		})
+		}
 	})
 	text, bad := call(t, session, "probe", object{"target": "a", "module": "m"})
 	if diff := cmp.Diff(fleet.ProbeRequest{Target: "a", Module: "m"}, asked, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Limit" }, cmp.Ignore())); diff != "" || bad || text != "report\n" {
@@ -253,12 +253,12 @@ func TestMCPProbeEndsWithItsRequest(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan struct{})
 	s := newSiteWith(t, everything, func(o *Options) {
 		o.MCP = true
-		o.Prober = proberFunc(func(ctx context.Context, _ fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
+		o.Probe = func(ctx context.Context, _ fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
 			close(begun)
 			<-ctx.Done()
 			close(ended)
 			return nil, ctx.Err()
-		})
+		}
 	})
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -41,7 +41,7 @@ func newShell(o *Options) (*shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := shellData{Metrics: cmp.Or(strings.TrimPrefix(o.MetricsPath, "/"), "."), Links: links, Probe: o.Prober != nil, Mute: o.Muter != nil, Incidents: o.Incidents != nil, ConfigFile: o.Info().ConfigFile}
+	data := shellData{Metrics: cmp.Or(strings.TrimPrefix(o.MetricsPath, "/"), "."), Links: links, Probe: o.Probe != nil, Mute: o.Muter != nil, Incidents: o.Incidents != nil, ConfigFile: o.Info().ConfigFile}
 	return &shell{template.Must(template.ParseFS(assets, "assets/page.html")), data}, nil
 }
 

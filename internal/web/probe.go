@@ -34,13 +34,6 @@ const (
 	scrapeTimeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
 )
 
-// Prober probes once, for the page /probe.
-type Prober interface {
-	// Probe probes once, whatever comes out, and ends at the latest with ctx. An error means that it did not probe; a
-	// *fleet.Refusal says what is wrong with the request.
-	Probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error)
-}
-
 // probeHandler answers /probe?target=&module=&api=&model=&debug=true. A probe costs money: to a browser, which any page
 // can make send a GET, the answer is a page that asks first, with a form that sends a POST.
 type probeHandler struct {
@@ -108,7 +101,7 @@ func (h *probeHandler) probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.
 	if r.Limit > 0 {
 		r.Limit = max(1, r.Limit-time.Since(start))
 	}
-	answer, err := h.Prober.Probe(ctx, r)
+	answer, err := h.Probe(ctx, r)
 	if err == nil {
 		// A client that gave up had waited for long as well.
 		h.hung.learn(r.Target, answer.TimedOut || ctx.Err() != nil)

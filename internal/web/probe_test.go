@@ -22,17 +22,10 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
 )
 
-// proberFunc probes.
-type proberFunc func(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error)
-
-func (f proberFunc) Probe(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error) {
-	return f(ctx, r)
-}
-
 // newProbeSite is a site whose only page of interest is /probe.
-func newProbeSite(t *testing.T, probe proberFunc) *site {
+func newProbeSite(t *testing.T, probe func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error)) *site {
 	t.Helper()
-	return newSiteWith(t, func(o *Options) { o.Prober = probe })
+	return newSiteWith(t, func(o *Options) { o.Probe = probe })
 }
 
 // answer is the result of a probe, in the words of the test.

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/inference-exporter/inference_exporter/internal/explain"
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 )
@@ -39,8 +40,9 @@ type Options struct {
 	Scraped func(d time.Duration, size int64)
 	// Links are what the status page links to.
 	Links Links
-	// Prober runs the probes of the page /probe; nil is no such page.
-	Prober Prober
+	// Probe probes once for the page /probe, whatever comes out, and ends at the latest with ctx; nil is no such page. An
+	// error means that it did not probe; a *fleet.Refusal says what is wrong with the request.
+	Probe  func(ctx context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswer, error)
 	Logger *slog.Logger
 
 	// Hangs reports whether the probes make no progress.
@@ -127,7 +129,7 @@ func (s *Server) routes(o *Options) ([]route, error) {
 	scrape := &metricsHandler{Options: o, pack: pack, slots: make(slots, maxScrapes), held: heldPages{limit: maxHeldBytes}}
 	routes = append(routes, route{"GET " + exactly(o.MetricsPath), scrape})
 	var probe *probeHandler // nil without probes on request
-	if o.Prober != nil {
+	if o.Probe != nil {
 		probe = newProbeHandler(o)
 		routes = append(routes, route{"GET " + probePath, probe}, route{"POST " + probePath, probe})
 	}

@@ -201,7 +201,7 @@ func TestMetricsPath(t *testing.T) {
 func everything(o *Options) {
 	o.GPUs = func() *status.GPUPage { return &status.GPUPage{State: "ok"} }
 	o.Reload = func(context.Context) error { return nil }
-	o.Prober = proberFunc(func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return answer(), nil })
+	o.Probe = func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error) { return answer(), nil }
 }
 
 // allPaths returns a path of every route of a server with everything.
