@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/inference-exporter/inference_exporter/config"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // sample is a sample of a page that a source of the mapping wants.
@@ -303,13 +304,7 @@ func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, valu
 
 // items returns how many items a comma-separated list has.
 func items(list string) float64 {
-	n := 0.0
-	for item := range strings.SplitSeq(list, ",") {
-		if strings.TrimSpace(item) != "" {
-			n++
-		}
-	}
-	return n
+	return float64(stats.Count(strings.Split(list, ","), func(item string) bool { return strings.TrimSpace(item) != "" }))
 }
 
 // filter keeps the samples that count: of one spelling of each name, and of the wanted model. It reports

@@ -375,9 +375,7 @@ func (p *Probes) page(now time.Time, t result.Target) (s *Series, complete func(
 
 // pagesOf returns the readings of the servers' own pages.
 func pagesOf(statuses []page.Status) []*Server {
-	var all []*Server
-	for i := range statuses {
-		st := &statuses[i]
+	return stats.Map(statuses, func(st page.Status) *Server {
 		s := &Server{Server: st.Server, URL: st.URL, At: stats.UnixSeconds(st.At), State: st.State, Reason: st.Reason}
 		if st.Err != nil {
 			s.Error = harmless(st.Err.Error())
@@ -389,9 +387,8 @@ func pagesOf(statuses []page.Status) []*Server {
 				s.Values[string(q)] = v
 			}
 		}
-		all = append(all, s)
-	}
-	return all
+		return s
+	})
 }
 
 // loadOf sums up what the servers of an endpoint say; nil without servers.

@@ -91,10 +91,7 @@ func gpuPage(all gpu.Snapshots) *GPUPage {
 	source := newGPUSource(main)
 	p := &GPUPage{
 		State: source.State, Error: source.Error, At: source.At, Driver: source.Driver, CUDA: harmless(main.CUDA), GPUs: []*GPU{},
-	}
-	for _, s := range all {
-		p.Simulated = p.Simulated || s.Simulated
-		p.Sources = append(p.Sources, newGPUSource(s))
+		Sources: stats.Map(all, newGPUSource), Simulated: slices.ContainsFunc(all, func(s *gpu.Snapshot) bool { return s.Simulated }),
 	}
 	for _, d := range all.Devices() {
 		p.GPUs = append(p.GPUs, newGPU(d))

@@ -100,10 +100,7 @@ func (s *events) add(at time.Time, text string) {
 
 // near returns the texts of the events about a time, each once; restarts are those of the exporter, as Unix times.
 func (s *events) near(at time.Time, within time.Duration, restarts []int64) []string {
-	all := slices.Clone(s.all)
-	for _, restart := range restarts {
-		all = append(all, event{time.Unix(restart, 0), restarted})
-	}
+	all := append(slices.Clone(s.all), stats.Map(restarts, func(at int64) event { return event{time.Unix(at, 0), restarted} })...)
 	var texts []string
 	for _, e := range all {
 		if since := e.at.Sub(at).Abs(); since <= within && len(texts) < maxBeside && !slices.Contains(texts, e.text) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/fleet"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // guard answers only requests to a name of the exporter: a page that a browser loaded from another site could resolve
@@ -69,13 +70,7 @@ func hostName(host string) string {
 
 // hostNames returns the names of several Host headers, as far as there is one.
 func hostNames(hosts []string) []string {
-	var names []string
-	for _, host := range hosts {
-		if name := hostName(host); name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(stats.Map(hosts, hostName), func(name string) bool { return name == "" })
 }
 
 // fromBrowser reports whether a browser may have sent the request. Over plain HTTP it does not say which site caused
