@@ -372,32 +372,3 @@ func TestPageOfAGateway(t *testing.T) {
 		}
 	}
 }
-
-// The time that a proxy adds before it passes a request on is outside of the
-// server's own TTFT.
-func TestOverhead(t *testing.T) {
-	t.Parallel()
-	const added = 500 * time.Millisecond
-	s := simulator.New(simulator.Options{DecodeStep: 2 * time.Millisecond, PrefillTokensPerSecond: 1e5})
-	base, _ := testlab.ServeSimulator(t, s)
-	to, _ := url.Parse(base)
-	proxy := newProxy(to)
-	server := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			select {
-			case <-time.After(added):
-			case <-r.Context().Done():
-			}
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	p := start(t, "--web.listen-address=127.0.0.1:0", "--config.file="+writeFile(t, "exporter.yml", fmt.Sprintf(`
-global: {interval: 300ms}
-modules: {interactive: {input_tokens: 16, output_tokens: 4}}
-endpoints: [{name: e, url: %s, servers: {interval: 1s}}]`, server)))
-	const family = "inference_endpoint_ttft_overhead_seconds"
-	got, _ := p.waitFor("the overhead", func(got metricsPage) bool { return got.Has(family, "source", "histogram") })
-	if v := got.Sum(family); v < added.Seconds() || v > 2*added.Seconds() {
-		t.Errorf("overhead of %v s, want a little more than %v", v, added)
-	}
-}

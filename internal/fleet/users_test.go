@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"fmt"
+	"math"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/schedule"
+	"github.com/inference-exporter/inference_exporter/internal/simulator"
 	"github.com/inference-exporter/inference_exporter/internal/testlab"
 	"github.com/inference-exporter/inference_exporter/internal/users"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
@@ -68,6 +71,33 @@ func TestUsersAgainstTheSimulator(t *testing.T) {
 		d, _ := l.Board.Detail("e")
 		if v, ok := workload.In[*users.View](d.Facts); !ok || v.TTFT.Samples != uint64(len(all)) || v.TTFT.Seconds["p50_upper"] > 0.05 {
 			t.Errorf("on the page: %+v", v)
+		}
+	})
+}
+
+// The time that a proxy adds before it passes a request on is outside of the server's own TTFT.
+func TestOverheadAgainstTheSimulator(t *testing.T) {
+	testlab.Virtual(t, func(t *testing.T) {
+		const added = 500 * time.Millisecond
+		server := simulator.New(testlab.Swift()).Handler()
+		url := testlab.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				time.Sleep(added)
+			}
+			server.ServeHTTP(w, r)
+		}))
+		l := newLab(t)
+		l.Scraping = schedule.New(schedule.Options{})
+		if err := l.Apply(planOf(parse(t, "modules: {m: {input_tokens: 16, output_tokens: 4}}\nendpoints: [{name: e, url: '"+url+"', modules: [m]}]"))); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			l.times(1, "e")
+			l.endpoint("e").scrape.read(l.ctx(), schedule.Run{})
+		}
+		const family = "inference_endpoint_ttft_overhead_seconds"
+		if p := l.page(); !p.Has(family, "source", "histogram") || math.Abs(p.Sum(family)-added.Seconds()) > 1e-6 {
+			t.Errorf("overhead of %v s, want %v", p.Sum(family), added)
 		}
 	})
 }
