@@ -13,6 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/prober/api"
 )
 
@@ -91,21 +92,15 @@ func (f Family) histogramOpts(bounds []float64) prometheus.HistogramOpts {
 // Catalogue returns every family that the exporter can expose under its own prefix, group by group. The families of the
 // Go runtime and the process come from client_golang and are not listed.
 func Catalogue() []Family {
-	var probes []Family
-	for _, f := range probeFamilies() {
-		probes = append(probes, f.Family)
-	}
+	probes := stats.Map(probeFamilies(), func(f *probeFamily) Family { return f.Family })
 	return slices.Concat(
 		sections()["endpoints"], probes, descriptions(findingsFamilies()), descriptions(serverFamilies()), gatewayFamilies(),
 		gpuFamilies(), sections()["pods"], sections()["gpu pages"], sections()["exporter"],
 	)
 }
 
-func descriptions[V any](families []*familyOf[V]) (all []Family) {
-	for _, f := range families {
-		all = append(all, f.Family)
-	}
-	return all
+func descriptions[V any](families []*familyOf[V]) []Family {
+	return stats.Map(families, func(f *familyOf[V]) Family { return f.Family })
 }
 
 // ReservedLabels returns the label names that the families use themselves, so

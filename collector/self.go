@@ -12,6 +12,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/discovery"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/store"
 	"github.com/inference-exporter/inference_exporter/internal/workload"
 )
@@ -77,10 +78,7 @@ func NewSelf(reg prometheus.Registerer) *Self {
 
 // watch adds families whose samples a function sends at each scrape.
 func (s *Self) watch(collect func(*sender), names ...string) {
-	var families []Family
-	for _, name := range names {
-		families = append(families, written("exporter_"+name))
-	}
+	families := stats.Map(names, func(name string) Family { return written("exporter_" + name) })
 	s.registerer.MustRegister(newTable(families, collect))
 }
 

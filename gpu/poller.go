@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/inference-exporter/inference_exporter/internal/safetext"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -107,10 +108,7 @@ func (p *Poller) Snapshot() *Snapshot {
 		return s
 	}
 	old := *s
-	old.Devices = make([]DeviceSnapshot, len(s.Devices))
-	for i, d := range s.Devices {
-		old.Devices[i] = withoutReadings(d, d.Up)
-	}
+	old.Devices = stats.Map(s.Devices, func(d DeviceSnapshot) DeviceSnapshot { return withoutReadings(d, d.Up) })
 	return &old
 }
 

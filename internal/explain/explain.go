@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/asset"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // Cause is why an endpoint is not as it should be. The set is closed: it is a label value.
@@ -56,11 +57,7 @@ const (
 
 // Causes lists the closed set in the order of the table of rules.
 func Causes() []Cause {
-	var all []Cause
-	for _, r := range rules() {
-		all = append(all, r.Cause)
-	}
-	return append(all, Unknown, Healthy)
+	return append(stats.Map(rules(), func(r Rule) Cause { return r.Cause }), Unknown, Healthy)
 }
 
 // Say returns what there is to say of a cause in a line: its title, which is a short clause, and the first thing to do,
@@ -286,10 +283,7 @@ func healthy(f *facts) Finding {
 	if n := len(f.Probes); n > 0 {
 		r.Evidence = append(r.Evidence, fmt.Sprintf("%d of the latest %s succeeded", len(f.good), plural(n, "probe")))
 	}
-	var speeds []string
-	for _, s := range f.Speeds {
-		speeds = append(speeds, s.TTFT.line("TTFT of "+s.Module, seconds))
-	}
+	speeds := stats.Map(f.Speeds, func(s Speed) string { return s.TTFT.line("TTFT of "+s.Module, seconds) })
 	r.Evidence = append(r.Evidence, first(lines(speeds...))...)
 	for _, p := range slices.Backward(f.Probes) {
 		if p.Failed() {

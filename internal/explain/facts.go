@@ -13,6 +13,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload/loadtest"
 )
 
@@ -272,11 +273,7 @@ func (f *facts) isLate() bool {
 }
 
 func latencies(what string, all []lateness) []string {
-	var lines []string
-	for _, l := range all {
-		lines = append(lines, l.line(what+" of "+l.module, seconds))
-	}
-	return first(lines)
+	return first(stats.Map(all, func(l lateness) string { return l.line(what+" of "+l.module, seconds) }))
 }
 
 // longestParts returns the parts of TTFT that are known, as indexes of page.TTFTPartNames, the longest first.

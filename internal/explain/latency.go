@@ -14,6 +14,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/page"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -360,11 +361,7 @@ func (f *facts) isAbout(s Step) bool {
 
 // stepLines returns the lines of when it got worse, and what else changed then.
 func (f *facts) stepLines() []string {
-	var texts []string
-	for _, s := range f.worsened() {
-		texts = append(texts, s.String())
-	}
-	return first(texts)
+	return first(stats.Map(f.worsened(), Step.String))
 }
 
 // String returns the step in words.

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/workload/answers"
 )
 
@@ -178,11 +179,7 @@ func (s *Server) Request(traceID string) (Record, bool) {
 
 // State returns what each replica holds and has done.
 func (s *Server) State() []State {
-	states := make([]State, len(s.replicas))
-	for i, r := range s.replicas {
-		states[i] = r.state()
-	}
-	return states
+	return stats.Map(s.replicas, (*replica).state)
 }
 
 func found[T any](record T, ok bool) (any, error) {

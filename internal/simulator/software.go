@@ -17,6 +17,7 @@ import (
 
 	"github.com/inference-exporter/inference_exporter/internal/asset"
 	"github.com/inference-exporter/inference_exporter/internal/page/testdata/pages/servers"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 //go:embed faces/*.yml pages/*.yml faults.yml software.yml
@@ -85,11 +86,7 @@ var allSoftware = sync.OnceValue(func() (all []*software) {
 
 // Engines lists the values of Options.Engine, the default first.
 func Engines() []string {
-	var names []string
-	for _, s := range allSoftware() {
-		names = append(names, s.Name)
-	}
-	return names
+	return stats.Map(allSoftware(), func(s *software) string { return s.Name })
 }
 
 // softwareOf returns that of an engine, the default one for a name that is none.
