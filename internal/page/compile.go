@@ -34,23 +34,20 @@ const (
 // source is a place of numbers on a page: the samples of one name that match.
 type source struct {
 	kind      kind
-	labels    []label  // a sample must have all of them
-	without   []string // labels that tell no series of it apart: with one value, of copies, and le of a histogram; sorted
-	fromLabel string   // the label with the number; "" for the sample's value
-	itemsOf   string   // the label with a list whose items are counted; "" is none
-	textOf    string   // the label with the text of a setting; "" is none
-	max       bool     // the largest of several samples counts, not the sum
-	min       bool     // the smallest of several samples of a gauge counts
-	signed    bool     // a negative number is one too: that of a state
+	labels    []labels.Label // a sample must have all of them
+	without   []string       // labels that tell no series of it apart: with one value, of copies, and le of a histogram; sorted
+	fromLabel string         // the label with the number; "" for the sample's value
+	itemsOf   string         // the label with a list whose items are counted; "" is none
+	textOf    string         // the label with the text of a setting; "" is none
+	max       bool           // the largest of several samples counts, not the sum
+	min       bool           // the smallest of several samples of a gauge counts
+	signed    bool           // a negative number is one too: that of a state
 	requests  *config.MappingRequests
 	device    *deviceSource // of accelerators
 	// spelled is the source whose samples decide in which way the name is spelled on this page: the source
 	// itself but for ended requests, where it is the first of the sources of one name.
 	spelled int
 }
-
-// label is a label of a sample.
-type label struct{ name, value string }
 
 // target says what the samples of a name are. Spelling counts from 0 for the form of the name to prefer.
 type target struct {
@@ -106,7 +103,7 @@ type mapping struct {
 	sources  []source
 	start    int // the source of the time at which the process of a server started
 
-	labels     []label // restrict all samples that have the label
+	labels     []labels.Label // restrict all samples that have the label
 	values     map[config.Quantity][]*number
 	histograms map[config.Quantity][]*distribution
 
@@ -201,8 +198,8 @@ func isValue(e *config.Mapping, series string) bool {
 	return false
 }
 
-func sortedLabels(m map[string]string) []label {
-	return stats.Map(slices.Sorted(maps.Keys(m)), func(name string) label { return label{name, m[name]} })
+func sortedLabels(m map[string]string) []labels.Label {
+	return stats.Map(slices.Sorted(maps.Keys(m)), func(name string) labels.Label { return labels.Label{Name: name, Value: m[name]} })
 }
 
 // addSource adds a source of the samples of a name and returns its index.
@@ -213,8 +210,8 @@ func (c *mapping) addSource(name string, s source) int {
 		s.without = append(s.without, "le")
 	}
 	for _, l := range slices.Concat(s.labels, c.labels) {
-		if l.value == "" || slices.Contains(s.labels, l) {
-			s.without = append(s.without, l.name)
+		if l.Value == "" || slices.Contains(s.labels, l) {
+			s.without = append(s.without, l.Name)
 		}
 	}
 	slices.Sort(s.without)

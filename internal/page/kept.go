@@ -144,7 +144,7 @@ func (r *Reader) size() int64 {
 	const ofMap = 2 // what a map takes for each byte of its entries, at most
 	n += len(r.ranks) * (int(unsafe.Sizeof(rank{})) + ofMap*2*word)
 	for _, k := range r.ranks {
-		n += cap(k.marks) * int(unsafe.Sizeof(mark{}))
+		n += cap(k.marks) * word
 	}
 	n += cap(r.cache.past) * int(unsafe.Sizeof(use{}))
 	const snapshots = 3 // of backends, which are as large as what is kept of them

@@ -38,16 +38,10 @@ const (
 	slowShare, alikeShare = 0.25, 0.5
 )
 
-// mark is the value of a source of progress on a page.
-type mark struct {
-	value   float64
-	present bool
-}
-
 // rank is what is kept of a rank: its series have the same labels.
 type rank struct {
-	marks   []mark // of each source of progress on the latest page that had it
-	present bool   // the latest page had one
+	marks   []float64 // as those of a Reader
+	present bool      // the latest page had one
 	worked  time.Time
 
 	at            time.Time                   // of the latest page, as all that follows
@@ -82,12 +76,14 @@ func (r *Reader) lastProgress(c *mapping, s *scratch, idle bool, at time.Time) t
 	return cmp.Or(oldest, r.worked)
 }
 
+func noMarks(c *mapping) []float64 { return slices.Repeat([]float64{math.NaN()}, len(c.progress)) }
+
 // moveMarks brings marks to the results of a page or a rank. It reports whether one moved, and whether there is any.
-func (c *mapping) moveMarks(marks []mark, results []series) (moved, present bool) {
+func (c *mapping) moveMarks(marks []float64, results []series) (moved, present bool) {
 	for i := range marks {
 		v, ok := c.progress[i].of(results)
-		if m := (mark{v, true}); ok && marks[i] != m {
-			marks[i], moved = m, true
+		if ok && marks[i] != v {
+			marks[i], moved = v, true
 		}
 		present = present || ok
 	}
@@ -105,7 +101,7 @@ func (r *Reader) readRanks(c *mapping, s *scratch, at time.Time) *Ranks {
 	for _, run := range running {
 		k := before[run.set]
 		if k == nil {
-			k = &rank{marks: make([]mark, len(c.progress)), worked: at, tokens: math.NaN()}
+			k = &rank{marks: noMarks(c), worked: at, tokens: math.NaN()}
 		}
 		k.read(c, s.ofRank(c, run.set), at)
 		r.ranks[run.set] = k

@@ -39,7 +39,7 @@ type Reader struct {
 	start  float64          // of the server's process, Unix time; 0 is unknown
 	cache  cacheWindow
 	item   int              // of the mapping, where the use of the cache was last read from; 0 after a restart
-	marks  []mark           // of each source of progress on the latest page that had it
+	marks  []float64        // the value of each source of progress on the latest page that had it; NaN before
 	queued bool             // requests were seen to wait since the server started
 	models bool             // models of a gateway were ready on an earlier page
 	worked time.Time        // when progress was last seen
@@ -142,7 +142,7 @@ func (r *Reader) unrecognised(p *page, names []string, w Want) (*mapping, error)
 func (r *Reader) follow(w way, s *scratch) {
 	c := w.mapping
 	if r.way != w {
-		*r = Reader{mappings: r.mappings, shown: r.shown, leased: r.leased, way: w, marks: make([]mark, len(c.progress))}
+		*r = Reader{mappings: r.mappings, shown: r.shown, leased: r.leased, way: w, marks: noMarks(c)}
 	}
 	s.gauges(c)
 	restarted := !r.advance(c, s)

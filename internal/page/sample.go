@@ -230,7 +230,7 @@ func isCount(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
 // wants reports whether the mapping wants samples with these labels at all.
 func (c *mapping) wants(ls labels.Labels) bool {
 	for _, l := range c.labels {
-		if v := ls.Get(l.name); v != l.value && ls.Has(l.name) {
+		if v := ls.Get(l.Name); v != l.Value && ls.Has(l.Name) {
 			return false
 		}
 	}
@@ -253,7 +253,7 @@ func (c *mapping) match(ls labels.Labels, model string) (modelMatch, string) {
 func (s *scratch) sample(sm sample, c *mapping, t target, ls labels.Labels, value float64) (sample, bool) {
 	src := &c.sources[t.source]
 	for _, l := range src.labels {
-		if ls.Get(l.name) != l.value {
+		if ls.Get(l.Name) != l.Value {
 			return sm, false
 		}
 	}
