@@ -341,8 +341,8 @@ func printAs(format string, text, json func() error) error {
 func (c *probeCommand) verdict(s *probereport.Summary, done int) error {
 	asked, failed := s.Probes(), s.Failed()
 	switch {
-	case asked == 0 && s.Skipped() != nil:
-		return nothingAsked(s.Skipped())
+	case asked == 0 && s.Skipped != nil:
+		return nothingAsked(s.Skipped)
 	case failed > 0:
 		return fmt.Errorf("%d of %d probes failed", failed, asked)
 	case done < c.count:

@@ -41,8 +41,8 @@ type Summary struct {
 
 	Price    *config.Price      // of tokens, set before the first result; nil is none
 	Together *workload.Findings // of all results; nil is nothing
-	skipped  int                // runs without a request
-	skip     *result.Skip       // of the first of them
+	Skipped  *result.Skip       // why the first run without a request was; nil is none
+	skipped  int                // how many there were
 }
 
 // NewSummary returns that of no probes.
@@ -57,12 +57,9 @@ func NewSummary() *Summary {
 func (s *Summary) Skip(skip *result.Skip) {
 	if skip != nil {
 		s.skipped++
-		s.skip = cmp.Or(s.skip, skip)
+		s.Skipped = cmp.Or(s.Skipped, skip)
 	}
 }
-
-// Skipped returns why the first of the runs without a request was skipped; nil for none.
-func (s *Summary) Skipped() *result.Skip { return s.skip }
 
 // Add counts results. Their latencies count if they are successes.
 func (s *Summary) Add(results ...*result.Result) {
@@ -133,9 +130,9 @@ func (s *Summary) listFailures(p *page) {
 			p.row("check next", r.Advice())
 		}
 	}
-	if s.skip != nil {
+	if s.Skipped != nil {
 		p.title("%d × not asked", s.skipped)
-		p.row("reason", s.skip.Error())
+		p.row("reason", s.Skipped.Error())
 	}
 }
 

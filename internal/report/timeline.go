@@ -239,15 +239,12 @@ const durationWidth = 9
 // bar draws one phase; a short one is at least a line thick.
 func (p *page) bar(label string, c color, start, d, total time.Duration) {
 	columns := p.width - indent - labelWidth - durationWidth - 2
-	from, to := column(start, total, columns), column(start+d, total, columns)
+	column := func(at time.Duration) int { return int(float64(at)/float64(total)*float64(columns) + 0.5) }
+	from, to := column(start), column(start+d)
 	drawn := strings.Repeat("█", to-from)
 	if drawn == "" {
 		from = min(from, columns-1)
 		drawn = "▏"
 	}
 	p.line("%*s%-*s%*s  %s%s", indent, "", labelWidth, label, durationWidth, result.InWords(d), strings.Repeat(" ", from), p.paint(c, drawn))
-}
-
-func column(at, total time.Duration, columns int) int {
-	return int(float64(at)/float64(total)*float64(columns) + 0.5)
 }

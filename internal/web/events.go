@@ -216,11 +216,6 @@ type watcher struct {
 	events   chan *event // closed when the watcher is dropped
 }
 
-var (
-	errTooManyWatchers = errors.New("too many event streams are open")
-	errHubClosed       = errors.New("the exporter is shutting down")
-)
-
 func newHub(s Status, logger *slog.Logger) *hub {
 	p := newPacker()
 	start := p.pack([]byte(streamStart))
@@ -233,10 +228,10 @@ func (h *hub) watch(endpoint string, since uint64) (*watcher, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, errHubClosed
+		return nil, errors.New("the exporter is shutting down")
 	}
 	if len(h.watchers) >= maxWatchers {
-		return nil, errTooManyWatchers
+		return nil, errors.New("too many event streams are open")
 	}
 	w := &watcher{endpoint: endpoint, events: make(chan *event, maxPending)}
 	if h.stop == nil {
