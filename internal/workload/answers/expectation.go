@@ -254,8 +254,10 @@ const refusalWithin = 16
 // refuses reports whether an answer, given as its words, declines to answer. The
 // phrases are common ones: to be asked only of an answer that is not right.
 func refuses(said string) bool {
-	first := strings.SplitN(said, " ", refusalWithin+1)
-	start := strings.Join(first[:min(len(first), refusalWithin)], " ")
+	start := said
+	if all := strings.SplitN(said, " ", refusalWithin+1); len(all) > refusalWithin {
+		start = strings.TrimSuffix(said, all[refusalWithin])
+	}
 	return slices.ContainsFunc(phrases().Refusals, func(phrase string) bool { return within(start, phrase) })
 }
 

@@ -52,10 +52,16 @@ type wordWriter struct {
 
 // rune returns the rune at the place, 0 at the end of the text.
 func (w *wordWriter) rune() rune {
-	var r rune
-	if r, w.size = utf8.DecodeRuneInString(w.text[w.at:]); w.size == 0 {
+	if w.at >= len(w.text) {
+		w.size = 0
 		return 0
 	}
+	if c := w.text[w.at]; c < utf8.RuneSelf {
+		w.size = 1
+		return rune(c)
+	}
+	r, size := utf8.DecodeRuneInString(w.text[w.at:])
+	w.size = size
 	return r
 }
 
@@ -147,8 +153,12 @@ func (w *wordWriter) negative() bool {
 	return ok && !isWordRune(last) && last != '-'
 }
 
-// digits returns how many digits a text begins with.
-func digits(text string) int { return len(text) - len(strings.TrimLeft(text, "0123456789")) }
+func digits(text string) (n int) {
+	for n < len(text) && isDigit(rune(text[n])) {
+		n++
+	}
+	return n
+}
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 
