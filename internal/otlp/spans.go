@@ -243,10 +243,12 @@ func firstChunk(r *result.Result) time.Duration {
 // ourOwn returns what no convention has a name for. Durations are in seconds; only a success has latencies.
 func ourOwn(t Target, r *result.Result) []*commonpb.KeyValue {
 	as := keyValues{
-		attributeOf(own+"endpoint", safetext.Line(t.Endpoint, maxReason)), attributeOf(own+"module", safetext.Line(t.Module, maxReason)),
+		attributeOf(own+"endpoint", safetext.Line(t.Endpoint, maxReason)),
+		attributeOf(own+"module", safetext.Line(t.Module, maxReason)),
 		attributeOf(own+"prefix", r.Prefix), attributeOf(own+"outcome", string(r.Outcome)), attributeOf(own+"clock", string(r.Clock)),
 		attributeOf(own+"events", len(r.Events)), attributeOf(own+"merged_events", r.MergedEvents()),
-		attributeOf(own+"connection_reused", r.Reused), attributeOf(own+"buffered", r.Buffered), attributeOf(own+"imprecise", r.Imprecise),
+		attributeOf(own+"connection_reused", r.Reused), attributeOf(own+"buffered", r.Buffered),
+		attributeOf(own+"imprecise", r.Imprecise),
 	}
 	as.add(r.API != "", own+"api", r.API)
 	as.add(r.Engine != "", own+"engine", r.Engine)

@@ -283,7 +283,9 @@ func (r *Recorder) Restore(record []byte) error {
 		return err
 	case head.Incident.Start.After(now) || head.Incident.End.After(now):
 		return errors.New("a recording of the future")
-	case slices.ContainsFunc(r.all, func(k *kept) bool { return k.Endpoint == head.Endpoint && k.Incident.Start.Equal(head.Incident.Start) }):
+	case slices.ContainsFunc(r.all, func(k *kept) bool {
+		return k.Endpoint == head.Endpoint && k.Incident.Start.Equal(head.Incident.Start)
+	}):
 		return errors.New("twice the same recording")
 	}
 	k := r.begin(head)
