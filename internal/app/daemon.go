@@ -182,8 +182,7 @@ func (d *daemon) newWeb(registry *prometheus.Registry) (*web.Server, error) {
 	return web.New(o)
 }
 
-// run runs the parts until ctx ends or one of them fails. It serves on what
-// open returns or, when that is nil, on the sockets that the flags name.
+// run runs the parts until ctx ends or one fails. It serves on what open returns or, if nil, on the sockets of the flags.
 func (d *daemon) run(ctx context.Context, open func() ([]net.Listener, error), flags *toolkit.FlagConfig) error {
 	defer d.fleet.Close()
 	listeners, err := open()

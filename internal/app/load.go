@@ -87,8 +87,7 @@ func (c *loadCommand) run(ctx context.Context, env environment) error {
 	return cmp.Or(err, loadVerdict(f))
 }
 
-// settings returns the keys that the flags set. A module without load has levels that suffice to see whether an endpoint
-// slows down with users.
+// settings returns the keys of the flags. A module without load has levels that suffice to see whether users slow it down.
 func (c *loadCommand) settings(load *config.LoadTest) map[string]string {
 	set := map[string]string{}
 	for _, k := range c.keys {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// progress is a line on a terminal that shows how far a command is, and that it runs. A
-// nil progress, of which nobody sees the line, does nothing.
+// progress is a line on a terminal that shows how far a command is, and that it runs. A nil progress does nothing.
 type progress struct {
 	w     io.Writer
 	what  string // is done

@@ -48,8 +48,7 @@ func (d *daemon) follow(ctx context.Context) error {
 	for {
 		select {
 		case <-d.discovery.Changed():
-			// Discovered endpoints that cannot be used are left out, so that no
-			// error is possible that did not come with the configuration.
+			// Discovered endpoints that cannot be used are left out: no error is possible that the configuration had not.
 			if err := d.applyEndpoints(d.active.Load().Config); err != nil {
 				d.env.logger.Error("applying the discovered endpoints failed", "err", err)
 			}
@@ -88,8 +87,7 @@ func (d *daemon) apply() error {
 	return d.replace(cfg, err, began)
 }
 
-// applyChanged is apply where the files are not those of the active configuration, or the latest attempt failed. The same
-// mistakes are reported once.
+// applyChanged is apply where the files are not the active ones, or the latest attempt failed. It reports mistakes once.
 func (d *daemon) applyChanged() {
 	active := d.active.Load()
 	if active.refused == nil && !d.changed(active.Config) {

@@ -57,8 +57,7 @@ func (e *endpoint) evidence(c explain.Condition, now time.Time, gpus gpu.Snapsho
 	return known
 }
 
-// Explain returns what the fleet knows of why an endpoint is as it is; false without an
-// endpoint of this name. It is safe for concurrent use.
+// Explain returns why an endpoint is as it is; false without one of this name. It is safe for concurrent use.
 func (f *Fleet) Explain(name string) (*explain.Report, bool) {
 	report, _ := f.explain(name)
 	return report, report != nil
@@ -136,8 +135,7 @@ func (f *Fleet) compare(now time.Time, suspects bool) *causes {
 	return found
 }
 
-// cause returns the likeliest cause of what ails an endpoint, as it was found last; ""
-// while it is up. It looks for it where the state is newer than that.
+// cause returns the likeliest cause of what ails an endpoint, as found last or, for a newer state, now; "" while it is up.
 func (f *Fleet) cause(e *endpoint) explain.Cause {
 	_, c := e.condition()
 	if c.State == health.Up || c.State == health.Asleep {

@@ -137,8 +137,7 @@ func (e *endpoint) changes(drift.Changes) drift.Changes {
 	return all
 }
 
-// traffic has the modules of an endpoint that have traffic ask what the servers of the
-// endpoint count of their users. It is safe for concurrent use.
+// traffic has modules ask what the servers of their endpoint count of its users. It is safe for concurrent use.
 type traffic struct {
 	users  *load.Traffic
 	askers []asker // set before the first reading

@@ -106,8 +106,7 @@ func (f *Fleet) probeOnce(ctx context.Context, e *config.Endpoint, t Target, r *
 	return p.Run(ctx, r.Limit), nil
 }
 
-// endpoint returns what a target names. The page must be no way to reach what
-// only this machine can: other hosts are refused before anything is sent.
+// endpoint returns what a target names. The page must not reach what only this machine can: other hosts are refused.
 func (t targets) endpoint(target string) (*config.Endpoint, error) {
 	if e := FindEndpoint(t.endpoints, target); e != nil {
 		return e, nil
@@ -178,8 +177,7 @@ type keptProber struct {
 	prober *Prober
 }
 
-// probe probes t, a target at the configured endpoint e. The limit, 0 for that
-// of the module, includes the wait for other requests' probes of the same.
+// probe probes t, a target at the configured endpoint e. The limit, 0 for the module's, includes the wait for other probes.
 func (k *keptProbers) probe(ctx context.Context, e *config.Endpoint, t Target, limit time.Duration) (Results, error) {
 	kept, err := k.get(e, t)
 	if err != nil {
@@ -239,8 +237,7 @@ func (k *keptProbers) keep(all targets) {
 	})
 }
 
-// close closes the probers. It waits for the probes that run, whose contexts
-// must have ended, and keeps the slots, so that none is used again.
+// close waits for the probes that run, whose contexts must have ended, and closes the probers, so that none is used again.
 func (k *keptProbers) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -84,8 +84,7 @@ func (v *variantSeries) observe(o *series.Observation) {
 	}
 }
 
-// wait counts a user who came at an instant, while a probe waited for its first token, and
-// waited so long for one; negative is a token that did not come.
+// wait counts a user who came while a probe waited for its first token, and waited so long; negative: it did not come.
 func (v *variantSeries) wait(at time.Time, wait, limit time.Duration) {
 	bad := wait < 0 || wait > limit
 	v.log.AddWait(at, wait, bad)

@@ -156,8 +156,7 @@ func (s *spending) text(text string) int {
 	return len(text)/bytesPerToken + workload.TemplateTokens
 }
 
-// promptOf is how long a prompt may become that is made to a length: a tenth longer than it should be, and half before
-// the server has counted one.
+// promptOf is how long a prompt made to a length may become: a tenth longer, and half before the server has counted one.
 func (s *spending) promptOf(length int) int {
 	if s.counted {
 		return length + length/10 + workload.TemplateTokens
@@ -217,8 +216,7 @@ type Costs struct {
 // USD is the code of the US dollar.
 const USD = "USD"
 
-// CostsOf returns what the probes of each endpoint take, the dearest first, and what all
-// take together. Those that discovery finds are not among them.
+// CostsOf returns what the probes of each endpoint take, the dearest first, and of all together, but for discovered ones.
 func CostsOf(cfg *config.Config) (each []Costs, all Costs) {
 	each, all = costsIn(cfg, true)
 	slices.SortStableFunc(each, func(a, b Costs) int {

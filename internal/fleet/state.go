@@ -106,8 +106,7 @@ func newPast(target uint64) *past {
 	return &past{target: target, series: map[result.SeriesID]*status.Past{}, learned: map[result.SeriesID]*savedLearned{}}
 }
 
-// learnedOf returns what was learned of a series, or of a module, that asks what asked is a
-// hash of; the zero value where that is nothing.
+// learnedOf returns what was learned of a series, or of a module, that asks what asked is a hash of; zero is nothing.
 func (p *past) learnedOf(id result.SeriesID, asked uint64) savedLearned {
 	if known := p.learned[id]; known != nil && known.Asked == asked {
 		return *known

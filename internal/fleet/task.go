@@ -212,8 +212,7 @@ func (l *taskLog) budget(ok bool) {
 	l.logger().Warn("not probing: the run could exceed a budget")
 }
 
-// sayAgain is how long the same reason for measuring nothing is not repeated: of a mix
-// of lengths, one may be skipped each time that it is drawn.
+// sayAgain is how long the same reason for measuring nothing is not repeated: of a mix, a length may be skipped each time.
 const sayAgain = time.Hour
 
 // skip logs why a run measured nothing. It reports whether it did.

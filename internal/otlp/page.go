@@ -215,8 +215,7 @@ func classic(h *dto.Histogram, attributes []*commonpb.KeyValue, at uint64) *metr
 	return point
 }
 
-// exponential returns the point of a native histogram. Of the same scale, bucket i of
-// Prometheus ends at base^i, and that of OTLP begins there.
+// exponential returns the point of a native histogram: of one scale, bucket i of Prometheus ends at base^i, OTLP's begins there.
 func exponential(h *dto.Histogram, attributes []*commonpb.KeyValue, at uint64) *metricspb.ExponentialHistogramDataPoint {
 	return &metricspb.ExponentialHistogramDataPoint{
 		Attributes: attributes, TimeUnixNano: at, StartTimeUnixNano: nanos(h.GetCreatedTimestamp()),

@@ -146,8 +146,7 @@ func (m *Metrics) pushEach(ctx, sending context.Context, p *push) {
 	}
 }
 
-// outlast returns a context that ends flushTimeout after ctx, so that a request that runs when ctx ends
-// may use the time that is left, too.
+// outlast returns a context that ends flushTimeout after ctx, so that a request that runs then may use the time left.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(flushTimeout, cancel) })

@@ -35,8 +35,7 @@ const (
 	spanScope = "github.com/inference-exporter/inference_exporter/internal/tracing"
 )
 
-// Spans exports spans in batches. A span that cannot be sent at once, with
-// its batch, is dropped and counted, and never held against a probe.
+// Spans exports spans in batches. A batch that cannot be sent at once is dropped, counted, and not held against a probe.
 type Spans struct {
 	logger   *slog.Logger
 	resource *resourcepb.Resource
@@ -65,8 +64,7 @@ func (s *Spans) Use(settings config.Tracing) {
 	}
 }
 
-// Dropped counts the spans that were lost: the queue was full, or the receiver did not take them.
-// exporting reports whether there is a receiver.
+// Dropped counts the spans that were lost: the queue was full, or no receiver took them. exporting: there is a receiver.
 func (s *Spans) Dropped() (n uint64, exporting bool) {
 	return s.dropped.Load(), s.receiver.Load() != nil
 }

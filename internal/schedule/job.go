@@ -22,8 +22,7 @@ const (
 	maxConfirms = 2
 )
 
-// ErrOvertaken is the cause with which the context of a confirmation ends whose
-// job has its next run: errors.Is reports it as context.Canceled.
+// ErrOvertaken is the cause with which a confirmation ends whose job has its next run. It is a context.Canceled.
 var ErrOvertaken = fmt.Errorf("%w: the next run is due", context.Canceled)
 
 // job is a Job with its state. Times are wall clock, nanoseconds since 1970.
@@ -119,8 +118,7 @@ func (s *Scheduler) handle(j *job, now int64) {
 	}
 }
 
-// postpone gives the start that waits to a new grid point: the start keeps its
-// place in the line, the grid point that it was for is lost.
+// postpone gives a start that waits to a new grid point: it keeps its place in the line, and the old grid point is lost.
 func (j *job) postpone(due int64) {
 	switch {
 	case j.slot.confirm:

@@ -181,8 +181,7 @@ func (s *Scheduler) advance(ctx context.Context) time.Duration {
 	return min(maxSleep, time.Duration(s.agenda[0].nextEvent()-now))
 }
 
-// collect takes the runs that have ended by now, so that none of them counts
-// as an overrun of a grid point that comes up at the same moment.
+// collect takes the runs that have ended by now, so that none is an overrun of a grid point at the same moment.
 func (s *Scheduler) collect(now int64) {
 	for {
 		select {
@@ -270,8 +269,7 @@ func (s *Scheduler) now() int64 {
 // Less is slewing, which the grid follows without harm.
 const maxDrift = time.Second
 
-// clock is the wall clock, in nanoseconds since 1970, that separates its
-// steps (set by hand, by NTP, by a suspended machine) from the passing of time.
+// clock is the wall clock, in nanoseconds since 1970, apart from its steps: set by hand, by NTP, by a suspended machine.
 type clock struct {
 	// read returns the wall clock and the monotonic one.
 	read func() (wall int64, mono time.Duration)

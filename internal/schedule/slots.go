@@ -139,8 +139,7 @@ func (s *slots) withdraw(j *job) {
 	}
 }
 
-// next returns the slot of the next start, with a place in flight that the caller
-// gives back by release; nil when nobody waits or no place is free.
+// next returns the slot of the next start, with a place in flight, for release to give back; nil is none that can start.
 func (s *slots) next(now int64) *slot {
 	for {
 		sl := first(&s.lines, &s.running, s.inAll)

@@ -110,8 +110,8 @@ type file interface {
 	Sync() error
 }
 
-// create makes a new file that only its owner can read. What has its name already,
-// such as the rest of a write that was killed, is removed and not followed.
+// create makes a new file that only its owner can read. What has its name already, such as the rest of a write that was
+// killed, is removed and not followed.
 func create(name string) (file, error) {
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -138,8 +138,7 @@ type extent struct {
 
 func (w *extent) isWorn() bool { return w.end == 0 || w.appended > max(w.whole, leastWorn) }
 
-// replace writes all parts to a file beside the old one and puts it in its place once it
-// is on disk, so that there is a whole file at any moment.
+// replace writes all parts to a file beside the old one and, once it is on disk, puts it in its place: one is always whole.
 func (s *Store) replace(p *pace) error {
 	name := s.path()
 	temporary := name + ".tmp"
@@ -184,8 +183,7 @@ func (s *Store) append(parts []*part, p *pace) error {
 	return nil
 }
 
-// finish writes parts to a file, has it on disk, and closes it. It returns how many bytes
-// that are before compression. Only then are the parts saved.
+// finish writes parts to a file, syncs and closes it; only then are they saved. n is how many bytes that is uncompressed.
 func (s *Store) finish(f file, parts []*part, p *pace) (n int64, err error) {
 	revisions := make([]uint64, len(parts))
 	for i, of := range parts {

@@ -155,8 +155,7 @@ func lock(dir string) (fileutil.Releaser, error) {
 	return l, err
 }
 
-// load hands over the records of the file, or of its beginning that is whole. It returns an
-// error where the file can neither be used nor moved aside.
+// load hands over the records of the file, or of its whole beginning; an error is that it can neither be used nor moved.
 func (s *Store) load(data []byte, err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -165,8 +165,7 @@ func (t *Tracker) count(r *Reading, o series.Objective, from []increment, decay 
 	return recent.Eligible > 0
 }
 
-// increments returns what each of the servers counted since its page before, keeps the pages, and adds the objectives that
-// they say anything of.
+// increments returns what servers counted since their pages before, keeps the pages, and adds the objectives they show.
 func (t *Tracker) increments(prefix string, statuses []page.Status, shown *series.Set) (all []increment) {
 	for i := range statuses {
 		now, name := statuses[i].Snapshot, prefix+statuses[i].Server
