@@ -12,6 +12,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/gpu"
 	"github.com/inference-exporter/inference_exporter/gpu/pods"
 	"github.com/inference-exporter/inference_exporter/internal/page"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 // hardware reads what is underneath: the GPUs, by source, and which pods have them.
@@ -60,20 +61,14 @@ func newSources(env environment, in collectors, required bool) []*gpu.Poller {
 }
 
 func (h *hardware) snapshots() gpu.Snapshots {
-	all := make(gpu.Snapshots, len(h.sources))
-	for i, p := range h.sources {
-		all[i] = p.Snapshot()
-	}
+	all := gpu.Snapshots(stats.Map(h.sources, (*gpu.Poller).Snapshot))
 	all = append(all, h.pages.Snapshots()...) // last: a driver's readings of a GPU come first
 	h.copies.log(all)
 	return all
 }
 
 func (h *hardware) parts() []func(context.Context) error {
-	var parts []func(context.Context) error
-	for _, p := range h.sources {
-		parts = append(parts, p.Run)
-	}
+	parts := stats.Map(h.sources, func(p *gpu.Poller) func(context.Context) error { return p.Run })
 	if h.pods != nil {
 		parts = append(parts, h.pods.Run)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/result"
 	"github.com/inference-exporter/inference_exporter/internal/series"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/prober"
 	"github.com/inference-exporter/inference_exporter/prober/api"
@@ -32,11 +33,7 @@ func variantsOf(m *config.Module) []variant {
 	case m.Prefix.IsRelated():
 		return []variant{{string(config.PrefixCold), 0}, {string(config.PrefixWarm), 0}}
 	case m.Bursts() != nil:
-		var all []variant
-		for _, n := range m.Bursts() {
-			all = append(all, variant{string(m.Prefix), n})
-		}
-		return all
+		return stats.Map(m.Bursts(), func(n int) variant { return variant{string(m.Prefix), n} })
 	}
 	return []variant{{string(m.Prefix), 0}}
 }

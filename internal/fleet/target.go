@@ -196,11 +196,7 @@ type RungResults struct {
 
 // All returns the results of all rungs.
 func (r Results) All() []*result.Result {
-	var all []*result.Result
-	for _, rung := range r {
-		all = append(all, rung.Results...)
-	}
-	return all
+	return slices.Concat(stats.Map(r, func(rung RungResults) []*result.Result { return rung.Results })...)
 }
 
 // Skip returns why the first rung that was skipped measured nothing; nil where every rung measured.

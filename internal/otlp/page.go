@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/inference-exporter/inference_exporter/internal/stats"
+
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
@@ -166,10 +168,9 @@ func unitOf(unit string) string {
 
 // addPoint adds a metric of the family to its metric of OTLP. Without a created timestamp the start is left out.
 func addPoint(m *metricspb.Metric, from *dto.Metric, at uint64) {
-	attributes := make([]*commonpb.KeyValue, len(from.Label))
-	for i, l := range from.Label {
-		attributes[i] = attributeOf(attribute.Key(l.GetName()), l.GetValue())
-	}
+	attributes := stats.Map(from.Label, func(l *dto.LabelPair) *commonpb.KeyValue {
+		return attributeOf(attribute.Key(l.GetName()), l.GetValue())
+	})
 	switch data := m.Data.(type) {
 	case *metricspb.Metric_Gauge:
 		data.Gauge.DataPoints = append(data.Gauge.DataPoints, &metricspb.NumberDataPoint{
@@ -299,11 +300,8 @@ func attributeOf(key attribute.Key, value any) *commonpb.KeyValue {
 	case bool:
 		v.Value = &commonpb.AnyValue_BoolValue{BoolValue: value}
 	case []string:
-		list := new(commonpb.ArrayValue)
-		for _, text := range value {
-			list.Values = append(list.Values, attributeOf(key, text).Value)
-		}
-		v.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: list}
+		values := stats.Map(value, func(text string) *commonpb.AnyValue { return attributeOf(key, text).Value })
+		v.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: &commonpb.ArrayValue{Values: values}}
 	}
 	return &commonpb.KeyValue{Key: string(key), Value: v}
 }

@@ -247,10 +247,9 @@ func (r *Recorder) Revision() uint64 {
 // Save puts all recordings. It holds no lock while put runs.
 func (r *Recorder) Save(put func(record any) error) error {
 	r.mu.Lock()
-	all := make([]kept, len(r.all))
-	for i, k := range r.all {
-		all[i] = kept{Recording: k.Recording, first: k.first, latest: slices.Clone(k.latest)}
-	}
+	all := stats.Map(r.all, func(k *kept) kept {
+		return kept{Recording: k.Recording, first: k.first, latest: slices.Clone(k.latest)}
+	})
 	r.mu.Unlock()
 	for i := range all {
 		if err := put(saved{Recording: &all[i].Recording}); err != nil {

@@ -125,11 +125,8 @@ type Values struct {
 func ValuesOf(all map[string]float64) Values {
 	names := slices.Sorted(maps.Keys(all))
 	names = slices.DeleteFunc(names, func(name string) bool { return math.IsNaN(all[name]) || math.IsInf(all[name], 0) })
-	v := Values{names: unique.Make(strings.Join(names, " ")), numbers: make([]float64, len(names))}
-	for i, name := range names {
-		v.numbers[i] = all[name]
-	}
-	return v
+	numbers := stats.Map(names, func(name string) float64 { return all[name] })
+	return Values{names: unique.Make(strings.Join(names, " ")), numbers: numbers}
 }
 
 // All returns the numbers by name.

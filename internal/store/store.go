@@ -27,6 +27,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/fileutil"
 
 	"github.com/inference-exporter/inference_exporter/internal/foreign"
+	"github.com/inference-exporter/inference_exporter/internal/stats"
 )
 
 const (
@@ -101,9 +102,7 @@ type Stats struct {
 func Open(o Options) *Store {
 	o.Logger = o.Logger.With("dir", o.Dir)
 	s := &Store{Options: o, create: create, extend: extend, saving: make(chan struct{}, 1)}
-	for _, p := range o.Parts {
-		s.parts = append(s.parts, &part{Part: p})
-	}
+	s.parts = stats.Map(o.Parts, func(p Part) *part { return &part{Part: p} })
 	data, err := s.open()
 	if err == nil || s.lock != nil {
 		err = s.load(data, err)
