@@ -129,7 +129,6 @@ func TestCitizenMeetsFirstUser(t *testing.T) {
 	}{"without a pause": {64, 0}, "who think": {84, time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			var worst time.Duration
-			slow := 0
 			for seed := range seedsOf() {
 				rng := rand.New(rand.NewPCG(seed, 3))
 				var users []*job
@@ -138,20 +137,15 @@ func TestCitizenMeetsFirstUser(t *testing.T) {
 				}
 				r, _, to := runAt(t, &engine{users: users}, 0, seed, 2*time.Second, c.think, []int{c.ours})
 				delay := to - users[0].arrived
-				if r.End != UsersWaiting || delay < 0 || delay > 1200*time.Millisecond {
+				if r.End != UsersWaiting || delay < 0 || delay > time.Second {
 					t.Errorf("seed %d: ended %s %q, %s after a user came", seed, r.End, r.Text, delay)
 				}
-				if worst = max(worst, delay); delay > time.Second {
-					slow++
-				}
+				worst = max(worst, delay)
 				if r, _, _ := runAt(t, &engine{}, 0, seed, 2*time.Second, c.think, []int{c.ours}); r.End != Completed {
 					t.Errorf("seed %d: without users it ended %s %q after %s", seed, r.End, r.Text, r.Stop.Sub(r.Start))
 				}
 			}
-			t.Logf("the load ended at most %s after a user came, in %d of %d runs after more than 1 s", worst, slow, seedsOf())
-			if slow > 1 {
-				t.Errorf("the load ended later than 1 s after a user came in %d runs", slow)
-			}
+			t.Logf("the load ended at most %s after a user came", worst)
 		})
 	}
 }

@@ -251,11 +251,12 @@ func (d *citizenDriver) Ask(ctx context.Context, _ int, _ time.Time, _ *config.T
 		j.canceled, j.ended = true, nil
 		return r
 	}
+	generated := d.elapsed() - j.first
 	sleep(ctx, networkDelay)
 	r.Outcome = result.Success
 	r.Tokens = result.Tokens{Prompt: j.prompt, Output: j.output}
 	r.Timing.TTFT = j.ttft() + 2*networkDelay
-	r.Timing.TPOT = (j.arrived - j.first) / time.Duration(j.output)
+	r.Timing.TPOT = generated / time.Duration(j.output-1)
 	return r
 }
 

@@ -15,8 +15,9 @@ import (
 
 const (
 	// readEvery is how often the pages are read, and readWaiting while requests wait: our own are in a queue, and a user
-	// who comes is behind them. A page that takes longer is read back to back.
-	readEvery, readWaiting = 200 * time.Millisecond, 75 * time.Millisecond
+	// who comes is behind them. That request is only seen in a step before which none of ours ended, and a reading shows one
+	// step: fewer readings miss too many. A page that takes longer is read back to back.
+	readEvery, readWaiting = 200 * time.Millisecond, 50 * time.Millisecond
 	// waitLimit is how long requests wait until that is no moment between two steps of a server.
 	waitLimit = 400 * time.Millisecond
 	// pageLost is how old the newest reading may be, from when it began. Users who begin to wait are seen by the first
@@ -30,8 +31,9 @@ const (
 	// usersStay is how long users count as there after a request of theirs was seen: the next will come.
 	usersStay = time.Minute
 	// leastShown is the share of our requests in flight that the pages show at the least, blindFor how long they may show
-	// less, and blindFrom from how many requests on: where ours are not shown, those of users are not either.
-	leastShown, blindFor, blindFrom = 0.5, 5 * time.Second, 4
+	// less, and blindFrom from how many requests on: where ours are not shown, those of users are not either. Of two even servers
+	// behind a balancer the page of one shows half.
+	leastShown, blindFor, blindFrom = 0.7, 5 * time.Second, 4
 	// fullKV is the share of a KV cache from which on a server has no room.
 	fullKV = 0.8
 	// lateShare is the share of users' requests that may be later than usual: the usual 99th percentile has 1 %.
