@@ -139,13 +139,13 @@ func FuzzBedrock(f *testing.F) {
 }
 
 func BenchmarkBedrockDecode(b *testing.B) {
-	data := []byte(`{"contentBlockIndex":0,"delta":{"text":" token"},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM"}`)
+	event, data := []byte("contentBlockDelta"), []byte(`{"contentBlockIndex":0,"delta":{"text":" token"},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM"}`)
 	decoder := bedrock().NewDecoder()
 	var d Delta
 	b.ReportAllocs()
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if err := decoder.Decode([]byte("contentBlockDelta"), data, &d); err != nil {
+		if err := decoder.Decode(event, data, &d); err != nil {
 			b.Fatal(err)
 		}
 	}

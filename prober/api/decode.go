@@ -264,11 +264,19 @@ func (d *Delta) addContent(content *fastjson.Value) {
 		text = &d.Reasoning
 	}
 	for _, field := range [...]*fastjson.Value{content, content.Get("text"), content.Get("refusal")} {
-		*text = append(*text, field.GetStringBytes()...)
+		*text = joinTexts(*text, field.GetStringBytes())
 	}
 	if thinking := content.Get("thinking"); thinking != nil {
 		d.addReasoning(thinking)
 	}
+}
+
+// joinTexts returns two texts as one, which takes memory only where there is material in both.
+func joinTexts(first, second []byte) []byte {
+	if len(first) == 0 {
+		return second
+	}
+	return append(first, second...)
 }
 
 // addReasoning adds contents that are reasoning, whatever the types in them.

@@ -259,19 +259,27 @@ func stringLen(text []byte) int {
 // vectorAt measures the array of numbers that text starts with; size is its
 // length in bytes, 0 if text starts with something else.
 func vectorAt(text []byte, keep bool) (v vector, size int) {
-	rest := bytes.TrimLeft(text[1:], "0123456789-+.eE, \n\r\t")
-	if !bytes.HasPrefix(rest, []byte("]")) {
-		return vector{}, 0
-	}
-	end := len(text) - len(rest)
-	for number := range bytes.SplitSeq(text[1:end], []byte(",")) {
-		f, err := strconv.ParseFloat(string(bytes.TrimSpace(number)), 64)
-		if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range is infinite
+	text = text[1:]
+	start := 0
+	for i, c := range text {
+		switch {
+		case '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E':
+		case c == ' ' || c == '\n' || c == '\r' || c == '\t':
+		case c == ',' || c == ']':
+			f, err := strconv.ParseFloat(string(bytes.TrimSpace(text[start:i])), 64)
+			if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range is infinite
+				return vector{}, 0
+			}
+			v.add(f, keep)
+			if c == ']' {
+				return v, i + len("[]")
+			}
+			start = i + 1
+		default:
 			return vector{}, 0
 		}
-		v.add(f, keep)
 	}
-	return v, end + 1
+	return vector{}, 0
 }
 
 // measured returns the vector of a value of the replaced text: the place of an

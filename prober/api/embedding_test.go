@@ -260,12 +260,12 @@ func FuzzEmbedding(f *testing.F) { fuzzWhole(f, openAIEmbeddings()) }
 func BenchmarkEmbedding(b *testing.B) {
 	row := "[" + strings.TrimSuffix(strings.Repeat("-0.0069292834,", 1024), ",") + "]"
 	body := []byte(`{"data":[` + strings.TrimSuffix(strings.Repeat(`{"embedding":`+row+`},`, 32), ",") + `]}`)
-	decoder := openAIEmbeddings().NewDecoder()
+	p := openAIEmbeddings()
 	var d Delta
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		if err := decoder.Decode(nil, body, &d); err != nil {
+	for b.Loop() { // a decoder is for one reply
+		if err := p.NewDecoder().Decode(nil, body, &d); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -118,12 +118,11 @@ func (g *geminiReader) read(_ []byte, v *fastjson.Value, d *Delta) {
 // be a mere thoughtSignature, which is no token.
 func (g *geminiReader) readParts(candidate *fastjson.Value, d *Delta) {
 	for _, part := range candidate.GetArray("content", "parts") {
-		text := part.GetStringBytes("text")
+		text := &d.Text
 		if part.GetBool("thought") {
-			d.Reasoning = append(d.Reasoning, text...)
-		} else {
-			d.Text = append(d.Text, text...)
+			text = &d.Reasoning
 		}
+		*text = joinTexts(*text, part.GetStringBytes("text"))
 		if call := part.Get("functionCall"); call != nil {
 			readCall(call, d)
 			name := call.GetStringBytes("name")

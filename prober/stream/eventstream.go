@@ -87,8 +87,8 @@ func (s *eventStreamReader) message() ([]byte, error) {
 // until the next call, so that Data stays valid.
 func (s *eventStreamReader) cutOut(message []byte) (Frame, error) {
 	headers := preludeSize + int(binary.BigEndian.Uint32(message[4:]))
-	h, err := readEventHeaders(message[preludeSize:headers])
-	if err != nil {
+	var h eventHeaders
+	if err := h.read(message[preludeSize:headers]); err != nil {
 		return s.fail(err)
 	}
 	s.cut = len(message)
@@ -115,12 +115,12 @@ func (h *eventHeaders) appendName(dst []byte) []byte {
 	return append(dst, h.eventType...)
 }
 
-// readEventHeaders reads a block of headers: length u8, name, type u8, value.
-func readEventHeaders(block []byte) (h eventHeaders, err error) {
+// read reads a block of headers: length u8, name, type u8, value.
+func (h *eventHeaders) read(block []byte) error {
 	for rest := cryptobyte.String(block); !rest.Empty(); {
 		var name, text cryptobyte.String
 		if !rest.ReadUint8LengthPrefixed(&name) || name.Empty() || !readEventValue(&rest, &text) {
-			return h, fmt.Errorf("%w: headers of a message", ErrMalformed)
+			return fmt.Errorf("%w: headers of a message", ErrMalformed)
 		}
 		switch string(name) {
 		case ":message-type":
@@ -135,24 +135,22 @@ func readEventHeaders(block []byte) (h eventHeaders, err error) {
 			h.errorMessage = text
 		}
 	}
-	return h, nil
+	return nil
 }
 
 // readEventValue reads the type and the value of a header off a block; only a text is kept.
 func readEventValue(block, text *cryptobyte.String) bool {
-	// Lengths of the types: true, false, byte, short, integer, long, bytes, text, timestamp, UUID.
-	sizes := [...]int{0, 0, 1, 2, 4, 8, -1, -1, 8, 16}
 	var kind uint8
-	if !block.ReadUint8(&kind) || int(kind) >= len(sizes) {
+	if !block.ReadUint8(&kind) {
 		return false
 	}
-	if size := sizes[kind]; size >= 0 {
-		return block.Skip(size)
+	if kind == 7 { // text, as almost all are
+		return block.ReadUint16LengthPrefixed(text)
 	}
-	var value cryptobyte.String
-	ok := block.ReadUint16LengthPrefixed(&value)
-	if kind == 7 {
-		*text = value
+	// Lengths of the types: true, false, byte, short, integer, long, bytes, text, timestamp, UUID.
+	sizes := [...]int{0, 0, 1, 2, 4, 8, -1, -1, 8, 16}
+	if kind == 6 {
+		return block.ReadUint16LengthPrefixed(new(cryptobyte.String))
 	}
-	return ok
+	return int(kind) < len(sizes) && block.Skip(sizes[kind])
 }
