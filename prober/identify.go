@@ -96,7 +96,11 @@ func (e *Endpoint) identify(ctx context.Context, m *config.Module) (target, erro
 		if known.usable() {
 			return known, nil
 		}
-		return known, l.unanswered(limit)
+		why := &limitError{result.TimeoutFirstToken, "server not identified within %s", limit}
+		if !l.ready.Load() {
+			why = &limitError{result.TimeoutConnect, "no connection within %s", limit}
+		}
+		return known, why.failure()
 	}
 }
 
@@ -106,14 +110,6 @@ func (i *identity) patience(m *config.Module) time.Duration {
 		return min(limit, extraTimeout)
 	}
 	return limit
-}
-
-// unanswered is the failure of a run that waited for a lookup up to a limit.
-func (l *lookup) unanswered(limit time.Duration) error {
-	if !l.ready.Load() {
-		return (&limitError{result.TimeoutConnect, "no connection within %s", limit}).failure()
-	}
-	return (&limitError{result.TimeoutFirstToken, "server not identified within %s", limit}).failure()
 }
 
 // join returns the lookup that is under way, or a new one with these limits, for

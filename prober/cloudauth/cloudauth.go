@@ -64,11 +64,7 @@ type source[T any] struct {
 }
 
 func (s *source[T]) wait(ctx context.Context) (v T, err error) {
-	done := s.group.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-		defer cancel()
-		return s.inTime(ctx)
-	})
+	done := s.group.DoChan("", func() (any, error) { return s.inTime(context.WithoutCancel(ctx)) })
 	select {
 	case r := <-done:
 		v, _ = r.Val.(T)
@@ -81,8 +77,10 @@ func (s *source[T]) wait(ctx context.Context) (v T, err error) {
 	}
 }
 
-// inTime gets the value, and gives up when ctx ends.
+// inTime gets the value, and gives up after a while.
 func (s *source[T]) inTime(ctx context.Context) (v T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	if err := s.abandoned.Err(); err != nil {
 		return v, &Error{err}
 	}
