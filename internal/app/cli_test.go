@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/inference-exporter/inference_exporter/internal/cli"
+	"github.com/inference-exporter/inference_exporter/internal/testlab"
 )
 
 // ended is what a program that ran to its end left behind.
@@ -20,7 +21,7 @@ type ended struct {
 
 func runToEnd(t *testing.T, args ...string) ended {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(testlab.Context(t), patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	code := Run(ctx, args, Options{Stdout: &stdout, Stderr: &stderr, OnListen: func(a net.Addr) {

@@ -94,13 +94,12 @@ func TestMetricsGolden(t *testing.T) {
 	}
 }
 
-// maskPage leaves out the families of the runtime and the median of the window,
-// which needs ten probes that a slow machine may have made; it masks addresses
-// and all values but those of descriptions.
+// maskPage leaves out the families of the runtime, the median of the window, which needs ten probes that a slow machine may
+// have made, and stalls, which one that is busy causes; it masks addresses and all values but those of descriptions.
 func maskPage(text, server string) string {
 	u, _ := url.Parse(server)
 	text = strings.ReplaceAll(text, u.Host, "127.0.0.1:PORT")
-	foreign := regexp.MustCompile(`^(# \w+ )?(go|process)_|stat="p50"`)
+	foreign := regexp.MustCompile(`^(# \w+ )?(go|process|inference_probe_stalls)_|stat="p50"`)
 	description := regexp.MustCompile(`^\w+_info\{`)
 	build := regexp.MustCompile(`^(inference_exporter_build_info)\{.*\}`)
 	var b strings.Builder

@@ -27,10 +27,10 @@ import (
 
 func TestProbeOnce(t *testing.T) {
 	t.Parallel()
-	o := testlab.Quick()
-	o.DecodeStep = 30 * time.Millisecond // so that also a busy machine sends the tokens apart
-	server := testlab.Serve(t, simulator.New(o).Handler())
-	file := writeFile(t, "exporter.yml", fmt.Sprintf(`
+	testlab.Virtual(t, func(t *testing.T) {
+		o := testlab.Quick()
+		server := testlab.Serve(t, simulator.New(o).Handler())
+		file := writeFile(t, "exporter.yml", fmt.Sprintf(`
 modules:
   interactive: {output_tokens: 4}
   tiny: {input_tokens: 32, output_tokens: 4, prefix: warm}
@@ -39,84 +39,89 @@ endpoints:
   - {name: bad, url: %q}
   - {name: other-model, url: %q, model: something-else}
 `, server, server+"/fault/status_503", server))
-	f := func(code int, outcome result.Outcome, args ...string) string {
-		t.Helper()
-		got := runToEnd(t, append([]string{"probe"}, args...)...)
-		stderr := ""
-		if outcome != result.Success {
-			stderr = fmt.Sprintf("inference_exporter: the probe ended as %s\n", outcome)
+		f := func(code int, outcome result.Outcome, args ...string) string {
+			t.Helper()
+			got := runToEnd(t, append([]string{"probe"}, args...)...)
+			stderr := ""
+			if outcome != result.Success {
+				stderr = fmt.Sprintf("inference_exporter: the probe ended as %s\n", outcome)
+			}
+			if got.code != code || got.stderr != stderr || !strings.HasPrefix(got.stdout, string(outcome)+" ") {
+				t.Errorf("%q: exit code %d, stderr %q, stdout:\n%s", args, got.code, got.stderr, got.stdout)
+			}
+			if strings.Contains(got.stdout, "\x1b") {
+				t.Errorf("%q: colours without a terminal", args)
+			}
+			return got.stdout
 		}
-		if got.code != code || got.stderr != stderr || !strings.HasPrefix(got.stdout, string(outcome)+" ") {
-			t.Errorf("%q: exit code %d, stderr %q, stdout:\n%s", args, got.code, got.stderr, got.stdout)
+		f(cli.ExitOK, result.Success, server)
+		f(cli.ExitOK, result.Success, server+"/v1", "--timeout=30s")
+		f(cli.ExitOK, result.Success, "--config.file="+file, server)
+		f(cli.ExitOK, result.Success, "--config.file="+file, server+"/")
+		f(cli.ExitOK, result.Success, "--config.file="+file, server+"/fault/no_usage", "--module=tiny") // not in the file
+		f(cli.ExitFailure, result.Overloaded, server+"/fault/status_503")
+		f(cli.ExitFailure, result.Overloaded, "--config.file="+file, "bad")
+		f(cli.ExitFailure, result.HTTPError, server, "--model=no-such-model")
+		f(cli.ExitFailure, result.HTTPError, "--config.file="+file, "other-model")
+		f(cli.ExitOK, result.Success, "--config.file="+file, "other-model", "--model=simulated-8b")
+		text := f(cli.ExitOK, result.Success, "--config.file="+file, "good", "--module=tiny", "--api=openai-completions")
+		for _, want := range []string{
+			": good (" + server + ")\n", "module tiny, api openai-completions", "prefix warm",
+			"\nPhases\n", "\nTokens over time: 4 events", "4 tokens", "\n  TTFT ", "finish       length",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in\n%s", want, text)
+			}
 		}
-		if strings.Contains(got.stdout, "\x1b") {
-			t.Errorf("%q: colours without a terminal", args)
-		}
-		return got.stdout
-	}
-	f(cli.ExitOK, result.Success, server)
-	f(cli.ExitOK, result.Success, server+"/v1", "--timeout=30s")
-	f(cli.ExitOK, result.Success, "--config.file="+file, server)
-	f(cli.ExitOK, result.Success, "--config.file="+file, server+"/")
-	f(cli.ExitOK, result.Success, "--config.file="+file, server+"/fault/no_usage", "--module=tiny") // not in the file
-	f(cli.ExitFailure, result.Overloaded, server+"/fault/status_503")
-	f(cli.ExitFailure, result.Overloaded, "--config.file="+file, "bad")
-	f(cli.ExitFailure, result.HTTPError, server, "--model=no-such-model")
-	f(cli.ExitFailure, result.HTTPError, "--config.file="+file, "other-model")
-	f(cli.ExitOK, result.Success, "--config.file="+file, "other-model", "--model=simulated-8b")
-	text := f(cli.ExitOK, result.Success, "--config.file="+file, "good", "--module=tiny", "--api=openai-completions")
-	for _, want := range []string{
-		": good (" + server + ")\n", "module tiny, api openai-completions", "prefix warm",
-		"\nPhases\n", "\nTokens over time: 4 events", "4 tokens", "\n  TTFT ", "finish       length",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
-	}
+	})
 }
 
 // Runs that ask nothing are no success, however many there are.
 func TestProbeThatAsksNothing(t *testing.T) {
-	o := testlab.Quick()
-	o.ContextLength = 128
-	server := testlab.Serve(t, simulator.New(o).Handler())
-	const reason = "the model has room for 128 tokens, prompt and answer together, fewer than the module asks for"
-	f := func(stdout string, args ...string) {
-		t.Helper()
-		got := runToEnd(t, append([]string{"probe", server}, args...)...)
-		if want := "inference_exporter: nothing was asked: " + reason + "\n"; got.code != cli.ExitFailure || got.stderr != want {
-			t.Errorf("%q: exit code %d, stderr %q, want %q", args, got.code, got.stderr, want)
+	testlab.Virtual(t, func(t *testing.T) {
+		o := testlab.Quick()
+		o.ContextLength = 128
+		server := testlab.Serve(t, simulator.New(o).Handler())
+		const reason = "the model has room for 128 tokens, prompt and answer together, fewer than the module asks for"
+		f := func(stdout string, args ...string) {
+			t.Helper()
+			got := runToEnd(t, append([]string{"probe", server}, args...)...)
+			if want := "inference_exporter: nothing was asked: " + reason + "\n"; got.code != cli.ExitFailure || got.stderr != want {
+				t.Errorf("%q: exit code %d, stderr %q, want %q", args, got.code, got.stderr, want)
+			}
+			if !strings.Contains(got.stdout, stdout) {
+				t.Errorf("%q: %q is not in\n%s", args, stdout, got.stdout)
+			}
 		}
-		if !strings.Contains(got.stdout, stdout) {
-			t.Errorf("%q: %q is not in\n%s", args, stdout, got.stdout)
-		}
-	}
-	f("not asked")
-	f("not asked", "-n", "1")
-	f("3 × not asked", "-n", "3")
-	f(`"skipped":3`, "-n", "3", "-o", "json")
+		f("not asked")
+		f("not asked", "-n", "1")
+		f("3 × not asked", "-n", "3")
+		f(`"skipped":3`, "-n", "3", "-o", "json")
+	})
 }
 
 func TestProbeTimeout(t *testing.T) {
-	server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
-	got := runToEnd(t, "probe", server+"/fault/stall_before_headers", "--timeout=100ms")
-	if got.code != cli.ExitFailure || !strings.HasPrefix(got.stdout, "timeout_") || !strings.Contains(got.stdout, "100ms") {
-		t.Errorf("exit code %d, stdout:\n%s", got.code, got.stdout)
-	}
-	m := &config.Module{
-		Timeout: model.Duration(time.Minute), InputTokens: config.Tokens(7),
-		Timeouts: config.Timeouts{Connect: 1e9, Headers: 10e9, FirstToken: 30e9, Stall: 5e9},
-	}
-	want := &config.Module{
-		Timeout: 8e9, InputTokens: config.Tokens(7),
-		Timeouts: config.Timeouts{Connect: 1e9, Headers: 8e9, FirstToken: 8e9, Stall: 5e9},
-	}
-	if diff := cmp.Diff(want, withTimeout(m, 8*time.Second)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if m.Timeout != model.Duration(time.Minute) {
-		t.Error("the module itself was changed")
-	}
+	testlab.Virtual(t, func(t *testing.T) {
+		server := testlab.Serve(t, simulator.New(testlab.Quick()).Handler())
+		got := runToEnd(t, "probe", server+"/fault/stall_before_headers", "--timeout=100ms")
+		if got.code != cli.ExitFailure || !strings.HasPrefix(got.stdout, "timeout_") || !strings.Contains(got.stdout, "100ms") {
+			t.Errorf("exit code %d, stdout:\n%s", got.code, got.stdout)
+		}
+		m := &config.Module{
+			Timeout: model.Duration(time.Minute), InputTokens: config.Tokens(7),
+			Timeouts: config.Timeouts{Connect: 1e9, Headers: 10e9, FirstToken: 30e9, Stall: 5e9},
+		}
+		want := &config.Module{
+			Timeout: 8e9, InputTokens: config.Tokens(7),
+			Timeouts: config.Timeouts{Connect: 1e9, Headers: 8e9, FirstToken: 8e9, Stall: 5e9},
+		}
+		if diff := cmp.Diff(want, withTimeout(m, 8*time.Second)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if m.Timeout != model.Duration(time.Minute) {
+			t.Error("the module itself was changed")
+		}
+	})
 }
 
 // document is what a line of the JSON output must have.
