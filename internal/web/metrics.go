@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -26,6 +27,7 @@ type metricsHandler struct {
 	pack  compression
 	slots slots
 	held  heldPages
+	last  atomic.Int64 // bytes of the latest page, so that the buffer of the next one need not grow
 }
 
 func (h *metricsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,6 +54,7 @@ func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
 	}
 	defer h.slots.release()
 	page := &heldPage{header: http.Header{}}
+	page.body.Grow(int(h.last.Load() * 9 / 8))
 	packed := *r
 	if !accepts(r.Header, "gzip", "zstd") { // it is compressed nevertheless while it waits
 		packed.Header = http.Header{"Accept": r.Header["Accept"], "Accept-Encoding": {"gzip"}}
@@ -66,6 +69,7 @@ func (h *metricsHandler) make(r *http.Request) (*heldPage, error) {
 		page.size = out.n
 	})).ServeHTTP(page, &packed)
 	page.took = time.Since(start)
+	h.last.Store(int64(page.body.Len()))
 	return page, nil
 }
 
