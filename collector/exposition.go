@@ -187,9 +187,9 @@ func (e *textEncoder) histogram(h *histogram) {
 			cumulative += counts[0].count()
 			counts = counts[1:]
 		}
-		e.buf = append(e.buf, e.parts.bucket...)
-		e.buf = append(e.buf, e.block.text...)
-		e.buf = append(e.buf, le...)
+		b := append(e.buf, e.parts.bucket...)
+		b = append(b, e.block.text...)
+		e.buf = append(b, le...)
 		e.count(cumulative)
 		if e.open && len(exemplars) > 0 && h.bucketOf(exemplars[0].value) == i {
 			e.exemplar(&exemplars[0])
@@ -244,13 +244,13 @@ func (e *textEncoder) header() {
 // every label with a comma after it, the last of which becomes the other brace.
 func (e *textEncoder) name(name string, own int) {
 	e.header()
-	at := e.block.at[e.f.own].text
-	e.buf = append(e.buf, name...)
-	e.buf = append(e.buf, e.block.text[:at]...)
-	e.buf = append(e.buf, e.f.pairs[own].text...)
-	e.buf = append(e.buf, e.block.text[at:]...)
-	e.buf[len(e.buf)-1] = '}'
-	e.buf = append(e.buf, ' ')
+	text, at := e.block.text, e.block.at[e.f.own].text
+	b := append(e.buf, name...)
+	b = append(b, text[:at]...)
+	b = append(b, e.f.pairs[own].text...)
+	b = append(b, text[at:]...)
+	b[len(b)-1] = '}'
+	e.buf = append(b, ' ')
 }
 
 // summary appends the sum and the count, which are the last lines of a histogram too.
