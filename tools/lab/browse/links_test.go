@@ -127,7 +127,7 @@ func (o *once) Probe(_ context.Context, r fleet.ProbeRequest) (*fleet.ProbeAnswe
 
 func TestProbeNow(t *testing.T) {
 	prober := &once{asked: make(chan fleet.ProbeRequest, 1)}
-	s := serveWith(t, func(c *fake.Content) { c.Prober = prober }, fake.Fleet()[3])
+	s := serveWith(t, func(c *fake.Content) { c.Probe = prober.Probe }, fake.Fleet()[3])
 	p := open(t, s.URL, "/endpoint/code%2F70b", laptop)
 	p.await("document.querySelector('.probes summary')")
 	p.chooseTab("pairs · warm · 512 tokens in · 16 out")

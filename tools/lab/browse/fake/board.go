@@ -4,6 +4,7 @@
 package fake
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/inference-exporter/inference_exporter/internal/fleet"
 	"github.com/inference-exporter/inference_exporter/internal/health"
 	"github.com/inference-exporter/inference_exporter/internal/status"
 	"github.com/inference-exporter/inference_exporter/internal/web"
@@ -154,9 +156,10 @@ type Content struct {
 	Config   string
 	// Links are to other systems.
 	Links web.Links
-	// Prober probes on request, and Muter mutes; nil is not allowed.
-	Prober web.Prober
-	Muter  web.Muter
+	// Probe probes on request; nil is no such page.
+	Probe func(context.Context, fleet.ProbeRequest) (*fleet.ProbeAnswer, error)
+	// Muter mutes; nil is not allowed.
+	Muter web.Muter
 }
 
 // Serve starts a server. Errors are those of web.New.
@@ -165,7 +168,7 @@ func Serve(b *Board, c Content) (*Server, error) {
 		MetricsPath: "/metrics", Metrics: NoMetrics{}.Write, Scraped: func(time.Duration, int64) {},
 		Formats: []expfmt.Format{expfmt.NewFormat(expfmt.TypeTextPlain)},
 		Logger:  slog.New(slog.DiscardHandler),
-		Links:   c.Links, Prober: c.Prober, Muter: c.Muter, Explain: Explain,
+		Links:   c.Links, Probe: c.Probe, Muter: c.Muter, Explain: Explain,
 		Status: b, Gatherer: registry(), Hangs: func() bool { return false },
 		Gateways: func() *status.GatewayPage { return &status.GatewayPage{At: now(), Gateways: c.Gateways} },
 		GPUs:     func() *status.GPUPage { return c.GPUs },
