@@ -175,10 +175,11 @@ func (r *runner) judge(p *Pressure, begun time.Time) {
 	if p.Running+p.Waiting-float64(slices.Max(g.peaks)) >= 1 {
 		g.seen = time.Now()
 	}
-	ours := slices.Min(g.lows)
+	ours, most := slices.Min(g.lows), slices.Max(g.peaks)
 	switch shown := p.Running + p.Waiting; {
-	case ours < blindFrom || shown >= leastShown*float64(ours):
+	case most < blindFrom || shown >= leastShown*float64(most):
 		g.blind = time.Time{}
+	case ours < blindFrom || shown >= leastShown*float64(ours): // many of ours end at once: it shows either
 	case g.blind.IsZero():
 		g.blind = begun
 	case begun.Sub(g.blind) >= blindFor:
