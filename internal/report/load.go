@@ -83,14 +83,16 @@ func (p *page) levels(f *loadtest.Finding) {
 
 func levelLabel(l *loadtest.Level) string { return strconv.FormatFloat(l.Level, 'g', -1, 64) }
 
-// quantile is as in "120 (110-131) ms", with a ? for a bound that is not known; of what is not known but for its lower bound
-// that alone.
+// quantile is as in "120 (110-131) ms", with a ? for a bound that is not known; without both as in "120 ms", and of what is not
+// known but for its lower bound that alone.
 func quantile(q loadtest.Quantile) string {
 	switch {
 	case q.Value == 0 && q.Lower > 0:
 		return "over " + result.SecondsInWords(q.Lower)
 	case q.Value == 0:
 		return "-"
+	case q.Lower == 0 && q.Upper == 0:
+		return result.SecondsInWords(q.Value)
 	}
 	value, unit, _ := strings.Cut(result.SecondsInWords(q.Value), " ")
 	bound := func(seconds float64) string {

@@ -104,3 +104,18 @@ func TestLoadWithout(t *testing.T) {
 		}
 	}
 }
+
+// A quantile has as many bounds in its text as are known.
+func TestQuantileText(t *testing.T) {
+	for want, q := range map[string]loadtest.Quantile{
+		"-":                {},
+		"120 ms":           {Value: 0.12},
+		"over 110 ms":      {Lower: 0.11},
+		"120 (110-?) ms":   {Value: 0.12, Lower: 0.11},
+		"120 (110-131) ms": {Value: 0.12, Lower: 0.11, Upper: 0.131},
+	} {
+		if got := quantile(q); got != want {
+			t.Errorf("%v: %q, want %q", q, got, want)
+		}
+	}
+}
