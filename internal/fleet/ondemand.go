@@ -221,10 +221,14 @@ func (k *keptProbers) get(e *config.Endpoint, t Target) (*keptProber, error) {
 
 // keep closes the probers of what may no longer be probed. One in use stays until the next time.
 func (k *keptProbers) keep(all targets) {
+	known := make(map[*config.Endpoint]bool, len(all.endpoints))
+	for _, e := range all.endpoints {
+		known[e] = true
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	maps.DeleteFunc(k.probers, func(key keptKey, kept *keptProber) bool {
-		if slices.Contains(all.endpoints, key.endpoint) && all.modules[key.name] == key.module {
+		if known[key.endpoint] && all.modules[key.name] == key.module {
 			return false
 		}
 		select {
