@@ -41,6 +41,7 @@ func newStallWatch() *stallWatch {
 	}
 	w := new(stallWatch)
 	w.timer = time.AfterFunc(forever, w.look)
+	w.timer.Stop() // until begin, as a request that is never sent has no end
 	return w
 }
 
